@@ -1,0 +1,65 @@
+"""The command line: parse, call, print. Nothing is computed here that Python users would miss.
+
+Exit codes: 0 done; 1 stopped or failed in an unforeseen way; 2 the input cannot be used, with one
+line on standard error that names the remedy.
+
+The modules behind a command are imported when it runs, so that `privot --help` answers at once and
+the device's commands work where PyTorch is not installed.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import typer
+
+from privot.cli import curator, demo, device
+from privot.cli.console import complain, short_warnings
+from privot.errors import PrivotError
+
+app = typer.Typer(
+    name="privot",
+    help="Learn generative models and synthetic data from records that stay private.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+)
+schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
+schema_app.command("check")(device.check_schema)
+app.add_typer(schema_app, name="schema")
+app.command("demo")(demo.run)
+app.command("calibrate")(device.calibrate)
+app.command("privatize")(device.privatize)
+app.command("fit")(curator.fit)
+app.command("sample")(curator.sample)
+app.command("evaluate")(curator.evaluate)
+
+
+@app.callback()
+def _root() -> None:
+    """Learn generative models and synthetic data from records that stay private.
+
+    First steps: [bold]privot demo[/bold]
+    """
+
+
+def main() -> None:
+    """Run the command line, and turn refusals into one line and exit code 2."""
+    warnings.showwarning = short_warnings
+    try:
+        app()
+    except PrivotError as error:
+        complain(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt as interruption:
+        complain(str(interruption) or "stopped")
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "safetensors", "matplotlib", "jinja2"):
+            raise
+        complain(f"this command needs {error.name}: pip install 'privot[learn]'")
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(1)

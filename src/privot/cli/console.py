@@ -1,0 +1,73 @@
+"""What is printed: facts on standard output, complaints and progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+
+class _Report(Protocol):
+    def __call__(self, step: int, steps: int, loss: float) -> None: ...
+
+
+def complain(message: str) -> None:
+    """One line on standard error."""
+    print(f"privot: {' '.join(message.split())}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """A line for people on standard error, so that standard output stays for machines."""
+    print(message, file=sys.stderr)
+
+
+def short_warnings(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as one line, without the code that raised it."""
+    complain(f"warning: {message}")
+
+
+@contextmanager
+def training_bar() -> Iterator[_Report]:
+    """A progress bar with loss and time left; a line every tenth where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def line(step: int, steps: int, loss: float) -> None:
+            if step % max(1, steps // 10) == 0:
+                note(f"   step {step:,} of {steps:,}   loss {loss:.4f}")
+
+        yield line
+        return
+    columns = (
+        TextColumn("   training"),
+        BarColumn(bar_width=32),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}   loss {task.fields[loss]:.4f}  "),
+        TimeElapsedColumn(),
+        TextColumn("· left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, refresh_per_second=5) as progress:
+        task = progress.add_task("training", total=None, loss=float("nan"))
+
+        def advance(step: int, steps: int, loss: float) -> None:
+            if step % 20 == 0 or step == steps:
+                progress.update(task, completed=step, total=steps, loss=loss)
+
+        yield advance

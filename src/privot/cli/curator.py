@@ -1,0 +1,122 @@
+"""Commands of the curator, who only ever sees a release. They need PyTorch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privot.cli.console import note, training_bar
+
+
+def fit(
+    release: Annotated[Path, typer.Argument(help="The reports: release.parquet.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")] = Path(
+        "model"
+    ),
+    loss: Annotated[str, typer.Option(help="auto, plain or self_corrected.")] = "auto",
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Reports a step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    seed: Annotated[int, typer.Option(help="Of weights, batches, latents.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+) -> None:
+    """Train a generator on a release; Ctrl-C saves, --resume continues bit for bit.
+
+    Example: privot fit release.parquet -o model/
+    """
+    from privot.errors import PrivotError
+    from privot.local import FitSettings
+    from privot.local import fit as fit_model
+    from privot.release import Release
+    from privot.training import Interrupted
+
+    given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
+    settings = FitSettings(
+        loss=loss,  # type: ignore[arg-type]  # checked by FitSettings
+        seed=seed,
+        **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
+    )
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    if checkpoint.exists() and not resume:
+        raise PrivotError(
+            f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
+        )
+    reports = Release.load(release)
+    try:
+        with training_bar() as progress:
+            model = fit_model(
+                reports,
+                settings,
+                device=device,
+                checkpoint=checkpoint,
+                resume=resume,
+                progress=progress,
+            )
+    except Interrupted as interruption:
+        raise Interrupted(f"{interruption}; run again with --resume to continue") from None
+    model.save(output)
+    checkpoint.unlink(missing_ok=True)
+    print(
+        f"{output}: learned from {len(reports):,} reports in {model.made_with['seconds']:.0f} s "
+        f"({model.made_with['loss']} loss), {model.guarantee}"
+    )
+
+
+def sample(
+    model: Annotated[Path, typer.Argument(help="Folder of the model.")],
+    num_rows: Annotated[int, typer.Option("-n", "--num-rows", help="Records to draw.")] = 10_000,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="csv, csv.gz, parquet, npz.")
+    ] = Path("synthetic.csv"),
+    seed: Annotated[int | None, typer.Option(help="To repeat a draw.")] = None,
+) -> None:
+    """Draw synthetic records from a model.
+
+    Example: privot sample model/ --num-rows 10000 -o synthetic.parquet
+    """
+    from privot.local import Model
+    from privot.release import write_table
+    from privot.release.tables import table_suffix
+
+    table_suffix(output)  # refuse an unknown format before drawing
+    loaded = Model.load(model)
+    write_table(loaded.sample(num_rows, seed=seed), output)
+    print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Folder of the model.")],
+    against: Annotated[Path, typer.Option(help="Real records: csv, csv.gz, parquet, npz.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The report.")] = Path(
+        "report.html"
+    ),
+    seed: Annotated[int, typer.Option(help="Of the samples compared.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the distances as JSON.")] = False,
+) -> None:
+    """Compare a model's samples with real records. The output is not private.
+
+    Example: privot evaluate model/ --against holdout.csv -o report.html
+    """
+    from dataclasses import asdict
+
+    from privot.evaluation import compare
+    from privot.local import Model
+    from privot.release import read_table
+    from privot.report import write_evaluation_report
+
+    loaded = Model.load(model)
+    real = read_table(against, loaded.schema)
+    synthetic = loaded.sample(max(real.num_rows, 10_000), seed=seed)
+    rows = compare(loaded.schema, synthetic, real, seed=seed)
+    write_evaluation_report(output, loaded, synthetic, real, rows)
+    note("what follows, and the report, depend on real records: they are not private")
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows]))
+        return
+    for row in rows:
+        print(f"{row.column}: {row.measure} {row.distance:.4f} (floor {row.floor:.4f})")
+    print(f"{output}: written")

@@ -1,0 +1,106 @@
+"""Commands that run on a device, or by whoever sends the randomizer there. No PyTorch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privot.cli.console import note
+
+
+def check_schema(
+    schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print canonical JSON.")] = False,
+) -> None:
+    """Check a schema and say what one record may be.
+
+    Example: privot schema check schema.toml
+    """
+    from privot.schema import Schema
+
+    checked = Schema.load(schema)
+    if as_json:
+        print(checked.to_json())
+        return
+    print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
+    for name, column in checked.columns.items():
+        if name in checked.categorical:
+            print(f"  {name}: {len(checked.categorical[name].categories)} categories")
+        else:
+            domain = checked.continuous[name].domain
+            print(
+                f"  {name}: {column.kind}, {domain.dimension} "
+                f"coordinate{'s' if domain.dimension > 1 else ''}, "
+                f"diameter {domain.diameter(1):.6g} (l1), {domain.diameter(2):.6g} (l2)"
+            )
+
+
+def calibrate(
+    schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of one person's whole report.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it.")] = Path(
+        "randomizer.json"
+    ),
+    delta: Annotated[float, typer.Option(help="Needed by Gaussian noise only.")] = 0.0,
+    mechanism: Annotated[str, typer.Option(help="laplace or gaussian.")] = "laplace",
+    report_columns: Annotated[
+        int | None, typer.Option(help="Columns one person reports, drawn by fresh coins.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the expected noise as JSON.")
+    ] = False,
+) -> None:
+    """Choose the noise for a schema, before anyone reports, and write the randomizer.
+
+    Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
+    """
+    from privot.release import Randomizer
+    from privot.release.expected import expected_noise
+    from privot.schema import Schema
+
+    randomizer = Randomizer.calibrate(
+        Schema.load(schema), epsilon, delta, mechanism=mechanism, report_columns=report_columns
+    )
+    randomizer.save(output)
+    expected = expected_noise(randomizer)
+    if as_json:
+        fields = {"guarantee": randomizer.guarantee.to_dict(), "expected_noise": expected}
+        print(json.dumps(fields))
+        return
+    print(f"{output}: {randomizer.guarantee}")
+    print(randomizer.guarantee.describe())
+    print("expected noise, a column:")
+    for row in expected:
+        print(f"  {row['column']}: {row['in_words']}")
+
+
+def privatize(
+    table: Annotated[Path, typer.Argument(help="Raw records: csv, csv.gz, parquet or npz.")],
+    randomizer: Annotated[Path, typer.Option("-r", "--randomizer", help="randomizer.json.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Where to write the release.")
+    ] = Path("release.parquet"),
+) -> None:
+    """Noise every record with fresh randomness; only the result may leave the device.
+
+    Running it twice on the same records is two reports, and spends the budget twice.
+
+    Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
+    """
+    from privot.release import Randomizer, read_table
+
+    loaded = Randomizer.load(randomizer)
+    records = read_table(table, loaded.schema)
+    release = loaded.privatize(records)
+    release.save(output)
+    outside = {name: n for name, n in loaded.count_outside(records).items() if n}
+    if outside:
+        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
+        note(
+            f"values outside their bounds were moved to them: {counted}. "
+            "This count is not private: it is for you, and not in the release."
+        )
+    print(f"{output}: {len(release):,} reports, {release.guarantee}")

@@ -1,0 +1,1 @@
+"""One recipe a table or figure. Recipes write results; they never assert."""

@@ -1,0 +1,5 @@
+"""Generators: networks from latents to features. Know nothing of privacy."""
+
+from privot.generators.mlp import MLP
+
+__all__ = ["MLP"]

@@ -1,0 +1,142 @@
+"""A fitted model: it samples records, states its guarantee, and is a folder of open formats.
+
+`model.json` (schema, randomizer, guarantee, how it was made), `weights.safetensors`, and
+`history.parquet`. Nothing is pickled: loading a model runs no code from it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import safetensors
+import safetensors.torch
+import torch
+
+import privot
+from privot.errors import PrivotError
+from privot.files import recover_folder, replacing_folder
+from privot.generators import MLP
+from privot.local.heads import Head
+from privot.privacy import ApproximateDP, PureDP
+from privot.release import Randomizer
+from privot.schema import Schema
+from privot.training import History
+
+FORMAT = 1
+_SAMPLE_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Model:
+    """A generator of clean records, learned from a release.
+
+    Arguments:
+        generator: Network from latents to features, with its learned weights.
+        randomizer: What was done to each record that it was learned from.
+        made_with: Settings and facts of the fit, plain values.
+        history: Loss and learning rate over the steps.
+    """
+
+    generator: MLP
+    randomizer: Randomizer
+    made_with: dict[str, Any]
+    history: History
+
+    @property
+    def schema(self) -> Schema:
+        """What one record may be."""
+        return self.randomizer.schema
+
+    @property
+    def guarantee(self) -> PureDP | ApproximateDP:
+        """The guarantee of the release: whatever is computed from a release keeps it."""
+        return self.randomizer.guarantee
+
+    @torch.no_grad()
+    def sample(self, num_rows: int, seed: int | None = None) -> pa.Table:
+        """Draw synthetic records, as a table with the schema's columns.
+
+        Arguments:
+            num_rows: How many.
+            seed: To repeat a draw; fresh randomness otherwise. Samples are not secret either way.
+
+        Raises:
+            PrivotError: if `num_rows` is negative.
+        """
+        if num_rows < 0:
+            raise PrivotError(f"num_rows {num_rows} is negative: give how many records to draw")
+        rng = torch.Generator()
+        if seed is None:
+            rng.seed()
+        else:
+            rng.manual_seed(seed)
+        head = Head(self.schema)
+        parts = []
+        for start in range(0, max(num_rows, 1), _SAMPLE_ROWS):
+            rows = min(_SAMPLE_ROWS, num_rows - start)
+            latent = self.generator.draw_latent(rows, rng)
+            parts.append(head.records(head(self.generator(latent)), rng))
+        return pa.concat_tables(parts).select(list(self.schema.table_columns))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model's folder; an existing one survives any failure."""
+        fields = {
+            "format": FORMAT,
+            "kind": "local",
+            "publishable": True,
+            "privot": privot.__version__,
+            "guarantee": self.guarantee.to_dict(),
+            "in_words": self.guarantee.describe(),
+            "generator": {
+                "latent_dim": self.generator.latent_dim,
+                "hidden": list(self.generator.hidden),
+            },
+            "made_with": self.made_with,
+            "randomizer": json.loads(self.randomizer.to_json()),
+        }
+        with replacing_folder(path) as folder:
+            text = json.dumps(fields, indent=2, ensure_ascii=False)
+            (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+            weights = {k: v.detach().contiguous() for k, v in self.generator.state_dict().items()}
+            safetensors.torch.save_file(weights, folder / "weights.safetensors")
+            self.history.save(folder / "history.parquet")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model's folder.
+
+        Raises:
+            PrivotError: if it is missing, damaged, or from a newer version.
+        """
+        path = Path(path)
+        recover_folder(path)
+        try:
+            fields = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise PrivotError(
+                f"model {path} cannot be read ({error}): give the folder `privot fit` wrote"
+            ) from None
+        if fields.get("format") != FORMAT or fields.get("kind") != "local":
+            raise PrivotError(
+                f"model {path} has format {fields.get('format')} and kind {fields.get('kind')!r}, "
+                f"this version reads format {FORMAT} and kind 'local': upgrade privot"
+            )
+        randomizer = Randomizer.from_json(json.dumps(fields["randomizer"]))
+        shape = fields["generator"]
+        generator = MLP(
+            shape["latent_dim"], Head(randomizer.schema).num_features, tuple(shape["hidden"])
+        )
+        try:
+            weights = safetensors.torch.load_file(path / "weights.safetensors")
+            generator.load_state_dict(weights)
+            history = History.load(path / "history.parquet")
+        except (OSError, RuntimeError, safetensors.SafetensorError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0]
+            raise PrivotError(
+                f"model {path} is damaged ({reason}): copy it again, or fit it again"
+            ) from None
+        return cls(generator.eval(), randomizer, fields["made_with"], history)

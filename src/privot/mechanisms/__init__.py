@@ -1,0 +1,21 @@
+"""How noise is drawn, exactly, and the likelihood of what it makes of a record."""
+
+from privot.mechanisms.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.entropy import random_bits, random_words
+from privot.mechanisms.gaussian import Gaussian
+from privot.mechanisms.laplace import Laplace
+from privot.mechanisms.mechanism import Mechanism, mechanism_from_dict
+from privot.mechanisms.randomized_response import RandomizedResponse
+from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
+
+__all__ = [
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "RandomizedResponse",
+    "mechanism_from_dict",
+    "random_bits",
+    "random_words",
+    "sample_discrete_laplace",
+    "sample_rounded_gaussian",
+]

@@ -1,0 +1,117 @@
+r"""Mechanisms: local randomizers with a known likelihood.
+
+A mechanism is a channel $f(y | x)$ that a person's device applies to one column, or to several
+jointly. It offers both halves of private learning: `privatize` draws $y ∼ f(· | x)$ exactly, and
+`log_likelihood` evaluates $\ln f(y | x)$ exactly, so that a curator can learn the law of $x$ from
+reports $y$. Its `guarantee` bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local
+privacy: neighbors are any two values that one person may hold).
+
+Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
+codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
+except for time: the samplers' docstrings say what their timing tells, which is noise only.
+
+Mechanisms are frozen dataclasses of plain numbers: what `to_dict` writes, `mechanism_from_dict`
+reads back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+from privot.privacy.guarantee import ApproximateDP, PureDP
+from privot.schema.domain import Domain
+
+Array = NDArray[np.float64]
+
+_KINDS: dict[str, type[Mechanism]] = {}
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A local randomizer. Subclasses name their `kind`: `class Laplace(Mechanism, kind=…)`."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:
+            cls.kind = kind
+            _KINDS[kind] = cls
+
+    @abstractmethod
+    def privatize(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Draw one report for every record in `x`, with fresh noise from the operating system."""
+
+    @abstractmethod
+    def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
+        """Evaluate $\\ln f(y | x)$, a sum over the coordinates of a report; `y`, `x` broadcast."""
+
+    @abstractmethod
+    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP | ApproximateDP:
+        """Bound the privacy loss between any two records of `domain`; `delta` where δ is spent.
+
+        Additive noise needs the domain; mechanisms that carry their own alphabet ignore it.
+        """
+
+    @property
+    @abstractmethod
+    def bias(self) -> float:
+        """Bias of the debiased report (of a coordinate, or of a category's indicator)."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance of the debiased report (of a coordinate, or of a rare category's indicator)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: `kind` and the dataclass fields."""
+        return {"kind": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism that `to_dict` described.
+
+    Raises:
+        PrivotError: for an unknown kind, or missing, unknown or invalid fields.
+    """
+    kind = description.get("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
+    cls = _KINDS[kind]
+    values = {name: value for name, value in description.items() if name != "kind"}
+    expected = {f.name for f in fields(cls)}
+    if values.keys() != expected:
+        raise PrivotError(
+            f"mechanism {kind!r} has fields {sorted(values)}: give exactly {sorted(expected)}"
+        )
+    return cls(**values)
+
+
+def require_positive(name: str, value: float) -> None:
+    """Refuse anything but a finite number above 0.
+
+    Raises:
+        PrivotError: naming the argument, its value and the remedy.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
+        raise PrivotError(f"{name} is {value!r}: give a finite number above 0")
+
+
+def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
+    """Integer codes as int64, or a refusal of any that is not in 0 … num_codes−1.
+
+    Raises:
+        PrivotError: naming the argument and the remedy, never the code itself (it is private).
+    """
+    codes = np.asarray(codes)
+    if codes.dtype.kind not in "iu":
+        raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")
+    if codes.size and (codes.min() < 0 or codes.max() >= num_codes):
+        raise PrivotError(f"{name} has a code outside 0 … {num_codes - 1}: encode by the schema")
+    return codes.astype(np.int64, copy=False)

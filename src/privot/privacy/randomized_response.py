@@ -1,0 +1,72 @@
+"""The arithmetic of k-ary randomized response: keep probability ↔ ε.
+
+With probability p the true category is reported, otherwise one of the other k−1, uniformly.
+P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): for any two records and any report the likelihood
+ratio is p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for
+ε = |log(p(k−1)/(1−p))|, and p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh,
+Viswanath 2014). Neighbors are any two values of one person's record.
+
+The ratio of a float p is rational: logarithms are taken in 50-digit decimals, and results are
+rounded to the safe side (p down, ε up).
+"""
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from privot.errors import PrivotError
+from privot.privacy.rounding import require_finite, round_up
+
+_DIGITS = 50
+
+
+def calibrate_randomized_response(num_categories: int, epsilon: float) -> float:
+    """Return the largest float keep probability p ≥ 1/k whose guarantee is at most ε.
+
+    >>> round(calibrate_randomized_response(num_categories=2, epsilon=1.0), 4)
+    0.7311
+
+    Raises:
+        PrivotError: if num_categories < 2, or epsilon is not finite and ≥ 0.
+    """
+    _require_categories(num_categories)
+    require_finite("epsilon", epsilon)
+    with localcontext() as context:
+        context.prec = _DIGITS
+        others = Decimal(num_categories - 1) * (-Decimal(epsilon)).exp()
+        keep = min(float(1 / (1 + others)), math.nextafter(1.0, 0.0))
+    # To nearest, the float may be one step too large: step down until it provably is not.
+    while keep * num_categories > 1 and randomized_response_epsilon(keep, num_categories) > epsilon:
+        keep = math.nextafter(keep, 0.0)
+    return keep
+
+
+def randomized_response_epsilon(keep_probability: float, num_categories: int) -> float:
+    """Return ε = |log(p(k−1)/(1−p))|, rounded up by at most one unit in the last place.
+
+    >>> round(randomized_response_epsilon(keep_probability=0.75, num_categories=2), 4)
+    1.0986
+
+    Raises:
+        PrivotError: if num_categories < 2, or the probability is not strictly inside (0, 1).
+    """
+    _require_categories(num_categories)
+    if not 0 < keep_probability < 1:
+        raise PrivotError(
+            f"keep_probability is {keep_probability!r}: give a number strictly between 0 and 1, "
+            "for at 0 and at 1 some report rules a record out"
+        )
+    keep = Fraction(keep_probability)
+    ratio = keep * (num_categories - 1) / (1 - keep)
+    ratio = max(ratio, 1 / ratio)
+    with localcontext() as context:
+        context.prec = _DIGITS
+        logarithm = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+    return round_up(Fraction(logarithm))
+
+
+def _require_categories(num_categories: int) -> None:
+    if num_categories < 2:
+        raise PrivotError(
+            f"num_categories is {num_categories!r}: randomized response needs at least 2 categories"
+        )

@@ -1,0 +1,121 @@
+r"""Sharing one person's budget among the columns of their report.
+
+With k of the schema's columns in a report, each pure mechanism (Laplace, randomized response) gets
+$ε/k$: the reported columns are drawn independently of the record, so whichever k they are, their
+losses add up to at most ε.
+
+Gaussian columns are one joint Gaussian mechanism. Column i alone has the privacy parameter
+$μ_i = Δ_i/σ_i$; j of them together have $(\sum μ_i^2)^{1/2}$, so with equal shares $μ$ a report of j
+Gaussian and k−j pure columns is $(ε, δ)$-private if
+
+$$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
+
+where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The column's noise satisfies this
+for every j that can occur.
+
+References:
+    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
+    Dong, Roth, Su, *Gaussian differential privacy* (2022), for the composition of Gaussians.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from privot.errors import PrivotError
+from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
+from privot.mechanisms.additive_noise import choose_grid, rounded_sensitivity
+from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian, gaussian_epsilon
+from privot.privacy.rounding import sum_up
+from privot.schema import Domain, Schema
+
+MECHANISMS = ("laplace", "gaussian")
+
+
+def calibrate_columns(
+    schema: Schema, epsilon: float, delta: float, mechanism: str, num_reported: int
+) -> dict[str, Mechanism]:
+    """One mechanism a column, such that any `num_reported` of them are (`epsilon`, `delta`)-private.
+
+    Raises:
+        PrivotError: if ε ≤ 0, δ is outside [0, 1), or δ does not fit the mechanism.
+    """
+    if mechanism not in MECHANISMS:
+        raise PrivotError(f"mechanism {mechanism!r} is not known: use {' or '.join(MECHANISMS)}")
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise PrivotError(f"epsilon {epsilon} promises nothing: give a finite number > 0")
+    if not 0 <= delta < 1:
+        raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1, say 1e-6")
+    if mechanism == "gaussian" and delta == 0:
+        raise PrivotError(
+            "delta 0 cannot be had with mechanism 'gaussian': give delta > 0, or use 'laplace'"
+        )
+    if mechanism == "laplace" and delta > 0:
+        raise PrivotError(
+            f"delta {delta} is not needed by mechanism 'laplace', which is pure: leave it out, "
+            "or use 'gaussian'"
+        )
+    # One step down, so that k shares, each rounded, cannot add up to more than ε.
+    share = math.nextafter(epsilon / num_reported, 0.0)
+    mechanisms: dict[str, Mechanism] = {
+        name: RandomizedResponse(len(column.categories), share)
+        for name, column in schema.categorical.items()
+    }
+    if mechanism == "laplace":
+        for name, column in schema.continuous.items():
+            mechanisms[name] = Laplace.calibrate(column.domain, share)
+    else:
+        most = min(num_reported, len(schema.continuous))
+        least = max(1, num_reported - len(schema.categorical))
+        multiplier = max(
+            math.sqrt(j) * calibrate_gaussian(1.0, j * share, delta) for j in range(least, most + 1)
+        )
+        for name, column in schema.continuous.items():
+            mechanisms[name] = _gaussian(column.domain, multiplier)
+    return {name: mechanisms[name] for name in schema.columns}
+
+
+def joint_guarantee(
+    schema: Schema, mechanisms: Mapping[str, Mechanism], num_reported: int, delta: float
+) -> PureDP | ApproximateDP:
+    """What any `num_reported` columns promise together, from their noise alone; ε is rounded up.
+
+    Raises:
+        PrivotError: if a mechanism needs δ > 0 and there is none.
+    """
+    multipliers: list[float] = []
+    losses: list[float] = []
+    for name, mechanism in mechanisms.items():
+        if isinstance(mechanism, Gaussian):
+            domain = schema.continuous[name].domain
+            multipliers.append(rounded_sensitivity(domain, 2, mechanism.grid) / mechanism.stddev)
+        elif isinstance(mechanism, RandomizedResponse):
+            if len(schema.categorical[name].categories) != mechanism.num_categories:
+                raise PrivotError(
+                    f"mechanism of column {name!r} is for {mechanism.num_categories} categories, "
+                    "the schema lists another number: calibrate again"
+                )
+            losses.append(mechanism.guarantee().epsilon)
+        else:
+            losses.append(mechanism.guarantee(schema.continuous[name].domain).epsilon)
+    multipliers.sort(reverse=True)
+    losses.sort(reverse=True)
+    if not multipliers:
+        return PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
+    if delta == 0:
+        raise PrivotError("delta 0 cannot be had with Gaussian noise: state the delta")
+    worst = 0.0
+    for j in range(max(0, num_reported - len(losses)), min(num_reported, len(multipliers)) + 1):
+        joint = math.hypot(*multipliers[:j]) if j else 0.0
+        gaussian = gaussian_epsilon(1.0, joint, delta) if j else 0.0
+        worst = max(worst, sum_up([gaussian, *losses[: num_reported - j]]))
+    return ApproximateDP(worst, delta, unit=schema.unit)
+
+
+def _gaussian(domain: Domain, multiplier: float) -> Gaussian:
+    """Noise of `multiplier` times the sensitivity, rounding to the grid included."""
+    grid = choose_grid(multiplier * domain.unit.diameter(2))
+    stddev = multiplier * rounded_sensitivity(domain, 2, grid)
+    # A few roundings up to here, each below 2^−52; ε is checked again by `joint_guarantee`.
+    return Gaussian(stddev * (1 + 2.0**-48), grid)

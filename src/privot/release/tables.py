@@ -1,0 +1,132 @@
+"""Tables in and out: csv, csv.gz, parquet and npz files by suffix; pandas, polars, pyarrow in memory.
+
+Inside, a table is always a `pyarrow.Table`; narwhals opens the door to the others.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from privot.errors import PrivotError
+from privot.files import replacing_file
+from privot.schema import Schema
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
+
+
+def as_table(data: Any) -> pa.Table:
+    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns.
+
+    Raises:
+        PrivotError: if `data` is none of these.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, dict):
+        return _from_arrays(data, "the dict")
+    try:
+        return nw.from_native(data, eager_only=True).to_arrow()
+    except TypeError:
+        raise PrivotError(
+            f"a {type(data).__name__} is not a table: "
+            "give a pandas, polars or pyarrow table, or a dict of columns"
+        ) from None
+
+
+def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
+    """Read a table file; a schema decides the types of a CSV's columns instead of guesses.
+
+    Raises:
+        PrivotError: if the file is missing, empty, truncated, or of another kind.
+    """
+    path = Path(path)
+    suffix = table_suffix(path)
+    if not path.is_file():
+        raise PrivotError(f"{path} is not there: check the path")
+    if path.stat().st_size == 0:
+        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
+    try:
+        if suffix == ".parquet":
+            return pq.read_table(path)
+        if suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return _from_arrays(dict(arrays), str(path), schema)
+        return _read_csv(path, schema)
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+        if isinstance(error, PrivotError):
+            raise
+        reason = str(error).splitlines()[0]
+        raise PrivotError(
+            f"{path} cannot be read as {suffix[1:]} ({reason}): check that it is whole"
+        ) from None
+
+
+def write_table(table: pa.Table, path: str | Path) -> None:
+    """Write a table in the format of the file's suffix; an existing file survives any failure."""
+    path = Path(path)
+    suffix = table_suffix(path)
+    with replacing_file(path) as draft:
+        if suffix == ".parquet":
+            pq.write_table(table, draft)
+        elif suffix == ".npz":
+            arrays = {name: table.column(name).to_numpy() for name in table.column_names}
+            with open(draft, "wb") as file:
+                np.savez_compressed(file, **{k: _without_objects(v) for k, v in arrays.items()})
+        elif suffix == ".csv.gz":
+            with gzip.open(draft, "wb") as file:
+                csv.write_csv(table, file)
+        else:
+            csv.write_csv(table, draft)
+
+
+def table_suffix(path: Path) -> str:
+    """The suffix that decides a table file's format, or a refusal that lists the known ones."""
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if path.name.endswith(suffix):
+            return suffix
+    raise PrivotError(f"{path} has an unknown format: use one of {', '.join(SUFFIXES)}")
+
+
+def _read_csv(path: Path, schema: Schema | None) -> pa.Table:
+    types: dict[str, pa.DataType] = {}
+    if schema is not None:
+        for name, column in schema.columns.items():
+            kind = pa.float64() if name in schema.continuous else pa.string()
+            types |= dict.fromkeys(column.table_columns(name), kind)
+    options = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    return csv.read_csv(path, convert_options=options)
+
+
+def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
+    """Columns by name; an array of two dimensions is a vector column, split into its parts."""
+    columns: dict[str, Any] = {}
+    for name, values in arrays.items():
+        values = np.asarray(values)
+        declared = schema.columns.get(name) if schema is not None else None
+        parts = declared.table_columns(name) if declared is not None else (name,)
+        if values.ndim == 2 and values.shape[1] == len(parts):
+            columns |= {part: values[:, j] for j, part in enumerate(parts)}
+        elif values.ndim == 1:
+            columns[name] = values
+        else:
+            raise PrivotError(
+                f"array {name!r} of {source} has shape {values.shape}: give one value a row, "
+                f"or a vector column of the schema with its {len(parts)} coordinates"
+            )
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise PrivotError(f"columns of {source} differ in length {lengths}: give one row a record")
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _without_objects(values: np.ndarray) -> np.ndarray:
+    # NumPy would pickle strings held as objects, and nothing here reads pickles.
+    return values.astype(str) if values.dtype == object else values

@@ -1,0 +1,70 @@
+"""Curves and marginals: loss over steps, one column real against synthetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
+from privot.training import History
+
+
+def draw_loss(history: History, width: float = 7.0) -> Figure:
+    """Loss over steps, and its running mean."""
+    with styled():
+        figure = new_figure(width, 2.6)
+        axis = figure.subplots()
+        loss = history["loss"]
+        axis.plot(history["step"], loss, color=RECEIVED, linewidth=0.7, alpha=0.8)
+        window = max(1, len(loss) // 16)
+        smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
+        axis.plot(history["step"][window - 1 :], smooth, color=INK, linewidth=1.8)
+        axis.set_xlabel("step")
+        axis.set_ylabel("entropic cost (nats)")
+        # The first steps are far above everything that follows.
+        low, high = np.quantile(history["loss"][len(history.rows) // 20 :], [0.0, 1.0])
+        margin = 0.05 * (high - low) + 1e-9
+        axis.set_ylim(low - margin, high + margin)
+    return figure
+
+
+def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
+    """One continuous coordinate: histograms of real and synthetic values."""
+    with styled():
+        figure = new_figure(3.6, 2.2)
+        axis = figure.subplots()
+        edges = np.linspace(min(real.min(), synthetic.min()), max(real.max(), synthetic.max()), 41)
+        axis.hist(real, edges, density=True, color=PRIVATE, alpha=0.35, label="real")
+        axis.hist(
+            synthetic,
+            edges,
+            density=True,
+            histtype="step",
+            color=LEARNED,
+            linewidth=1.6,
+            label="synthetic",
+        )
+        axis.set_title(name, fontsize=10, fontweight="bold")
+        axis.set_yticks([])
+        axis.legend(fontsize=8)
+    return figure
+
+
+def draw_shares(
+    name: str, categories: Sequence[str], real: np.ndarray, synthetic: np.ndarray
+) -> Figure:
+    """One categorical column: shares of real and synthetic records, most frequent first."""
+    order = np.argsort(-real)[:20]
+    with styled():
+        figure = new_figure(3.6, max(1.4, 0.24 * len(order) + 0.8))
+        axis = figure.subplots()
+        rows = np.arange(len(order))
+        axis.barh(rows - 0.2, real[order], 0.38, color=PRIVATE, alpha=0.5, label="real")
+        axis.barh(rows + 0.2, synthetic[order], 0.38, color=LEARNED, label="synthetic")
+        axis.set_yticks(rows, [categories[i] for i in order], fontsize=8)
+        axis.invert_yaxis()
+        axis.set_title(name, fontsize=10, fontweight="bold")
+        axis.legend(fontsize=8)
+    return figure

@@ -1,0 +1,173 @@
+"""The schema: what one record may be, whose record it is, and nothing that was learned from data.
+
+It is written by hand as `schema.toml`, shared with everyone, and travels as canonical JSON inside
+every randomizer, release and model. Because noise is scaled to what the schema declares, a schema
+computed from private data would itself leak; there is no function here that does it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from privot.errors import PrivotError
+from privot.schema.columns import CategoricalColumn, Column, ContinuousColumn
+
+_MISSING = {
+    "bounds": "declare them in the schema (public knowledge; never computed from the data)",
+    "categories": "list them in the schema (public knowledge; never computed from the data)",
+    "columns": "name the table columns that make up the vector",
+    "kind": "say numeric, vector or categorical",
+}
+
+
+class Schema(BaseModel):
+    """Columns of one record, in order, and the `unit` (a person, a household) it belongs to.
+
+    Examples:
+        >>> schema = Schema.from_toml('''
+        ... [columns.age]
+        ... kind = "numeric"
+        ... bounds = [17, 90]
+        ... ''')
+        >>> schema.table_columns
+        ('age',)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    unit: str = Field(default="person", min_length=1)
+    columns: dict[str, Column] = Field(min_length=1)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read `schema.toml` (or the canonical JSON, by suffix)."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PrivotError(f"schema {path} cannot be read: {error}") from None
+        return cls.from_json(text) if path.suffix == ".json" else cls.from_toml(text)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """Parse a schema written in TOML."""
+        try:
+            return cls.from_dict(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise PrivotError(f"the schema is not TOML: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse the canonical JSON of [`to_json`][privot.schema.schema.Schema.to_json]."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise PrivotError(f"the schema is not JSON: {error}") from None
+
+    @classmethod
+    def from_dict(cls, fields: Any) -> Self:
+        """Check plain values and build the schema.
+
+        Raises:
+            PrivotError: naming the column, the value and the remedy.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise PrivotError(_explain(error)) from None
+
+    def to_json(self) -> str:
+        """Canonical JSON: the same schema always gives the same text."""
+        return json.dumps(self.to_dict(), sort_keys=False, separators=(",", ":"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, without fields that were left at their defaults."""
+        return self.model_dump(mode="json", exclude_defaults=True) | {"unit": self.unit}
+
+    @property
+    def continuous(self) -> dict[str, ContinuousColumn]:
+        """The numeric and vector columns."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if not isinstance(column, CategoricalColumn)
+        }
+
+    @property
+    def categorical(self) -> dict[str, CategoricalColumn]:
+        """The categorical columns."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if isinstance(column, CategoricalColumn)
+        }
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """Names of all table columns, in the order of the schema."""
+        return tuple(
+            part for name, column in self.columns.items() for part in column.table_columns(name)
+        )
+
+    def check_table(self, table: pa.Table) -> None:
+        """Refuse tables whose columns are not exactly the schema's, or that have no rows."""
+        names = table.column_names
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise PrivotError(f"columns {repeated} appear twice in the table: rename or remove one")
+        missing = [name for name in self.table_columns if name not in names]
+        if missing:
+            raise PrivotError(
+                f"columns {missing} are missing from the table, which has {names}: "
+                "add them, or remove them from the schema"
+            )
+        extra = [name for name in names if name not in self.table_columns]
+        if extra:
+            raise PrivotError(
+                f"columns {extra} are not in the schema: remove them from the table, or declare them"
+            )
+        if table.num_rows == 0:
+            raise PrivotError("the table has no rows: give at least one record")
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        names = self.table_columns
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise PrivotError(f"table columns {repeated} are declared twice: declare each once")
+        return self
+
+
+def _explain(error: ValidationError) -> str:
+    """The first of pydantic's complaints, as one line that names column, value and remedy."""
+    detail = error.errors()[0]
+    location = [str(part) for part in detail["loc"]]
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    where = ""
+    if len(location) >= 2 and location[0] == "columns":
+        where = f" of column {location[1]!r}"
+        # The union's tag ("numeric") stands between the column's name and its field.
+        location = [
+            part for part in location[2:] if part not in ("numeric", "vector", "categorical")
+        ]
+    field = ".".join(location)
+    if detail["type"] in ("missing", "union_tag_not_found"):
+        field = field or "kind"
+        remedy = _MISSING.get(field, "declare it in the schema")
+        verb = "are" if field.endswith("s") else "is"
+        return f"{field}{where} {verb} missing: {remedy}{more}"
+    if detail["type"] == "union_tag_invalid":
+        kind = (detail.get("ctx") or {}).get("tag")
+        return f"kind {kind!r}{where} is not known: {_MISSING['kind']}{more}"
+    if detail["type"] == "extra_forbidden":
+        return f"{field or 'field'}{where} is not known: correct its spelling or remove it{more}"
+    if detail["type"] in ("value_error", "assertion_error"):
+        message = str((detail.get("ctx") or {}).get("error", detail["msg"]))
+        return f"{where.removeprefix(' of ')}{': ' if where else ''}{message}{more}"
+    return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {detail['msg']}{more}"

@@ -1,0 +1,154 @@
+r"""The loop: draw, differentiate, step, average; write down; stop cleanly; continue bit for bit.
+
+Adam with a short linear warm-up and cosine decay to zero; the weights that are kept are an
+exponential moving average over the steps, which removes most of the noise of the last batches.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from privot.errors import PrivotError
+from privot.training.history import History
+from privot.training.interrupt import deferred_interruption
+from privot.training.state import TrainingState
+
+# Loss and marginal error of one step, given the run's random generator.
+Objective = Callable[[torch.Generator], tuple[Tensor, float]]
+
+_WARM_UP_STEPS = 50
+_HISTORY_ROWS = 400
+_CHECKPOINT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What decides the numbers of a run, apart from the objective.
+
+    Arguments:
+        steps: Number of optimizer steps.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights, a step.
+        seed: Of batches, latents and simulated noise.
+    """
+
+    steps: int
+    learning_rate: float = 1e-3
+    averaging: float = 0.999
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise PrivotError(f"steps {self.steps} is not positive: give at least 1")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise PrivotError(f"learning_rate {self.learning_rate} is not positive: try 1e-3")
+        if not 0 <= self.averaging < 1:
+            raise PrivotError(f"averaging {self.averaging} is not in [0, 1): try 0.999")
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, counted from 0."""
+        warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
+        return self.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / self.steps))
+
+
+class Progress(Protocol):
+    """Told after every step; the command line shows a bar."""
+
+    def __call__(self, step: int, steps: int, loss: float) -> None:
+        """`step` of `steps` is done; `loss` is its running mean."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped by a signal, after its state was saved if there is a checkpoint."""
+
+
+def train(
+    model: nn.Module,
+    objective: Objective,
+    settings: TrainingSettings,
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    identity: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> History:
+    """Train `model` in place on `objective`; its weights end as their moving average.
+
+    Arguments:
+        model: What has the weights that `objective` depends on.
+        objective: Loss and marginal error of one step, drawn with the generator it is given.
+        settings: Steps, learning rate, averaging, seed.
+        checkpoint: File to save the state to every half minute and on interruption.
+        resume: Whether to continue from `checkpoint` if it is there.
+        identity: What else must agree when resuming (the data, the architecture).
+        progress: Told after every step.
+
+    Raises:
+        Interrupted: on SIGINT or SIGTERM, between two steps.
+        PrivotError: if the loss is no longer finite.
+    """
+    made_with = asdict(settings) | (identity or {})
+    state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
+    if resume and checkpoint is not None and checkpoint.exists():
+        state.load(checkpoint, made_with)
+    every = max(1, settings.steps // _HISTORY_ROWS)
+    started = time.perf_counter() - state.seconds
+    saved, recent = time.perf_counter(), _Recent()
+    with deferred_interruption() as interruption:
+        while state.step < settings.steps:
+            for group in state.optimizer.param_groups:
+                group["lr"] = settings.rate(state.step)
+            loss, marginal_error = objective(state.rng)
+            state.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            state.optimizer.step()
+            state.average.update_parameters(model)
+            state.step += 1
+            recent.add(float(loss.detach()), marginal_error)
+            state.seconds = time.perf_counter() - started
+            at_row = state.step % every == 0 or state.step == settings.steps
+            if at_row:
+                rate = settings.rate(state.step - 1)
+                state.history.rows.append((state.step, *recent.means(rate), state.seconds))
+                recent = _Recent(recent.shown)
+            if progress is not None:
+                progress(state.step, settings.steps, recent.shown)
+            # Checkpoints fall on rows of the history, so that its means survive resuming, too.
+            due = time.perf_counter() - saved > _CHECKPOINT_SECONDS
+            if checkpoint is not None and at_row and (due or interruption.requested):
+                state.save(checkpoint, made_with)
+                saved = time.perf_counter()
+            if interruption.requested and (at_row or checkpoint is None):
+                raise Interrupted(f"stopped after step {state.step} of {settings.steps}")
+    model.load_state_dict(state.average.module.state_dict())
+    return state.history
+
+
+class _Recent:
+    """Means since the history's last row."""
+
+    def __init__(self, shown: float = math.nan) -> None:
+        self.loss = self.marginal_error = 0.0
+        self.count = 0
+        self.shown = shown
+
+    def add(self, loss: float, marginal_error: float) -> None:
+        if not math.isfinite(loss):
+            raise PrivotError(
+                f"the loss became {loss}: lower learning_rate, or report this as a bug"
+            )
+        self.loss += loss
+        self.marginal_error += marginal_error
+        self.count += 1
+        self.shown = self.loss / self.count
+
+    def means(self, rate: float) -> tuple[float, float, float]:
+        return self.loss / self.count, rate, self.marginal_error / self.count

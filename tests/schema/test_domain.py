@@ -1,0 +1,100 @@
+"""Domains: projections land inside, diameters are reached and never passed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privot.errors import PrivotError
+from privot.schema import Box, L1Ball, L2Ball, Polyline, from_unit, to_unit
+
+CIRCLE = Polyline(tuple((float(np.cos(t)), float(np.sin(t))) for t in np.linspace(0, np.pi, 181)))
+DOMAINS = [
+    Box((-1.0, 0.0, 3.0), (2.0, 5.0, 3.5)),
+    L1Ball(4, 2.5),
+    L1Ball(4, 2.5, non_negative=True),
+    L2Ball(5, 0.7),
+    L2Ball(5, 0.7, non_negative=True),
+    L2Ball(1, 3.0, non_negative=True),
+    L1Ball(1, 3.0, non_negative=True),
+    CIRCLE,
+]
+each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+
+
+def contains(domain, x, slack=1e-9):
+    return np.abs(domain.project(x) - x).max() <= slack
+
+
+@each_domain
+@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.1, 1.0, 30.0, 1e150]))
+def test_projection_lands_inside_and_stays(domain, seed, spread):
+    x = np.random.default_rng(seed).standard_normal((20, domain.dimension)) * spread
+    projected = domain.project(x)
+    assert np.isfinite(projected).all()
+    np.testing.assert_allclose(domain.project(projected), projected, atol=1e-9)
+
+
+@each_domain
+@pytest.mark.parametrize("norm", [1, 2])
+def test_diameter_bounds_every_pair_and_is_reached(domain, norm):
+    rng = np.random.default_rng(0)
+    directions = rng.standard_normal((4000, domain.dimension))
+    corners = np.sign(directions) * (rng.random(directions.shape) < 0.5)
+    axes = np.concatenate([np.eye(domain.dimension), -np.eye(domain.dimension)])
+    x = domain.project(np.concatenate([directions, corners, axes, directions * 10]) * 50)
+    best = 0.0
+    for row in x:
+        gaps = np.abs(x - row)
+        best = max(best, (gaps.sum(1) if norm == 1 else np.sqrt((gaps**2).sum(1))).max())
+    assert best <= domain.diameter(norm) * (1 + 1e-12)
+    assert best >= domain.diameter(norm) * 0.93
+
+
+@each_domain
+def test_unit_chart_is_inverted_and_maps_the_domain_to_its_unit(domain):
+    rng = np.random.default_rng(1)
+    x = domain.project(rng.standard_normal((50, domain.dimension)) * 3)
+    u = to_unit(domain, x)
+    np.testing.assert_allclose(from_unit(domain, u), x, atol=1e-12)
+    assert contains(domain.unit, u)
+    assert np.abs(u).max() <= 1 + 1e-12
+
+
+def test_ball_projections_are_nearest_points():
+    """No point of the ball is nearer: the projection's variational inequality."""
+    rng = np.random.default_rng(2)
+    for domain in DOMAINS[1:7]:
+        x = rng.standard_normal((200, domain.dimension)) * 3
+        inside = domain.project(rng.standard_normal((200, domain.dimension)) * 3)
+        nearest = domain.project(x)
+        assert ((x - nearest) * (inside - nearest)).sum(1).max() <= 1e-9
+
+
+def test_balls_never_leave_their_radius_even_by_a_rounding_error():
+    x = np.random.default_rng(3).standard_normal((10_000, 7)) * 1e3
+    assert np.sqrt((L2Ball(7, 1.0).project(x) ** 2).sum(1)).max() <= 1
+    assert np.abs(L1Ball(7, 1.0).project(x)).sum(1).max() <= 1
+
+
+def test_half_circle_has_the_papers_diameters():
+    assert CIRCLE.diameter(1) == pytest.approx(1 + np.sqrt(2), abs=1e-12)
+    assert CIRCLE.diameter(2) == pytest.approx(2, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Box((1.0,), (1.0,)), "not an interval"),
+        (lambda: Box((0.0,), (float("inf"),)), "not an interval"),
+        (lambda: Box((0.0, 1.0), (2.0,)), "one pair a coordinate"),
+        (lambda: L2Ball(3, -1.0), "radius -1.0 is not positive"),
+        (lambda: L1Ball(0, 1.0), "dimension 0"),
+        (lambda: Polyline(((0.0, 0.0),)), "at least two points"),
+        (lambda: Polyline(((1.0, 1.0), (1.0, 1.0))), "single point"),
+        (lambda: Box((0.0,), (1.0,)).diameter(3), "norm 3 is not known"),
+    ],
+)
+def test_refusals(make, words):
+    with pytest.raises(PrivotError, match=words):
+        make()

@@ -1,0 +1,95 @@
+"""Schemas: TOML in, canonical JSON out, refusals that name column, value and remedy."""
+
+import pyarrow as pa
+import pytest
+
+from privot.errors import PrivotError
+from privot.schema import Schema
+
+TOML = """
+unit = "person"
+
+[columns.home]
+kind = "vector"
+columns = ["longitude", "latitude"]
+bounds = [[-8.7, 1.8], [49.8, 60.9]]
+
+[columns.age]
+kind = "numeric"
+bounds = [17, 90]
+
+[columns.sex]
+kind = "categorical"
+categories = ["Female", "Male"]
+"""
+
+
+def test_json_round_trip_is_canonical():
+    schema = Schema.from_toml(TOML)
+    again = Schema.from_json(schema.to_json())
+    assert again == schema
+    assert again.to_json() == schema.to_json()
+    assert schema.table_columns == ("longitude", "latitude", "age", "sex")
+
+
+def test_load_by_suffix(tmp_path):
+    (tmp_path / "schema.toml").write_text(TOML)
+    schema = Schema.load(tmp_path / "schema.toml")
+    (tmp_path / "schema.json").write_text(schema.to_json())
+    assert Schema.load(tmp_path / "schema.json") == schema
+
+
+REFUSED = {
+    "bounds of column 'age' are missing: declare them in the schema (public knowledge": (
+        "bounds = [17, 90]", ""),
+    "column 'home': bounds are missing": ("bounds = [[-8.7, 1.8], [49.8, 60.9]]", ""),
+    "column 'age': bounds [90.0, 17.0] are not an interval": ("[17, 90]", "[90, 17]"),
+    "column 'age' = 'x' cannot be used": ("[17, 90]", '["x", 90]'),
+    "column 'age' = inf cannot be used": ("[17, 90]", "[17, inf]"),
+    "column 'sex': categories ['Female'] leave nothing to hide": ('"Female", "Male"', '"Female"'),
+    "column 'sex': categories ['Female'] are declared twice": ('"Male"', '"Female"'),
+    "kind 'number' of column 'age' is not known": ('kind = "numeric"', 'kind = "number"'),
+    "kind of column 'age' is missing": ('kind = "numeric"', ""),
+    "bond of column 'age' is not known: correct its spelling": (
+        'kind = "numeric"', 'kind = "numeric"\nbond = 1'),
+    "table columns ['age'] are declared twice": ('"latitude"]', '"age"]'),
+    "coordinates for 3 columns": ('"latitude"]', '"latitude", "height"]'),
+    "not TOML": ("[columns.age]", "[columns.age"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_refusals_name_column_value_and_remedy(words):
+    old, new = REFUSED[words]
+    assert old in TOML
+    with pytest.raises(PrivotError) as caught:
+        Schema.from_toml(TOML.replace(old, new))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_schema_without_columns_is_refused():
+    with pytest.raises(PrivotError, match="columns"):
+        Schema.from_toml('unit = "person"')
+
+
+def test_missing_schema_file_is_named(tmp_path):
+    with pytest.raises(PrivotError, match="cannot be read"):
+        Schema.load(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pa.table({"longitude": [0.0]}), "are missing from the table"),
+        (pa.table({"longitude": [0.0], "latitude": [50.0], "age": [20], "sex": ["Male"], "x": [1]}),
+         "columns ['x'] are not in the schema"),
+        (pa.table({"longitude": [0.0], "latitude": [50.0], "age": [20], "sex": ["Male"]}).slice(1),
+         "no rows"),
+        (pa.Table.from_arrays([pa.array([1])] * 2, names=["age", "age"]), "appear twice"),
+    ],
+)  # fmt: skip
+def test_tables_that_do_not_fit_are_refused(table, words):
+    with pytest.raises(PrivotError) as caught:
+        Schema.from_toml(TOML).check_table(table)
+    assert words in str(caught.value)
