@@ -90,7 +90,9 @@ else:
 
 def test_import_is_light():
     """`import privot` loads nothing but itself."""
-    code = "import sys, privot; print([m for m in ('torch', 'numpy', 'pyarrow') if m in sys.modules])"
+    code = (
+        "import sys, privot; print([m for m in ('torch', 'numpy', 'pyarrow') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -1,5 +1,7 @@
 """Domains: projections land inside, diameters are reached and never passed."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -98,3 +100,17 @@ def test_half_circle_has_the_papers_diameters():
 def test_refusals(make, words):
     with pytest.raises(PrivotError, match=words):
         make()
+
+
+@each_domain
+@pytest.mark.parametrize("norm", [1, 2])
+def test_diameters_round_up(domain, norm):
+    """In exact arithmetic: the corners' distance is not above the float that bounds it."""
+    if isinstance(domain, Box):
+        sides = [Fraction(h) - Fraction(low) for low, h in zip(domain.lower, domain.upper)]
+        exact = sum(sides) if norm == 1 else sum(side**2 for side in sides)
+        assert Fraction(domain.diameter(norm)) ** norm >= exact
+    for dimension in range(2, 40):
+        ball = L2Ball(dimension, 0.1)
+        assert Fraction(ball.diameter(1)) ** 2 >= 4 * dimension * Fraction(0.1) ** 2
+        assert Fraction(L2Ball(dimension, 0.1, True).diameter(2)) ** 2 >= 2 * Fraction(0.1) ** 2

@@ -14,7 +14,7 @@ import warnings
 
 import typer
 
-from privot.cli import curator, demo, device
+from privot.cli import account, audit, curator, demo, device
 from privot.cli.console import complain, short_warnings
 from privot.errors import PrivotError
 
@@ -29,12 +29,21 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
 schema_app.command("check")(device.check_schema)
 app.add_typer(schema_app, name="schema")
+account_app = typer.Typer(
+    help="Privacy arithmetic: noise for an epsilon, epsilon for a noise.", no_args_is_help=True
+)
+account_app.command("laplace")(account.laplace)
+account_app.command("gaussian")(account.gaussian)
+account_app.command("randomized-response")(account.randomized_response)
+account_app.command("shuffle")(account.shuffle)
 app.command("demo")(demo.run)
 app.command("calibrate")(device.calibrate)
 app.command("privatize")(device.privatize)
 app.command("fit")(curator.fit)
 app.command("sample")(curator.sample)
 app.command("evaluate")(curator.evaluate)
+app.add_typer(account_app, name="account")
+app.command("audit")(audit.audit)
 
 
 @app.callback()

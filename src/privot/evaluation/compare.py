@@ -55,25 +55,19 @@ def compare(
             floor = total_variation(_shares(parts[0], size), _shares(parts[1], size))
             rows.append(Comparison(name, "TV", distance, floor))
         else:
-            continuous = schema.continuous[name]
-            ours, truth = (
-                to_unit(
-                    continuous.domain,
-                    continuous.domain.project(encode_continuous(continuous, name, t)),
-                )
-                for t in (synthetic, real)
-            )
-            size = min(num_points, len(ours), len(truth) // 2)
-            rows.append(
-                Comparison(
-                    name,
-                    "W2",
-                    sample_distance(ours, truth, size, seed=seed),
-                    sample_distance(truth, truth, size, seed=seed),
-                )
-            )
+            points, real_points = (_unit_points(schema, name, table) for table in (synthetic, real))
+            size = min(num_points, len(points), len(real_points) // 2)
+            distance = sample_distance(points, real_points, size, seed=seed)
+            floor = sample_distance(real_points, real_points, size, seed=seed)
+            rows.append(Comparison(name, "W2", distance, floor))
     return rows
 
 
 def _shares(codes: np.ndarray, size: int) -> np.ndarray:
     return np.bincount(codes, minlength=size) / len(codes)
+
+
+def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
+    domain = schema.continuous[name].domain
+    points = encode_continuous(schema.continuous[name], name, table)
+    return to_unit(domain, domain.project(points))

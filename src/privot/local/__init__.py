@@ -1,7 +1,7 @@
 """Learning from locally privatized records: nobody is trusted with a raw one."""
 
 from privot.local.cost import LikelihoodCost
-from privot.local.fit import FitSettings, fit
+from privot.local.fitting import FitSettings, fit
 from privot.local.model import Model
 
 __all__ = ["FitSettings", "LikelihoodCost", "Model", "fit"]

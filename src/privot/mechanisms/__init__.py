@@ -7,12 +7,16 @@ from privot.mechanisms.laplace import Laplace
 from privot.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from privot.mechanisms.randomized_response import RandomizedResponse
 from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
+from privot.mechanisms.square_wave import SquareWave
+from privot.mechanisms.subset_selection import SubsetSelection
 
 __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
     "RandomizedResponse",
+    "SquareWave",
+    "SubsetSelection",
     "mechanism_from_dict",
     "random_bits",
     "random_words",

@@ -106,24 +106,20 @@ class AdditiveNoise(Mechanism):
             PrivotError: if a value is not finite, or too large to have been projected.
         """
         x = np.asarray(x, np.float64)
-        step = self.grid
         if x.size <= _SMALL:
-            values = x.ravel().tolist()
-            limit = self._limit
-            for value in values:
+            step, limit, sums = self.grid, self._limit, []
+            noise = iter(self._draw_list(x.size))
+            for value in x.ravel().tolist():
                 if not -limit <= value <= limit:
                     raise self._refusal()
-            noise = self._draw_list(len(values))
-            sums = [
-                (round(value / step) + k) * step for value, k in zip(values, noise, strict=True)
-            ]
-            return np.array(sums, np.float64).reshape(x.shape)
-        cells = x * (1 / step)
+                sums.append((round(value / step) + next(noise)) * step)
+            return np.array(sums).reshape(x.shape)
+        cells = x * (1 / self.grid)
         if not np.abs(cells).max() <= _MAX_CELL:
             raise self._refusal()
         np.rint(cells, out=cells)
         cells += self._draw(x.shape)
-        cells *= step
+        cells *= self.grid
         return cells
 
     def log_likelihood(self, y: Array, x: Array) -> Array:

@@ -57,7 +57,7 @@ class RandomizedResponse(Mechanism, kind="randomized_response"):
             raise PrivotError(
                 f"num_categories is {self.num_categories!r}: give an integer from 2 to 2^31"
             )
-        if self._keep_words < self._slot:
+        if self.words[0] < self.words[1]:
             raise PrivotError(
                 f"epsilon is {self.epsilon!r}: too small for {self.num_categories} categories to "
                 "be drawn with 64-bit words; report fewer categories or raise epsilon"
@@ -71,13 +71,15 @@ class RandomizedResponse(Mechanism, kind="randomized_response"):
         return int(_EXACT.next_plus(share).to_integral_value(ROUND_FLOOR)) + 1
 
     @property
-    def _keep_words(self) -> int:
-        return _WORDS - (self.num_categories - 1) * self._slot
+    def words(self) -> tuple[int, int]:
+        """How many of the 2^64 words lead to the true category, and to one given other."""
+        return _WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(true category reported), P(one given other reported), as the integers imply."""
-        return self._keep_words / _WORDS, self._slot / _WORDS
+        keep, other = self.words
+        return keep / _WORDS, other / _WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Reported codes (int64, the shape of `x`) for true codes 0 … k−1.
@@ -90,7 +92,7 @@ class RandomizedResponse(Mechanism, kind="randomized_response"):
             reports = [self._privatize_one(code) for code in codes.ravel().tolist()]
             return np.array(reports, np.int64).reshape(codes.shape)
         out = require_codes("x", codes, self.num_categories).flatten()
-        slot, limit = np.uint64(self._slot), np.uint64(_WORDS - self._keep_words)
+        slot, limit = np.uint64(self._slot), np.uint64(_WORDS - self.words[0])
         words = np.empty(min(_BLOCK, out.size), np.uint64)
         for start in range(0, out.size, _BLOCK):
             part = out[start : start + _BLOCK]

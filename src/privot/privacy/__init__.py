@@ -1,4 +1,8 @@
-"""What is promised: guarantees, the arithmetic behind them, shuffling, and an audit."""
+"""What is promised: guarantees and the arithmetic behind them.
+
+What a device never needs is left to its own import, for it loads SciPy:
+`privot.privacy.shuffling` (amplification by shuffling) and `privot.privacy.audit`.
+"""
 
 from privot.privacy.composition import compose, guarantee_from_dict
 from privot.privacy.gaussian import (
@@ -21,7 +25,6 @@ from privot.privacy.randomized_response import (
     calibrate_randomized_response,
     randomized_response_epsilon,
 )
-from privot.privacy.shuffling import ShuffleBound, shuffled_epsilon
 
 __all__ = [
     "ApproximateDP",
@@ -30,7 +33,6 @@ __all__ = [
     "Neighboring",
     "PureDP",
     "RenyiDP",
-    "ShuffleBound",
     "ZeroConcentratedDP",
     "calibrate_gaussian",
     "calibrate_gaussian_zhao",
@@ -42,5 +44,4 @@ __all__ = [
     "guarantee_from_dict",
     "laplace_epsilon",
     "randomized_response_epsilon",
-    "shuffled_epsilon",
 ]

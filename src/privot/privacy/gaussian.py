@@ -55,7 +55,7 @@ def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
-    """Return an ε, at most 1e-12 (relative) above the smallest, with δ(ε) ≤ δ.
+    """Return an ε with δ(ε) ≤ δ, the smallest but for rounding (1e-9 relative, 1e-15 absolute).
 
     >>> round(gaussian_epsilon(stddev=4.2247, sensitivity=1.0, delta=1e-6), 4)
     1.0
@@ -69,15 +69,17 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
     if sensitivity == 0:
         return 0.0
     m = divide_up(sensitivity, stddev)
-    target = math.nextafter(math.log(delta), -math.inf)
+    # Below log δ by the rounding of this logarithm and of the exponential in gaussian_delta.
+    target = math.log(delta) - _UNIT * (8 + 2 * abs(math.log(delta)))
     if _log_delta(m, 0.0) <= target:
         return 0.0
     above = m
     while _log_delta(m, above) > target:
         above *= 2
     below = 0.0
-    # Bisection keeps δ(above) ≤ δ at every step, so whatever it returns is safe.
-    while above - below > 1e-13 * above:
+    # Bisection keeps δ(above) ≤ δ at every step, so whatever it returns is safe. The smallest
+    # ε may be within rounding of 0, where no relative tolerance is ever met.
+    while above - below > 1e-13 * above and above > 1e-15:
         middle = below + (above - below) / 2
         if _log_delta(m, middle) > target:
             below = middle

@@ -85,8 +85,10 @@ def shuffled_epsilon(epsilon0: float, num_people: int, delta: float) -> ShuffleB
             f"epsilon0 is {epsilon0!r}: above 40 shuffling amplifies nothing; use epsilon0 itself"
         )
     closed_form = shuffled_epsilon_closed_form(epsilon0, num_people, delta)
-    _, above = _bracket(lambda e: shuffled_delta(epsilon0, num_people, e, delta), epsilon0, delta)
-    below, _ = _bracket(lambda e: _delta_attained(epsilon0, num_people, e), epsilon0, delta)
+    _, above = _bracket(
+        lambda e: shuffled_delta(epsilon0, num_people, e, delta), closed_form, delta
+    )
+    below, _ = _bracket(lambda e: _delta_attained(epsilon0, num_people, e), above, delta)
     return ShuffleBound(above, min(below, above), closed_form)
 
 
@@ -217,17 +219,35 @@ def _remainder(count: Array) -> Array:
     return np.where(count < 16, exact, 0.5 * np.log(2 * np.pi * large) + series)
 
 
-def _bracket(
-    delta_at: Callable[[float], float], epsilon0: float, delta: float
-) -> tuple[float, float]:
-    """Return (below, above) with δ(above) ≤ δ, and δ(below) > δ unless below is 0."""
-    below, above = 0.0, epsilon0
-    if delta_at(0.0) <= delta:
+def _bracket(delta_at: Callable[[float], float], above: float, delta: float) -> tuple[float, float]:
+    """Return (below, above) with δ(below) > δ ≥ δ(above); both are 0 if δ(0) ≤ δ.
+
+    The `above` given must be proven. Log δ is interpolated, the guess pushed a little past the
+    root to move the far end, and every third step halves the bracket: 10 to 30 evaluations.
+    """
+    below = 0.0
+    log_below, log_above = _log(delta_at(below)), _log(delta_at(above))
+    target = math.log(delta)
+    if log_below <= target:
         return 0.0, 0.0
+    moved_above, step = True, 0
     while above - below > _EPSILON_TOLERANCE * above:
-        middle = below + (above - below) / 2
-        if delta_at(middle) <= delta:
-            above = middle
+        step += 1
+        guess = below + (above - below) / 2
+        if step % 3 and math.isfinite(log_above):
+            share = (log_below - target) / (log_below - log_above)
+            push = 0.4 * _EPSILON_TOLERANCE * above * (-1 if moved_above else 1)
+            guess = min(max(below + share * (above - below) + push, below), above)
+            if guess in (below, above):
+                guess = below + (above - below) / 2
+        log_delta = _log(delta_at(guess))
+        moved_above = log_delta <= target
+        if moved_above:
+            above, log_above = guess, log_delta
         else:
-            below = middle
+            below, log_below = guess, log_delta
     return below, above
+
+
+def _log(delta: float) -> float:
+    return math.log(delta) if delta > 0 else -math.inf

@@ -11,12 +11,7 @@ satisfies it, and so does one in which nothing as bad ever happens; the sentence
 
 import math
 
-_WHO_SEES = {
-    "local": "whoever sees everything the curator ever publishes",
-    "replace_one": "whoever sees everything the curator ever publishes",
-    "zero_out": "whoever sees everything the curator ever publishes",
-    "any": "whoever sees everything the curator ever publishes",
-}
+_WHO_SEES = "whoever sees everything the curator ever publishes"
 
 _ADJACENCY = {
     "local": (
@@ -56,7 +51,7 @@ def rounded_factor(epsilon: float) -> str:
 def odds_sentence(epsilon: float, neighboring: str, unit: str) -> str:
     """Return the meaning of a pure ε."""
     return (
-        f"{_capital(_WHO_SEES[neighboring])} can change their odds about any one {unit} by a "
+        f"{_WHO_SEES.capitalize()} can change their odds about any one {unit} by a "
         f"factor of at most {rounded_factor(epsilon)}. {_ADJACENCY[neighboring].format(unit=unit)}"
     )
 
@@ -64,12 +59,8 @@ def odds_sentence(epsilon: float, neighboring: str, unit: str) -> str:
 def additive_sentence(epsilon: float, delta: float, neighboring: str, unit: str) -> str:
     """Return the meaning of (ε, δ), with δ as what it is: slack added to every probability."""
     return (
-        f"For {_WHO_SEES[neighboring]}, no outcome's probability depends on any one {unit} by "
+        f"For {_WHO_SEES}, no outcome's probability depends on any one {unit} by "
         f"more than a factor of {rounded_factor(epsilon)} plus {delta:.3g}; the added {delta:.3g} "
         "bounds the total probability of what exceeds the factor, and says nothing about how bad "
         f"that is. {_ADJACENCY[neighboring].format(unit=unit)}"
     )
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]

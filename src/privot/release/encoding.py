@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privot.errors import PrivotError
+from privot.mechanisms import random_words
 from privot.schema import Schema, from_unit, to_unit
 from privot.schema.columns import encode_categorical, encode_continuous
 
@@ -39,6 +40,19 @@ def count_outside(schema: Schema, table: pa.Table) -> dict[str, int]:
         moved = np.abs(column.domain.project(points) - points) > 1e-9 * column.domain.scale
         counts[name] = int(moved.any(axis=1).sum())
     return counts
+
+
+def draw_columns(num_rows: int, total: int, chosen: int) -> np.ndarray:
+    """A uniformly random subset of `chosen` of `total` columns for each record, as a mask.
+
+    Fresh coins from the operating system, which know nothing of the record. Ranks of independent
+    64-bit words are a uniform permutation but for ties (probability < 2^−50 a record), which are
+    broken by position.
+    """
+    if chosen == total:
+        return np.ones((num_rows, total), dtype=bool)
+    words = random_words(num_rows * total).reshape(num_rows, total)
+    return np.asarray(np.argsort(np.argsort(words, axis=1), axis=1) < chosen)
 
 
 def reports_table(

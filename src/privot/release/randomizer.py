@@ -25,26 +25,25 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import privot.release.calibration as calibration
 from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
-from privot.mechanisms.entropy import random_words
 from privot.privacy import ApproximateDP, PureDP
 from privot.release.encoding import (
     check_reports,
     count_outside,
     decode_reports,
+    draw_columns,
     encode_records,
     reports_table,
 )
+from privot.release.storage import read_reports, write_reports
 from privot.release.tables import as_table
 from privot.schema import Schema
 
 FORMAT = 1
-_METADATA_KEY = b"privot.randomizer"
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class Randomizer:
         """
         table = as_table(data)
         self.schema.check_table(table)
-        chosen = self._draw_columns(table.num_rows)
+        chosen = draw_columns(table.num_rows, len(self.schema.columns), self.num_reported)
         noisy = {
             name: self.mechanisms[name].privatize(values)
             for name, values in encode_records(self.schema, table).items()
@@ -166,7 +165,14 @@ class Randomizer:
 
     def to_json(self) -> str:
         """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
-        fields = self._fields()
+        fields = {
+            "format": FORMAT,
+            "schema": self.schema.to_dict(),
+            "mechanisms": {name: self.mechanisms[name].to_dict() for name in self.schema.columns},
+            "report_columns": self.report_columns,
+            "delta": self.delta,
+            "guarantee": self.guarantee.to_dict(),
+        }
         return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
 
     @classmethod
@@ -193,13 +199,12 @@ class Randomizer:
                 "the randomizer was altered after it was calibrated, so its guarantee is void: "
                 "calibrate again with `privot calibrate`"
             )
-        randomizer = cls(
+        return cls(
             Schema.from_dict(fields["schema"]),
             {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()},
             fields["report_columns"],
             fields["delta"],
         )
-        return randomizer
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -214,26 +219,6 @@ class Randomizer:
         """Write `randomizer.json`; an existing file survives any failure."""
         with replacing_file(path) as draft:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "schema": self.schema.to_dict(),
-            "mechanisms": {name: self.mechanisms[name].to_dict() for name in self.schema.columns},
-            "report_columns": self.report_columns,
-            "delta": self.delta,
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    def _draw_columns(self, num_rows: int) -> np.ndarray:
-        """A uniformly random k-subset of the columns for each record, as a mask (n, columns)."""
-        total = len(self.schema.columns)
-        if self.num_reported == total:
-            return np.ones((num_rows, total), dtype=bool)
-        # Ranks of independent 64-bit words: a uniform permutation but for ties (probability < 2^−50
-        # a record), which are broken by position and never by the record.
-        words = random_words(num_rows * total).reshape(num_rows, total)
-        return np.argsort(np.argsort(words, axis=1), axis=1) < self.num_reported
 
 
 @dataclass(frozen=True)
@@ -279,9 +264,7 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write `release.parquet`; an existing file survives any failure."""
-        metadata = {_METADATA_KEY: self.randomizer.to_json().encode()}
-        with replacing_file(path) as draft:
-            pq.write_table(self.table.replace_schema_metadata(metadata), draft)
+        write_reports(path, self.table, self.randomizer.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -290,25 +273,9 @@ class Release:
         Raises:
             PrivotError: if the file is missing, truncated, not a release, or altered.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise PrivotError(f"release {path} is not there: check the path")
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowException, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise PrivotError(
-                f"release {path} cannot be read ({reason}): copy it again, it may be truncated"
-            ) from None
-        text = (table.schema.metadata or {}).get(_METADATA_KEY)
-        if text is None:
-            raise PrivotError(
-                f"{path} carries no randomizer, so its noise and its guarantee are unknown: "
-                "use the file that `privot privatize` wrote"
-            )
-        table, randomizer = table.replace_schema_metadata(None), Randomizer.from_json(text)
-        release = cls(table, randomizer)
-        check_reports(randomizer.schema, table, randomizer.num_reported, path)
+        table, text = read_reports(path)
+        release = cls(table, Randomizer.from_json(text))
+        check_reports(release.schema, table, release.randomizer.num_reported, path)
         return release
 
 

@@ -6,6 +6,7 @@ Inside, a table is always a `pyarrow.Table`; narwhals opens the door to the othe
 from __future__ import annotations
 
 import gzip
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
             with np.load(path, allow_pickle=False) as arrays:
                 return _from_arrays(dict(arrays), str(path), schema)
         return _read_csv(path, schema)
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, PrivotError):
             raise
         reason = str(error).splitlines()[0]
@@ -79,7 +80,8 @@ def write_table(table: pa.Table, path: str | Path) -> None:
         elif suffix == ".npz":
             arrays = {name: table.column(name).to_numpy() for name in table.column_names}
             with open(draft, "wb") as file:
-                np.savez_compressed(file, **{k: _without_objects(v) for k, v in arrays.items()})
+                plain = {k: _without_objects(v) for k, v in arrays.items()}
+                np.savez_compressed(file, allow_pickle=False, **plain)
         elif suffix == ".csv.gz":
             with gzip.open(draft, "wb") as file:
                 csv.write_csv(table, file)

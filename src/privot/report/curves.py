@@ -35,7 +35,9 @@ def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
     with styled():
         figure = new_figure(3.6, 2.2)
         axis = figure.subplots()
-        edges = np.linspace(min(real.min(), synthetic.min()), max(real.max(), synthetic.max()), 41)
+        edges = np.linspace(
+            min(real.min(), synthetic.min()), max(real.max(), synthetic.max()), 41
+        ).tolist()
         axis.hist(real, edges, density=True, color=PRIVATE, alpha=0.35, label="real")
         axis.hist(
             synthetic,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -14,7 +16,7 @@ MUTED = "#6b7488"
 NIGHT = "#0a0f1e"
 PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
 
-_RC = {
+_RC: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.edgecolor": "#c9cfdb",
@@ -35,7 +37,7 @@ def new_figure(width: float, height: float) -> Figure:
         return Figure(figsize=(width, height), layout="constrained")
 
 
-def styled() -> mpl.rc_context:
+def styled() -> AbstractContextManager[None]:
     """The context in which axes must be made to take our style."""
     return mpl.rc_context(_RC)
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -48,7 +49,7 @@ class Domain(Protocol):
         """Whether rounding to a grid 2^−k keeps points in the domain (then it costs nothing in Δ)."""
 
     def diameter(self, norm: int) -> float:
-        """Largest distance of two points in the ℓ1 (`norm=1`) or ℓ2 (`norm=2`) norm."""
+        """Largest distance of two points in the ℓ1 (`norm=1`) or ℓ2 (`norm=2`) norm, rounded up."""
 
     def project(self, x: Array) -> Array:
         """Map points (n, d) into the domain; points inside are left alone."""
@@ -74,6 +75,19 @@ def to_unit(domain: Domain, x: Array) -> Array:
 def from_unit(domain: Domain, u: Array) -> Array:
     """Points $c + s·u$ of unit coordinates (n, d)."""
     return domain.center + domain.scale * u
+
+
+def _up(exact: Fraction | int) -> float:
+    """The float nearest to an exact number from above: a diameter is an upper bound."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def _sqrt_up(square: Fraction | int) -> float:
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 def _check_norm(norm: int) -> None:
@@ -119,8 +133,10 @@ class Box:
 
     def diameter(self, norm: int) -> float:  # noqa: D102
         _check_norm(norm)
-        sides = [high - low for low, high in zip(self.lower, self.upper, strict=True)]
-        return sum(sides) if norm == 1 else math.hypot(*sides)
+        sides = [
+            Fraction(high) - Fraction(low) for low, high in zip(self.lower, self.upper, strict=True)
+        ]
+        return _up(sum(sides)) if norm == 1 else _sqrt_up(sum(side**2 for side in sides))
 
     def project(self, x: Array) -> Array:
         """Clip every coordinate to its bounds."""
@@ -187,12 +203,14 @@ class L2Ball(_Ball):
 
     def diameter(self, norm: int) -> float:  # noqa: D102
         _check_norm(norm)
+        square = Fraction(self.radius) ** 2
         if not self.non_negative:
-            return 2 * self.radius * (math.sqrt(self.dimension) if norm == 1 else 1.0)
+            return _sqrt_up(4 * square * (self.dimension if norm == 1 else 1))
         if norm == 2:
-            return self.radius * (math.sqrt(2) if self.dimension > 1 else 1.0)
+            return _sqrt_up(square * min(2, self.dimension))
         half = self.dimension // 2
-        return self.radius * (math.sqrt(half) + math.sqrt(self.dimension - half))
+        parts = (_sqrt_up(square * k) for k in (half, self.dimension - half))
+        return _up(sum(Fraction(part) for part in parts))
 
     def project(self, x: Array) -> Array:
         """Nearest point in ℓ2: clip to the orthant if asked, then scale down to the radius."""
@@ -223,7 +241,7 @@ class L1Ball(_Ball):
             return 2 * self.radius
         if self.dimension == 1:
             return self.radius
-        return self.radius * (2.0 if norm == 1 else math.sqrt(2))
+        return 2 * self.radius if norm == 1 else _sqrt_up(2 * Fraction(self.radius) ** 2)
 
     def project(self, x: Array) -> Array:
         """Nearest point in ℓ2, by soft thresholding (Duchi et al. 2008).

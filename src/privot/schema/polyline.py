@@ -53,13 +53,15 @@ class Polyline:
         return len(self.corners[0])
 
     def diameter(self, norm: int) -> float:
-        """Largest ℓ1 or ℓ2 distance of two corners."""
+        """Largest ℓ1 or ℓ2 distance of two corners, rounded up."""
         if norm not in (1, 2):
             raise PrivotError(f"norm {norm!r} is not known: use 1 or 2")
         points = np.asarray(self.corners)
-        return max(
+        largest = max(
             float(np.linalg.norm(points - corner, ord=norm, axis=1).max()) for corner in points
         )
+        # A dozen roundings at most, of half a unit in the last place each.
+        return largest * (1 + 2.0**-48)
 
     def project(self, x: Array) -> Array:
         """Nearest point of the curve in ℓ2, for each row of (n, d)."""

@@ -165,7 +165,7 @@ class SinkhornSolver:
 
 def _kernel(cost: Tensor, f: Tensor, g: Tensor, reg: float) -> Tensor:
     kernel = torch.exp_((f[:, None] + g[None, :] - cost).div_(reg))
-    return torch.nn.functional.threshold_(kernel, _NEGLIGIBLE, 0.0)
+    return torch.threshold_(kernel, _NEGLIGIBLE, 0.0)
 
 
 def _spread(scaling: Tensor) -> float:

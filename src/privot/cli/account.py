@@ -1,0 +1,192 @@
+"""Privacy arithmetic at the prompt: how much noise an ε needs, how much ε a noise gives.
+
+These are the bare formulas, in the data's own units. `privot calibrate` applies them to a schema,
+where rounding to the grid, and the sharing of one budget among columns, come on top. What is
+printed for people is rounded to the safe side; `--json` gives every digit.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Annotated
+
+import typer
+
+from privot.errors import PrivotError
+
+Epsilon = Annotated[float | None, typer.Option(help="Privacy loss; asks for the noise.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, every digit.")]
+
+
+def laplace(
+    sensitivity: Annotated[float, typer.Option(help="l1 diameter of the domain, in its units.")],
+    epsilon: Epsilon = None,
+    scale: Annotated[float | None, typer.Option(help="Laplace's b; asks for the epsilon.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Laplace noise of scale b = sensitivity/epsilon; pure.
+
+    Example: privot account laplace --epsilon 4 --sensitivity 2
+    """
+    from privot.privacy import calibrate_laplace, laplace_epsilon
+
+    forward = _asks_for_noise("--epsilon", epsilon, "--scale", scale)
+    if epsilon is not None:
+        scale = calibrate_laplace(sensitivity, epsilon)
+    elif scale is not None:
+        epsilon = laplace_epsilon(scale, sensitivity)
+    assert epsilon is not None and scale is not None
+    stddev = scale * 2**0.5
+    if as_json:
+        fields = {"scale": scale, "stddev": stddev, "sensitivity": sensitivity}
+        print(_object("scale" if forward else "epsilon", {"epsilon": epsilon} | fields))
+        return
+    noise = f"Laplace noise of scale {_up(scale)} (standard deviation {_up(stddev)})"
+    print(_sentence(forward, noise, f"epsilon = {_up(epsilon)} (pure)"))
+    print(_diameter(sensitivity, "l1"))
+
+
+def gaussian(
+    sensitivity: Annotated[float, typer.Option(help="l2 diameter of the domain, in its units.")],
+    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
+    epsilon: Epsilon = None,
+    stddev: Annotated[
+        float | None, typer.Option(help="Of each coordinate's noise; asks for the epsilon.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Gaussian noise by the exact formula (Balle, Wang 2018), Zhao's closed form beside it.
+
+    Example: privot account gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
+    """
+    from privot.privacy import calibrate_gaussian, calibrate_gaussian_zhao, gaussian_epsilon
+
+    forward = _asks_for_noise("--epsilon", epsilon, "--stddev", stddev)
+    if epsilon is not None:
+        stddev = calibrate_gaussian(sensitivity, epsilon, delta)
+    elif stddev is not None:
+        epsilon = gaussian_epsilon(stddev, sensitivity, delta)
+    assert epsilon is not None and stddev is not None
+    # The closed form is silent at epsilon 0 and from delta 1/2 on.
+    has_closed_form = epsilon > 0 and delta < 0.5
+    closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if has_closed_form else None
+    if as_json:
+        fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
+        fields |= {"delta": delta, "sensitivity": sensitivity}
+        print(_object("stddev" if forward else "epsilon", fields))
+        return
+    noise = f"Gaussian noise of standard deviation {_up(stddev)} on every coordinate"
+    print(_sentence(forward, noise, f"epsilon = {_up(epsilon)} at delta = {delta:g}"))
+    print(_diameter(sensitivity, "l2"))
+    if closed_form is not None:
+        print(
+            f"The closed form of Zhao et al. (2019) asks for {_up(closed_form)} for the same promise, "
+            f"{closed_form / stddev - 1:.0%} more."
+        )
+
+
+def randomized_response(
+    categories: Annotated[int, typer.Option(help="Number of categories k, at least 2.")],
+    epsilon: Epsilon = None,
+    keep: Annotated[
+        float | None, typer.Option(help="Probability of the truth; asks for the epsilon.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """k-ary randomized response: the truth, or one of the other categories at random; pure.
+
+    Example: privot account randomized-response --epsilon 1 --categories 5
+    """
+    from privot.privacy import calibrate_randomized_response, randomized_response_epsilon
+
+    forward = _asks_for_noise("--epsilon", epsilon, "--keep", keep)
+    if epsilon is not None:
+        keep = calibrate_randomized_response(categories, epsilon)
+    elif keep is not None:
+        epsilon = randomized_response_epsilon(keep, categories)
+    assert epsilon is not None and keep is not None
+    if as_json:
+        fields = {"epsilon": epsilon, "keep": keep, "categories": categories}
+        print(_object("keep" if forward else "epsilon", fields))
+        return
+    noise = (
+        f"Reporting the truth with probability {_down(keep)}, "
+        f"else one of the other {categories - 1} categories at random,"
+    )
+    print(_sentence(forward, noise, f"epsilon = {_up(epsilon)} (pure)"))
+
+
+def shuffle(
+    epsilon: Annotated[float, typer.Option(help="Of each report before shuffling; pure.")],
+    people: Annotated[int, typer.Option(help="Reports shuffled together, one a person.")],
+    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
+    as_json: AsJson = False,
+) -> None:
+    """What local reports promise once a trusted shuffler has dropped who sent which.
+
+    Example: privot account shuffle --epsilon 5 --people 400000 --delta 1e-6
+    """
+    from privot.privacy.shuffling import shuffled_epsilon
+
+    bound = shuffled_epsilon(epsilon, people, delta)
+    if as_json:
+        fields = {
+            "epsilon": bound.epsilon,
+            "epsilon_lower": bound.epsilon_lower,
+            "epsilon_closed_form": bound.epsilon_closed_form,
+            "epsilon_local": epsilon,
+            "people": people,
+            "delta": delta,
+        }
+        print(json.dumps(fields))
+        return
+    print(
+        f"{people:,} reports of epsilon = {epsilon:g} (pure), shuffled, give epsilon = "
+        f"{_up(bound.epsilon)} at delta = {delta:g} between data sets that differ in one person's "
+        f"record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
+    )
+    print(
+        "The closed form of Feldman, McMillan, Talwar (2023) gives "
+        f"{_up(bound.epsilon_closed_form)}."
+    )
+    print(
+        "This trusts the shuffler, assumes that all of these people report honestly and once, and "
+        "that nothing sent along (identifier, address, time) tells reports apart."
+    )
+
+
+def _asks_for_noise(name: str, epsilon: float | None, noise_name: str, noise: float | None) -> bool:
+    if (epsilon is None) == (noise is None):
+        given = "neither" if epsilon is None else "both"
+        raise PrivotError(
+            f"{name} and {noise_name}: {given} given; give exactly one, {name} to ask for the "
+            f"noise or {noise_name} to ask for the epsilon"
+        )
+    return epsilon is not None
+
+
+def _object(answer: str, fields: dict[str, float | None]) -> str:
+    """JSON with what was asked for in front."""
+    return json.dumps({answer: fields[answer]} | fields)
+
+
+def _sentence(forward: bool, noise: str, promise: str) -> str:
+    return f"{noise} {'is needed for' if forward else 'gives'} {promise} between any two records."
+
+
+def _diameter(sensitivity: float, norm: str) -> str:
+    return (
+        f"No two records may be farther apart than {sensitivity:g} in the {norm} norm: the diameter "
+        "of their domain, not its radius. Noise and diameter are in the same units."
+    )
+
+
+def _up(value: float) -> str:
+    """Six digits, rounded up: for losses and for noise."""
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value)):.6g}"
+
+
+def _down(value: float) -> str:
+    """Six digits, rounded down."""
+    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.6g}"

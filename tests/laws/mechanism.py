@@ -1,0 +1,166 @@
+"""What every mechanism must satisfy, whatever its noise. Each mechanism's test inherits this suite.
+
+A subclass sets the class attributes below. Statistical laws are tested at 1e7 draws: the right
+likelihood must pass (a false alarm in a million runs), one with 1 % wrong noise must fail.
+"""
+
+import json
+import os
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from privot.errors import PrivotError
+from privot.mechanisms import mechanism_from_dict
+
+DRAWS, CHUNK = 10_000_000, 2_000_000
+FALSE_ALARM = 1e-6
+MIN_EXPECTED = 50.0
+
+
+def chi_square(counts, probabilities):
+    """P-value of counts against probabilities; rare outcomes, and all others, share one bin."""
+    total = counts.sum()
+    common = probabilities * total >= MIN_EXPECTED
+    observed, expected = counts[common], probabilities[common] * total
+    rest_observed, rest_expected = total - observed.sum(), total - expected.sum()
+    statistic = ((observed - expected) ** 2 / expected).sum()
+    degrees = len(observed) - 1
+    if rest_expected >= MIN_EXPECTED:
+        statistic += (rest_observed - rest_expected) ** 2 / rest_expected
+        degrees += 1
+    return chi2.sf(statistic, degrees)
+
+
+class MechanismLaws:
+    mechanism = None  # few outcomes: noise a few grid steps wide, or a small alphabet
+    wrong = ()  # the same mechanism with about 1 % wrong noise, each to be rejected
+    domain = None
+    delta = 0.0
+    record = None  # one true record, shape of a single item
+    worst_pairs = ()  # pairs of records at which the privacy loss is largest
+    records = None  # many different records, for the laws about output sets
+    outcomes = None  # outputs that carry all but 1e-12 of the probability, first axis
+    tight = 1e-9  # how closely the worst privacy loss must reach the guarantee
+    invalid_fields = ()  # field values that the constructor must refuse
+
+    def index(self, reports):
+        """Position in `outcomes` of every report, or len(outcomes) for none of them."""
+        raise NotImplementedError
+
+    def test_probabilities_sum_to_one(self):
+        for pair in self.worst_pairs:
+            for record in pair:
+                total = np.exp(self.mechanism.log_likelihood(self.outcomes, record)).sum()
+                assert total == pytest.approx(1.0, abs=1e-9)
+
+    def test_histogram_matches_the_likelihood_and_no_other(self):
+        """The power check is part of the test: 1 % wrong noise must be told apart."""
+        counts = np.zeros(len(self.outcomes) + 1)
+        records = np.broadcast_to(self.record, (CHUNK, *np.shape(self.record)))
+        for _ in range(DRAWS // CHUNK):
+            index = self.index(self.mechanism.privatize(records))
+            counts += np.bincount(index, minlength=len(counts))
+        probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes, self.record))
+        assert chi_square(counts, np.append(probabilities, 0.0)) > FALSE_ALARM
+        assert self.wrong
+        for wrong in self.wrong:
+            probabilities = np.exp(wrong.log_likelihood(self.outcomes, self.record))
+            assert chi_square(counts, np.append(probabilities, 0.0)) < FALSE_ALARM
+
+    def test_few_records_have_the_same_law(self):
+        """Single records take other code than arrays do."""
+        records = np.broadcast_to(self.record, (4, *np.shape(self.record)))
+        reports = np.concatenate([self.mechanism.privatize(records) for _ in range(25_000)])
+        counts = np.bincount(self.index(reports), minlength=len(self.outcomes) + 1)
+        probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes, self.record))
+        assert chi_square(counts, np.append(probabilities, 0.0)) > FALSE_ALARM
+
+    def test_privacy_loss_is_the_guarantee(self):
+        """No outcome is likelier by more than e^ε (up to δ), and some pair attains it."""
+        guarantee = self.mechanism.guarantee(self.domain, self.delta)
+        losses = []
+        for first, second in self.worst_pairs:
+            here = self.mechanism.log_likelihood(self.outcomes, first)
+            there = self.mechanism.log_likelihood(self.outcomes, second)
+            if self.delta:
+                excess = np.maximum(np.exp(here) - np.exp(guarantee.epsilon + there), 0.0).sum()
+                assert excess <= self.delta * (1 + 1e-9)
+                losses.append(excess / self.delta)
+            else:
+                loss = np.abs(here - there).max()
+                assert loss <= guarantee.epsilon * (1 + 1e-12) + 1e-12
+                losses.append(loss / guarantee.epsilon)
+        assert max(losses) >= 1 - self.tight
+
+    def test_round_trip(self):
+        written = json.loads(json.dumps(self.mechanism.to_dict()))
+        assert mechanism_from_dict(written) == self.mechanism
+
+    def test_fields_are_refused(self):
+        description = self.mechanism.to_dict()
+        with pytest.raises(PrivotError, match="give exactly"):
+            mechanism_from_dict(description | {"seed": 0})
+        with pytest.raises(PrivotError, match="give exactly"):
+            mechanism_from_dict({"kind": description["kind"]})
+        assert self.invalid_fields
+        for name, value in self.invalid_fields:
+            with pytest.raises(PrivotError, match=name):
+                replace(self.mechanism, **{name: value})
+
+    def test_shapes_and_empty_input(self):
+        shape = np.shape(self.record)
+        for count in (0, 1, 3, 40):
+            records = np.broadcast_to(self.record, (count, *shape))
+            reports = self.mechanism.privatize(records)
+            assert len(reports) == count
+            assert self.mechanism.log_likelihood(reports, records).shape == (count,)
+
+    def test_input_is_left_alone(self):
+        records = np.array(self.records)
+        before = records.copy()
+        self.mechanism.privatize(records)
+        assert (records == before).all()
+
+    def test_threads_draw_fresh_noise(self):
+        drawn = []
+        barrier = threading.Barrier(4)
+
+        def draw():
+            barrier.wait()
+            drawn.append(self.mechanism.privatize(self.records).tobytes())
+            drawn.append(self.mechanism.privatize(self.records).tobytes())
+
+        threads = [threading.Thread(target=draw) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(drawn)) == 8
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_forked_processes_draw_fresh_noise(self):
+        few = self.records[:8]
+        self.mechanism.privatize(few)  # the parent now holds words drawn ahead
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(writer, self._draw_bytes(few))
+            finally:
+                os._exit(0)
+        here = self._draw_bytes(few)
+        os.waitpid(child, 0)
+        there = os.read(reader, 2**16)
+        os.close(reader)
+        os.close(writer)
+        assert len(there) == len(here)
+        assert here != there
+
+    def _draw_bytes(self, few):
+        small = b"".join(self.mechanism.privatize(few).tobytes() for _ in range(16))
+        return small + self.mechanism.privatize(self.records[:200]).tobytes()

@@ -1,0 +1,214 @@
+"""Fitting: recovery of clean distributions, repeatability, resuming, saving."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+import privot
+from privot import FitSettings, Model, Randomizer, Schema, fit
+from privot.errors import PrivotError
+from privot.evaluation import compare, total_variation
+from privot.training import Interrupted
+
+MIXED = Schema.from_toml("""
+[columns.height]
+kind = "numeric"
+bounds = [0, 10]
+[columns.color]
+kind = "categorical"
+categories = ["red", "green", "blue"]
+""")
+# A short run needs larger steps and a shorter memory than the defaults' 12 000.
+SHORT = {"steps": 1500, "learning_rate": 5e-3, "averaging": 0.99}
+QUICK = FitSettings(steps=60, batch_size=100, hidden=(16,))
+
+
+def mixed_people(num, seed=0):
+    """Two groups: low and red, high and blue."""
+    rng = np.random.default_rng(seed)
+    group = rng.random(num) < 0.3
+    height = np.where(group, rng.normal(2, 0.3, num), rng.normal(7, 0.5, num)).clip(0, 10)
+    p_red = np.where(group, 0.9, 0.05)
+    color = np.where(rng.random(num) < p_red, "red", "blue")
+    return {"height": height, "color": color}
+
+
+@pytest.fixture(scope="module")
+def release():
+    return Randomizer.calibrate(MIXED, 4.0).privatize(mixed_people(3000))
+
+
+def same_weights(a, b):
+    ours, theirs = a.generator.state_dict(), b.generator.state_dict()
+    return all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_same_seed_same_model_other_seed_another(release):
+    first, second, other = (fit(release, QUICK, seed=s) for s in (3, 3, 4))
+    assert same_weights(first, second)
+    assert not same_weights(first, other)
+    assert first.sample(100, seed=1).equals(second.sample(100, seed=1))
+    assert not first.sample(100, seed=1).equals(first.sample(100, seed=2))
+
+
+@pytest.mark.parametrize("loss", ["plain", "self_corrected"])
+def test_resuming_continues_bit_for_bit(release, tmp_path, loss):
+    """Stopped by Ctrl-C at step 30 and resumed: the very weights of an uninterrupted run."""
+    settings = FitSettings(steps=60, batch_size=50, hidden=(16,), loss=loss)
+    whole = fit(release, settings)
+    checkpoint = tmp_path / "run.checkpoint"
+
+    def press_ctrl_c(step, steps, loss):
+        if step == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="of 60"):
+        fit(release, settings, checkpoint=checkpoint, progress=press_ctrl_c)
+    seen = []
+    resumed = fit(
+        release,
+        settings,
+        checkpoint=checkpoint,
+        resume=True,
+        progress=lambda step, steps, loss: seen.append(step),
+    )
+    assert 25 < seen[0] <= 32
+    assert same_weights(whole, resumed)
+    np.testing.assert_array_equal(whole.history["loss"], resumed.history["loss"])
+
+
+def test_a_checkpoint_of_another_run_is_refused(release, tmp_path):
+    checkpoint = tmp_path / "run.checkpoint"
+
+    def press_ctrl_c(step, steps, loss):
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        fit(release, QUICK, checkpoint=checkpoint, progress=press_ctrl_c)
+    another = Randomizer.calibrate(MIXED, 4.0).privatize(mixed_people(3000))
+    with pytest.raises(PrivotError, match="was made with release"):
+        fit(another, QUICK, checkpoint=checkpoint, resume=True)
+    with pytest.raises(PrivotError, match="was made with seed 0, this run has 9"):
+        fit(release, QUICK, seed=9, checkpoint=checkpoint, resume=True)
+    checkpoint.write_bytes(b"half a checkpoint")
+    with pytest.raises(PrivotError, match="remove it to start again"):
+        fit(release, QUICK, checkpoint=checkpoint, resume=True)
+
+
+def test_recovers_the_clean_joint_distribution():
+    """At ε = 8: both the two bumps and their association with the color; the noise is not learned."""
+    truth = mixed_people(40_000, seed=1)
+    release = Randomizer.calibrate(MIXED, 8.0).privatize(truth)
+    model = fit(release, FitSettings(batch_size=300, **SHORT))
+    drawn = model.sample(20_000, seed=0)
+    real = privot.release.as_table(mixed_people(20_000, seed=2))
+    height, color = compare(MIXED, drawn, real)
+    released = np.abs(release.table["height"].to_numpy() - truth["height"]).std() / 5
+    assert height.distance < 0.12 < released
+    assert color.distance < 0.02
+    low = drawn["height"].to_numpy() < 4.5
+    red = np.array(drawn["color"].to_pylist()) == "red"
+    assert low.mean() == pytest.approx(0.3, abs=0.03)
+    assert red[low].mean() > 0.75
+    assert red[~low].mean() < 0.15
+
+
+def test_one_categorical_column_reaches_closed_form_maximum_likelihood():
+    schema = Schema.from_toml('[columns.c]\nkind = "categorical"\ncategories = ["a","b","c","d"]')
+    clean = np.random.default_rng(0).choice(list("abcd"), 50_000, p=[0.5, 0.3, 0.15, 0.05])
+    release = Randomizer.calibrate(schema, 1.0).privatize({"c": clean})
+    keep, other = release.randomizer.mechanisms["c"].probabilities
+    shares = np.bincount(release.reports("c")[0], minlength=4) / 50_000
+    likeliest = (shares - other) / (keep - other)
+    assert likeliest.min() > 0  # inside the simplex, so this is the maximum
+    model = fit(release, FitSettings(batch_size=500, loss="self_corrected", **SHORT))
+    drawn = np.array(model.sample(200_000, seed=0)["c"].to_pylist())
+    learned = np.array([(drawn == v).mean() for v in "abcd"])
+    assert total_variation(learned, likeliest) < 0.02
+
+
+def test_partial_reports_still_teach_the_association():
+    """With two of three columns a person, every pair is seen, and the joint is learned."""
+    schema = Schema.from_toml(
+        "\n".join(f'[columns.{c}]\nkind = "categorical"\ncategories = ["0", "1"]' for c in "abc")
+    )
+    rng = np.random.default_rng(0)
+    bit = rng.integers(0, 2, 40_000)
+    table = {c: (bit ^ (rng.random(40_000) < 0.1)).astype(str) for c in "abc"}
+    release = Randomizer.calibrate(schema, 6.0, report_columns=2).privatize(table)
+    drawn = fit(release, FitSettings(batch_size=300, **SHORT)).sample(20_000, seed=0)
+    bits = np.stack([np.array(drawn[c].to_pylist()) == "1" for c in "abc"])
+    agree = [(bits[i] == bits[j]).mean() for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert agree == pytest.approx([0.82] * 3, abs=0.06)
+
+
+def test_model_round_trip_and_guarantee(release, tmp_path):
+    model = fit(release, QUICK)
+    assert model.guarantee == release.guarantee
+    model.save(tmp_path / "model")
+    model.save(tmp_path / "model")  # over an older one
+    again = Model.load(tmp_path / "model")
+    assert again.sample(1000, seed=5).equals(model.sample(1000, seed=5))
+    assert again.guarantee == model.guarantee
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "history.parquet", "model.json", "weights.safetensors",
+    ]  # fmt: skip
+    fields = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert fields["made_with"]["num_reports"] == 3000
+    assert model.sample(0).num_rows == 0
+    assert len(model.sample(70_000)) == 70_000
+
+
+def test_samples_respect_the_schema(release):
+    drawn = fit(release, QUICK).sample(5000)
+    MIXED.check_table(drawn)
+    assert 0 <= drawn["height"].to_numpy().min() <= drawn["height"].to_numpy().max() <= 10
+    assert set(drawn["color"].to_pylist()) <= {"red", "green", "blue"}
+
+
+def test_damaged_models_are_refused(release, tmp_path):
+    path = tmp_path / "model"
+    fit(release, QUICK).save(path)
+    fields = json.loads((path / "model.json").read_text())
+    (path / "model.json").write_text(json.dumps(fields | {"format": 7}))
+    with pytest.raises(PrivotError, match="format 7.*upgrade privot"):
+        Model.load(path)
+    (path / "model.json").write_text(json.dumps(fields))
+    (path / "weights.safetensors").write_bytes(b"x")
+    with pytest.raises(PrivotError, match="is damaged"):
+        Model.load(path)
+    with pytest.raises(PrivotError, match="cannot be read"):
+        Model.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda r: fit(r, FitSettings(steps=0)), "steps 0 is not positive"),
+        (lambda r: fit(r, FitSettings(learning_rate=-1.0)), "learning_rate -1.0"),
+        (lambda r: FitSettings(batch_size=1), "batch_size 1 is too small"),
+        (lambda r: FitSettings(loss="wasserstein"), "loss 'wasserstein' is not known"),
+        (lambda r: fit(r, FitSettings(averaging=1.0)), "averaging 1.0"),
+        (lambda r: fit(r, QUICK, device="tpu9"), "device 'tpu9' is not known"),
+        (lambda r: fit(r, QUICK).sample(-1), "num_rows -1 is negative"),
+    ],
+)
+def test_refusals(release, make, words):
+    with pytest.raises(PrivotError, match=words):
+        make(release)
+
+
+def test_loss_auto_is_plain_in_few_dimensions_and_corrected_in_many():
+    wide = Schema.from_dict(
+        {"columns": {"v": {"kind": "vector", "columns": list("abcdefgh"), "radius": 1.0}}}
+    )
+    table = {n: np.random.default_rng(0).normal(0, 0.1, 200) for n in "abcdefgh"}
+    release = Randomizer.calibrate(wide, 5.0).privatize(table)
+    assert fit(release, QUICK).made_with["loss"] == "self_corrected"
+    few = Randomizer.calibrate(MIXED, 5.0).privatize(mixed_people(200))
+    assert fit(few, QUICK).made_with["loss"] == "plain"

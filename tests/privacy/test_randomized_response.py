@@ -1,0 +1,62 @@
+import math
+
+import mpmath
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privot.errors import PrivotError
+from privot.privacy import calibrate_randomized_response, randomized_response_epsilon
+
+
+def exact_epsilon(keep, num_categories):
+    with mpmath.workdps(60):
+        keep = mpmath.mpf(keep)
+        return abs(mpmath.log(keep * (num_categories - 1) / (1 - keep)))
+
+
+@given(keep=st.floats(1e-12, 1 - 1e-12), num_categories=st.integers(2, 10_000))
+def test_epsilon_is_rounded_up_once(keep, num_categories):
+    exact = exact_epsilon(keep, num_categories)
+    epsilon = randomized_response_epsilon(keep, num_categories)
+    assert exact <= epsilon <= exact * (1 + mpmath.mpf(2) ** -51)
+
+
+@given(epsilon=st.floats(0.01, 30.0), num_categories=st.integers(2, 10_000))
+def test_keep_probability_is_the_largest_safe_float(epsilon, num_categories):
+    keep = calibrate_randomized_response(num_categories, epsilon)
+    assert exact_epsilon(keep, num_categories) <= epsilon
+    assert exact_epsilon(math.nextafter(keep, 1.0), num_categories) > epsilon
+
+
+def test_extremes():
+    assert calibrate_randomized_response(2, 0.0) == 0.5
+    assert calibrate_randomized_response(2, 1000.0) == math.nextafter(1.0, 0.0)
+    # Reporting anything but the truth gives the truth away as well.
+    assert randomized_response_epsilon(0.1, 2) == pytest.approx(math.log(9))
+
+
+@pytest.mark.parametrize("num_categories", [2, 7])
+def test_dp_accounting_sees_no_delta_at_our_epsilon(num_categories):
+    keep = calibrate_randomized_response(num_categories, 1.5)
+    noise = (1 - keep) * num_categories / (num_categories - 1)
+    loss = privacy_loss_distribution.from_randomized_response(
+        noise, num_categories, value_discretization_interval=1e-4
+    )
+    assert loss.get_delta_for_epsilon(1.5 + 1e-4) == pytest.approx(0.0, abs=1e-12)
+    assert loss.get_delta_for_epsilon(1.3) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: calibrate_randomized_response(1, 1.0), "at least 2 categories"),
+        (lambda: calibrate_randomized_response(2, -1.0), "epsilon is -1.0"),
+        (lambda: randomized_response_epsilon(1.0, 2), "strictly between 0 and 1"),
+        (lambda: randomized_response_epsilon(0.5, 1), "at least 2 categories"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(PrivotError, match=message):
+        call()

@@ -1,0 +1,190 @@
+import math
+from fractions import Fraction
+from math import comb
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privot.errors import PrivotError
+from privot.privacy.shuffling import (
+    _binomial_pmf,
+    _delta_attained,
+    shuffled_delta,
+    shuffled_epsilon,
+)
+
+
+def hockey_stick(first, second, epsilon):
+    """Return both directions' largest δ between two laws given as {outcome: probability}."""
+    factor = math.exp(epsilon)
+    outcomes = set(first) | set(second)
+
+    def excess(p, q):
+        return sum(max(0.0, p.get(o, 0.0) - factor * q.get(o, 0.0)) for o in outcomes)
+
+    return max(excess(first, second), excess(second, first))
+
+
+def shuffled_counts(reports):
+    """Return the law of the histogram of independent reports, one convolution at a time."""
+    law = {(0,) * len(reports[0]): 1.0}
+    for report in reports:
+        following: dict[tuple[int, ...], float] = {}
+        for counts, weight in law.items():
+            for category, probability in enumerate(report):
+                more = tuple(c + (i == category) for i, c in enumerate(counts))
+                following[more] = following.get(more, 0.0) + weight * probability
+        law = following
+    return law
+
+
+def clone_pair(epsilon0, num_people):
+    """Return the 2023 pair from its published description, by enumeration."""
+    odds = math.exp(epsilon0)
+    clone = 2 / (odds + 1)
+    laws = []
+    for keep in (odds / (odds + 1), 1 / (odds + 1)):
+        law: dict[tuple[int, int], float] = {}
+        for clones in range(num_people):
+            weight = comb(num_people - 1, clones) * clone**clones
+            weight *= (1 - clone) ** (num_people - 1 - clones)
+            for zeros in range(clones + 1):
+                half = weight * comb(clones, zeros) / 2**clones
+                for own, probability in ((1, keep), (0, 1 - keep)):
+                    outcome = (zeros + own, clones - zeros + 1 - own)
+                    law[outcome] = law.get(outcome, 0.0) + half * probability
+        laws.append(law)
+    return laws
+
+
+@pytest.mark.parametrize("num_people", [1, 2, 7, 25])
+@pytest.mark.parametrize("epsilon0", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("ratio", [0.0, 0.2, 0.7])
+def test_upper_bound_is_the_published_pair_by_brute_force(num_people, epsilon0, ratio):
+    epsilon = ratio * epsilon0
+    exact = hockey_stick(*clone_pair(epsilon0, num_people), epsilon)
+    delta = shuffled_delta(epsilon0, num_people, epsilon)
+    assert exact <= delta <= exact * (1 + 2e-6) + 1e-20
+
+
+@pytest.mark.parametrize("num_people", [1, 2, 8, 20])
+@pytest.mark.parametrize("epsilon0", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("ratio", [0.0, 0.2, 0.7])
+def test_lower_bound_is_what_shuffled_randomized_response_needs(num_people, epsilon0, ratio):
+    epsilon, odds = ratio * epsilon0, math.exp(epsilon0)
+
+    def response(category, num_categories):
+        weights = [odds if c == category else 1.0 for c in range(num_categories)]
+        return [w / sum(weights) for w in weights]
+
+    def exact(num_categories, others):
+        rest = [response(others, num_categories)] * (num_people - 1)
+        laws = (shuffled_counts([response(c, num_categories), *rest]) for c in (0, 1))
+        return hockey_stick(*laws, epsilon)
+
+    binary = max(exact(2, 0), exact(2, 1))
+    assert _delta_attained(epsilon0, num_people, epsilon) == pytest.approx(
+        max(binary, exact(3, 2)), rel=1e-5, abs=1e-15
+    )
+
+
+def random_mechanism(rng, num_records, num_outputs, epsilon0):
+    """Return the output laws of a random ε₀-DP mechanism with random corner columns."""
+    columns = rng.choice([1.0, math.exp(epsilon0)], size=(num_records, num_outputs))
+    # Columns of ratios in {1, e^ε₀} and their mirror images: rows then sum to the same number.
+    columns = np.concatenate([columns, math.exp(epsilon0) + 1 - columns], axis=1)
+    weights = np.tile(rng.random(num_outputs), 2)
+    laws = columns * weights
+    return laws / laws.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_random_mechanism_exceeds_the_bound(seed):
+    rng = np.random.default_rng(seed)
+    epsilon0, num_people = rng.uniform(0.3, 3.0), 5
+    laws = random_mechanism(rng, 3, 2, epsilon0)
+    assert laws.max(axis=0).max() > 0
+    assert np.max(laws.max(axis=0) / laws.min(axis=0)) <= math.exp(epsilon0) * (1 + 1e-12)
+    rest = [laws[2]] * (num_people - 1)
+    pair = [shuffled_counts([laws[c], *rest]) for c in (0, 1)]
+    for ratio in (0.0, 0.1, 0.3, 0.6, 0.9):
+        epsilon = ratio * epsilon0
+        assert hockey_stick(*pair, epsilon) <= shuffled_delta(epsilon0, num_people, epsilon)
+
+
+def test_published_numbers():
+    bound = shuffled_epsilon(5.0, 400_000, 1e-6)
+    assert bound.epsilon_closed_form == pytest.approx(0.352, abs=5e-4)
+    assert bound.epsilon == pytest.approx(0.098, abs=5e-4)
+    # Shuffled binary randomized response alone shows 0.069.
+    assert 0.069 <= bound.epsilon_lower <= bound.epsilon <= 0.100
+
+
+def test_realistic_size_against_fifty_digits():
+    epsilon0, num_people, epsilon = 5.0, 20_000, 0.4
+    with mpmath.workdps(50):
+        odds, clone = mpmath.exp(epsilon0), 2 / (mpmath.exp(epsilon0) + 1)
+        gain, loss = odds - mpmath.exp(epsilon), mpmath.exp(epsilon) * odds - 1
+        total = mpmath.mpf(0)
+        weight = (1 - clone) ** num_people
+        for clones in range(500):
+            if clones >= 150:
+                first = int(mpmath.ceil(clones * loss / (gain + loss)))
+                pmf = mpmath.mpf(comb(clones, first)) / mpmath.mpf(2) ** clones
+                for zeros in range(first, min(clones, first + 120) + 1):
+                    total += weight * pmf * (gain * zeros - loss * (clones - zeros))
+                    pmf *= mpmath.mpf(clones - zeros) / (zeros + 1)
+            weight *= (num_people - clones) * clone / ((clones + 1) * (1 - clone))
+        exact = total / num_people
+    delta = shuffled_delta(epsilon0, num_people, epsilon)
+    assert exact <= delta <= exact * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("draws", [1, 15, 17, 300, 10**6, 10**8])
+@pytest.mark.parametrize("probability", [0.5, 0.0134])
+def test_binomial_probabilities(draws, probability):
+    mean, spread = draws * probability, math.sqrt(draws * probability)
+    successes = np.unique(np.clip(np.round(mean + spread * np.arange(-6, 7)), 0, draws))
+    with mpmath.workdps(40):
+        p = mpmath.mpf(probability)
+        exact = [
+            mpmath.binomial(draws, int(k)) * p ** int(k) * (1 - p) ** (draws - int(k))
+            for k in successes
+        ]
+    ours = _binomial_pmf(successes, draws, probability)
+    np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-10)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    epsilon0=st.floats(0.05, 8.0), num_people=st.integers(1, 50_000), exponent=st.floats(-10, -2)
+)
+def test_laws(epsilon0, num_people, exponent):
+    delta = 10.0**exponent
+    bound = shuffled_epsilon(epsilon0, num_people, delta)
+    assert 0 <= bound.epsilon_lower <= bound.epsilon <= bound.epsilon_closed_form <= epsilon0
+    assert shuffled_epsilon(epsilon0, 2 * num_people, delta).epsilon <= bound.epsilon + 1e-6
+    assert shuffled_epsilon(epsilon0 * 1.1, num_people, delta).epsilon >= bound.epsilon - 1e-6
+    assert shuffled_epsilon(epsilon0, num_people, 2 * delta).epsilon <= bound.epsilon
+
+
+def test_closed_form_condition():
+    assert shuffled_epsilon(5.0, 1000, 1e-6).epsilon_closed_form == 5.0
+    assert Fraction(shuffled_epsilon(0.0, 10, 1e-6).epsilon) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: shuffled_epsilon(-1.0, 10, 1e-6), "epsilon0 is -1.0"),
+        (lambda: shuffled_epsilon(50.0, 10, 1e-6), "above 40 shuffling amplifies nothing"),
+        (lambda: shuffled_epsilon(1.0, 0, 1e-6), "num_people is 0"),
+        (lambda: shuffled_epsilon(1.0, 10, 0.0), "delta is 0.0"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(PrivotError, match=message):
+        call()

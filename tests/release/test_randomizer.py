@@ -1,0 +1,258 @@
+"""Randomizers and releases: what is promised, what leaves the device, what is refused."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+from privot.errors import PrivotError
+from privot.mechanisms import Gaussian
+from privot.privacy import gaussian_delta
+from privot.release import Randomizer, Release
+from privot.release.expected import expected_noise
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.home]
+kind = "vector"
+columns = ["longitude", "latitude"]
+bounds = [[-8.7, 1.8], [49.8, 60.9]]
+[columns.age]
+kind = "numeric"
+bounds = [17, 90]
+[columns.sex]
+kind = "categorical"
+categories = ["Female", "Male"]
+""")
+
+
+def people(num=1000, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "longitude": rng.uniform(-8, 1, num),
+        "latitude": rng.uniform(50, 60, num),
+        "age": rng.integers(17, 90, num),
+        "sex": rng.choice(["Female", "Male"], num),
+    }
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 1 / 3])
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_pure_budgets_add_up_to_at_most_epsilon(epsilon, columns):
+    randomizer = Randomizer.calibrate(SCHEMA, epsilon, report_columns=columns)
+    assert randomizer.guarantee.neighboring == "local"
+    assert randomizer.guarantee.unit == "person"
+    assert epsilon * (1 - 1e-6) <= randomizer.guarantee.epsilon <= epsilon
+    losses = [
+        m.guarantee(SCHEMA.continuous[n].domain if n in SCHEMA.continuous else None).epsilon
+        for n, m in randomizer.mechanisms.items()
+    ]
+    reported = sorted(losses)[-randomizer.num_reported :]
+    assert sum(Fraction(loss) for loss in reported) <= Fraction(epsilon)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_joint_gaussian_spends_delta_once(columns):
+    """Any subset that a person can report is (ε, δ)-private by the exact Gaussian formula."""
+    epsilon, delta = 2.0, 1e-5
+    randomizer = Randomizer.calibrate(
+        SCHEMA, epsilon, delta, mechanism="gaussian", report_columns=columns
+    )
+    k = randomizer.num_reported
+    ratios = {
+        n: SCHEMA.continuous[n].domain.unit.diameter(2) / m.stddev
+        for n, m in randomizer.mechanisms.items()
+        if isinstance(m, Gaussian)
+    }
+    share = randomizer.mechanisms["sex"].guarantee().epsilon
+    worst = 0.0
+    for gaussians in range(k - 1, min(k, 2) + 1):
+        joint = np.hypot(*(sorted(ratios.values())[-gaussians:] + [0])[:2]) if gaussians else 0
+        left = epsilon - (k - gaussians) * share
+        if joint:
+            worst = max(worst, gaussian_delta(1.0, joint, left))
+    assert worst <= delta
+    assert worst >= delta * 0.999  # and no more noise than needed
+    assert randomizer.guarantee.epsilon <= epsilon
+
+
+def test_noise_is_scaled_to_each_side_and_has_the_promised_scale():
+    num = 40_000
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    table = pa.table({k: v for k, v in people(num).items()})
+    release = randomizer.privatize(table)
+    share = 4.0 / 3
+    # ℓ1 diameter of the unit box is 4: scale 4/share in units of half a side.
+    for name, half_side in (("longitude", 10.5 / 2), ("latitude", 11.1 / 2)):
+        noise = release.table[name].to_numpy() - table[name].to_numpy()
+        scale = 4 / share * half_side
+        assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 1e-6
+        assert stats.kstest(noise, stats.laplace(scale=scale * 1.1).cdf).pvalue < 1e-6
+    kept = np.mean(release.table["sex"].to_numpy() == table["sex"].to_numpy())
+    expected = np.exp(share) / (np.exp(share) + 1)
+    assert abs(kept - expected) < 5 * np.sqrt(expected * (1 - expected) / num)
+
+
+def test_reported_columns_are_uniform_and_independent_of_the_record():
+    schema = Schema.from_toml(
+        "\n".join(f'[columns.c{i}]\nkind = "numeric"\nbounds = [0, 1]' for i in range(4))
+    )
+    num = 60_000
+    table = {f"c{i}": np.repeat([0.0, 1.0], num // 2) for i in range(4)}
+    release = Randomizer.calibrate(schema, 4.0, report_columns=2).privatize(table)
+    masks = np.stack([release.reports(f"c{i}")[1] for i in range(4)], axis=1)
+    assert (masks.sum(1) == 2).all()
+    subsets = masks @ (1 << np.arange(4))
+    counts = [
+        np.bincount(part, minlength=16) for part in (subsets[: num // 2], subsets[num // 2 :])
+    ]
+    seen = [c[c > 0] for c in counts]
+    assert stats.chisquare(seen[0] + seen[1]).pvalue > 1e-6
+    assert stats.chi2_contingency(np.stack(seen)).pvalue > 1e-6
+
+
+def test_a_second_call_draws_fresh_noise():
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    first, second = (randomizer.privatize(people()).table["age"].to_numpy() for _ in range(2))
+    assert (first != second).mean() > 0.99
+
+
+def test_values_outside_are_projected_and_counted_on_the_device_only(tmp_path):
+    randomizer = Randomizer.calibrate(SCHEMA, 400.0)
+    raw = people(100)
+    raw["age"] = np.where(np.arange(100) < 7, 1e6, raw["age"])
+    assert randomizer.count_outside(raw) == {"home": 0, "age": 7}
+    release = randomizer.privatize(raw)
+    assert release.table["age"].to_numpy()[:7].max() < 100
+    release.save(tmp_path / "r.parquet")
+    metadata = pq.read_metadata(tmp_path / "r.parquet").metadata
+    assert set(metadata) <= {b"privot.randomizer", b"ARROW:schema"}
+
+
+def test_tables_of_every_library_are_welcome():
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    raw = people(50)
+    for table in (pd.DataFrame(raw), pl.DataFrame(raw), pa.table(raw), raw):
+        assert len(randomizer.privatize(table)) == 50
+    with pytest.raises(PrivotError, match="a list is not a table"):
+        randomizer.privatize([1, 2])
+
+
+def test_json_round_trip_and_expected_noise(tmp_path):
+    randomizer = Randomizer.calibrate(SCHEMA, 2.0, 1e-6, mechanism="gaussian", report_columns=2)
+    randomizer.save(tmp_path / "randomizer.json")
+    again = Randomizer.load(tmp_path / "randomizer.json")
+    assert again == randomizer
+    assert again.to_json() == randomizer.to_json()
+    rows = {row["column"]: row for row in expected_noise(again)}
+    sides = np.array([10.5, 11.1])
+    stddev = randomizer.mechanisms["home"].stddev
+    np.testing.assert_allclose(rows["home"]["stddev"], stddev * sides / 2, rtol=1e-6)
+    assert rows["sex"]["keep"] == pytest.approx(np.e / (np.e + 1), rel=1e-6)
+
+
+def test_release_round_trip(tmp_path):
+    release = Randomizer.calibrate(SCHEMA, 2.0, report_columns=2).privatize(people())
+    release.save(tmp_path / "release.parquet")
+    again = Release.load(tmp_path / "release.parquet")
+    assert again.table.equals(release.table)
+    assert again.guarantee == release.guarantee
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon 0.0 promises nothing"),
+        ({"epsilon": -1.0}, "epsilon -1.0"),
+        ({"epsilon": float("nan")}, "epsilon nan"),
+        ({"epsilon": 1.0, "delta": 1.0, "mechanism": "gaussian"}, "delta 1.0 is not a small"),
+        ({"epsilon": 1.0, "mechanism": "gaussian"}, "delta 0 cannot be had"),
+        ({"epsilon": 1.0, "delta": 1e-6}, "not needed by mechanism 'laplace'"),
+        ({"epsilon": 1.0, "mechanism": "cauchy"}, "mechanism 'cauchy' is not known"),
+        ({"epsilon": 1.0, "report_columns": 4}, "report_columns 4 is not between 1"),
+        ({"epsilon": 1.0, "report_columns": 0}, "report_columns 0 is not between 1"),
+    ],
+)
+def test_calibration_refusals(arguments, words):
+    with pytest.raises(PrivotError) as caught:
+        Randomizer.calibrate(SCHEMA, **arguments)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"age": np.full(5, np.nan)}, "column 'age' holds nan in row 1"),
+        ({"age": [20, 30, float("inf"), 40, 50]}, "column 'age' holds inf in row 3"),
+        ({"age": list("abcde")}, "column 'age' has type string"),
+        ({"age": [True] * 5}, "column 'age' has type bool"),
+        ({"age": pa.array([1, None, 3, 4, 5])}, "column 'age' has no value in row 2"),
+        ({"sex": ["Male"] * 4 + ["male"]}, "column 'sex' holds 'male' in row 5"),
+        ({"sex": pa.array(["Male"] * 4 + [None])}, "column 'sex'"),
+        ({"height": [1] * 5}, "columns ['height'] are not in the schema"),
+        ({"age": None}, "columns ['age'] are missing"),
+    ],
+)
+def test_records_that_cannot_be_used_are_refused(change, words):
+    raw = people(5) | change
+    table = pa.table({k: v for k, v in raw.items() if v is not None})
+    with pytest.raises(PrivotError) as caught:
+        Randomizer.calibrate(SCHEMA, 1.0).privatize(table)
+    assert words in str(caught.value)
+
+
+def test_altered_randomizers_are_refused():
+    text = Randomizer.calibrate(SCHEMA, 1.0).to_json()
+    fields = json.loads(text)
+    fields["mechanisms"]["age"]["scale"] /= 2
+    for broken, words in (
+        (json.dumps(fields), "was altered after it was calibrated"),
+        (json.dumps(json.loads(text) | {"format": 99}), "format 99"),
+        (text[:-20], "not readable"),
+        ("[]", "not readable"),
+        ("{}", "not readable"),
+    ):
+        with pytest.raises(PrivotError, match=words):
+            Randomizer.from_json(broken)
+
+
+def write(path, table, metadata):
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+def test_altered_releases_are_refused(tmp_path):
+    randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=2)
+    release = randomizer.privatize(people(20))
+    metadata = {b"privot.randomizer": randomizer.to_json().encode()}
+    path = tmp_path / "release.parquet"
+    release.save(path)
+    whole = path.read_bytes()
+
+    def refused(words):
+        with pytest.raises(PrivotError, match=words):
+            Release.load(path)
+
+    path.write_bytes(whole[: len(whole) // 2])
+    refused("may be truncated")
+    path.write_bytes(b"")
+    refused("cannot be read")
+    write(path, release.table, None)
+    refused("carries no randomizer")
+    write(path, release.table, {b"privot.randomizer": b"{}"})
+    refused("not readable")
+    write(path, release.table.drop_columns(["age"]), metadata)
+    refused("are missing")
+    write(path, release.table.set_column(3, "sex", pa.array(["x"] * 20)), metadata)
+    refused("cannot report|do not hold")
+    write(path, release.table.set_column(2, "age", pa.array([1.0] * 20)), metadata)
+    refused("do not hold 2 columns")
+    write(path, release.table.set_column(2, "age", pa.array([1] * 20)), metadata)
+    refused("has type int64")
+    with pytest.raises(PrivotError, match="is not there"):
+        Release.load(tmp_path / "nowhere.parquet")

@@ -1,0 +1,66 @@
+"""Tables in and out, by suffix."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privot.errors import PrivotError
+from privot.release import read_table, write_table
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.home]
+kind = "vector"
+columns = ["x", "y"]
+bounds = [[0, 1], [0, 1]]
+[columns.code]
+kind = "categorical"
+categories = ["01", "02"]
+""")
+TABLE = pa.table({"x": [0.25, 0.5], "y": [0.5, 1.0], "code": ["01", "02"]})
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "npz"])
+def test_round_trip(tmp_path, suffix):
+    path = tmp_path / f"table.{suffix}"
+    write_table(TABLE, path)
+    assert read_table(path, SCHEMA).equals(TABLE)
+
+
+def test_csv_types_come_from_the_schema_not_from_guesses(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y,code\n1,0,01\n")
+    table = read_table(tmp_path / "t.csv", SCHEMA)
+    assert table["code"].to_pylist() == ["01"]
+    assert table["x"].type == pa.float64()
+
+
+def test_npz_matrices_are_vector_columns(tmp_path):
+    np.savez(tmp_path / "t.npz", home=np.array([[0.25, 0.5], [0.5, 1.0]]), code=["01", "02"])
+    assert read_table(tmp_path / "t.npz", SCHEMA).equals(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"x,y,code\na,b,c\n", "cannot be read as csv"),
+        ("t.csv.gz", b"not gzip", "cannot be read as csv.gz"),
+        ("t.parquet", b"PAR1xxxx", "cannot be read as parquet"),
+        ("t.npz", b"PK\x03\x04", "cannot be read as npz"),
+        ("t.xlsx", b"x", "unknown format: use one of"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PrivotError) as caught:
+        read_table(tmp_path / name, SCHEMA)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_pickled_files_are_refused(tmp_path):
+    with pytest.raises(PrivotError, match="is not there"):
+        read_table(tmp_path / "nowhere.csv")
+    np.savez(tmp_path / "t.npz", x=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(PrivotError, match="cannot be read as npz"):
+        read_table(tmp_path / "t.npz")
