@@ -73,7 +73,7 @@ def test_joint_gaussian_spends_delta_once(columns):
     share = randomizer.mechanisms["sex"].guarantee().epsilon
     worst = 0.0
     for gaussians in range(k - 1, min(k, 2) + 1):
-        joint = np.hypot(*(sorted(ratios.values())[-gaussians:] + [0])[:2]) if gaussians else 0
+        joint = np.hypot(*[*sorted(ratios.values())[-gaussians:], 0][:2]) if gaussians else 0
         left = epsilon - (k - gaussians) * share
         if joint:
             worst = max(worst, gaussian_delta(1.0, joint, left))
@@ -85,7 +85,7 @@ def test_joint_gaussian_spends_delta_once(columns):
 def test_noise_is_scaled_to_each_side_and_has_the_promised_scale():
     num = 40_000
     randomizer = Randomizer.calibrate(SCHEMA, 4.0)
-    table = pa.table({k: v for k, v in people(num).items()})
+    table = pa.table(people(num))
     release = randomizer.privatize(table)
     share = 4.0 / 3
     # ℓ1 diameter of the unit box is 4: scale 4/share in units of half a side.

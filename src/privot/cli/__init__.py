@@ -62,9 +62,6 @@ def main() -> None:
     except PrivotError as error:
         complain(str(error))
         sys.exit(2)
-    except KeyboardInterrupt as interruption:
-        complain(str(interruption) or "stopped")
-        sys.exit(1)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "safetensors", "matplotlib", "jinja2"):
             raise

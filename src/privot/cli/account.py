@@ -8,6 +8,7 @@ printed for people is rounded to the safe side; `--json` gives every digit.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Annotated
 
@@ -31,19 +32,21 @@ def laplace(
     """
     from privot.privacy import calibrate_laplace, laplace_epsilon
 
-    forward = _asks_for_noise("--epsilon", epsilon, "--scale", scale)
-    if epsilon is not None:
-        scale = calibrate_laplace(sensitivity, epsilon)
-    elif scale is not None:
-        epsilon = laplace_epsilon(scale, sensitivity)
-    assert epsilon is not None and scale is not None
+    forward = epsilon is not None
+    epsilon, scale = _solve(
+        epsilon,
+        "--scale",
+        scale,
+        lambda e: calibrate_laplace(sensitivity, e),
+        lambda b: laplace_epsilon(b, sensitivity),
+    )
     stddev = scale * 2**0.5
     if as_json:
         fields = {"scale": scale, "stddev": stddev, "sensitivity": sensitivity}
         print(_object("scale" if forward else "epsilon", {"epsilon": epsilon} | fields))
         return
-    noise = f"Laplace noise of scale {_up(scale)} (standard deviation {_up(stddev)})"
-    print(_sentence(forward, noise, f"epsilon = {_up(epsilon)} (pure)"))
+    noise = f"Laplace noise of scale {_up(scale, forward)} (standard deviation {stddev:.6g})"
+    print(_sentence(forward, noise, f"epsilon = {_up(epsilon, not forward)} (pure)"))
     print(_diameter(sensitivity, "l1"))
 
 
@@ -62,12 +65,14 @@ def gaussian(
     """
     from privot.privacy import calibrate_gaussian, calibrate_gaussian_zhao, gaussian_epsilon
 
-    forward = _asks_for_noise("--epsilon", epsilon, "--stddev", stddev)
-    if epsilon is not None:
-        stddev = calibrate_gaussian(sensitivity, epsilon, delta)
-    elif stddev is not None:
-        epsilon = gaussian_epsilon(stddev, sensitivity, delta)
-    assert epsilon is not None and stddev is not None
+    forward = epsilon is not None
+    epsilon, stddev = _solve(
+        epsilon,
+        "--stddev",
+        stddev,
+        lambda e: calibrate_gaussian(sensitivity, e, delta),
+        lambda s: gaussian_epsilon(s, sensitivity, delta),
+    )
     # The closed form is silent at epsilon 0 and from delta 1/2 on.
     has_closed_form = epsilon > 0 and delta < 0.5
     closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if has_closed_form else None
@@ -76,8 +81,8 @@ def gaussian(
         fields |= {"delta": delta, "sensitivity": sensitivity}
         print(_object("stddev" if forward else "epsilon", fields))
         return
-    noise = f"Gaussian noise of standard deviation {_up(stddev)} on every coordinate"
-    print(_sentence(forward, noise, f"epsilon = {_up(epsilon)} at delta = {delta:g}"))
+    noise = f"Gaussian noise of standard deviation {_up(stddev, forward)} on every coordinate"
+    print(_sentence(forward, noise, f"epsilon = {_up(epsilon, not forward)} at delta = {delta:g}"))
     print(_diameter(sensitivity, "l2"))
     if closed_form is not None:
         print(
@@ -100,21 +105,23 @@ def randomized_response(
     """
     from privot.privacy import calibrate_randomized_response, randomized_response_epsilon
 
-    forward = _asks_for_noise("--epsilon", epsilon, "--keep", keep)
-    if epsilon is not None:
-        keep = calibrate_randomized_response(categories, epsilon)
-    elif keep is not None:
-        epsilon = randomized_response_epsilon(keep, categories)
-    assert epsilon is not None and keep is not None
+    forward = epsilon is not None
+    epsilon, keep = _solve(
+        epsilon,
+        "--keep",
+        keep,
+        lambda e: calibrate_randomized_response(categories, e),
+        lambda p: randomized_response_epsilon(p, categories),
+    )
     if as_json:
         fields = {"epsilon": epsilon, "keep": keep, "categories": categories}
         print(_object("keep" if forward else "epsilon", fields))
         return
     noise = (
-        f"Reporting the truth with probability {_down(keep)}, "
-        f"else one of the other {categories - 1} categories at random,"
+        f"Reporting the truth with probability {_down(keep, forward)}, "
+        f"else any other of the {categories} categories,"
     )
-    print(_sentence(forward, noise, f"epsilon = {_up(epsilon)} (pure)"))
+    print(_sentence(forward, noise, f"epsilon = {_up(epsilon, not forward)} (pure)"))
 
 
 def shuffle(
@@ -156,19 +163,28 @@ def shuffle(
     )
 
 
-def _asks_for_noise(name: str, epsilon: float | None, noise_name: str, noise: float | None) -> bool:
-    if (epsilon is None) == (noise is None):
-        given = "neither" if epsilon is None else "both"
-        raise PrivotError(
-            f"{name} and {noise_name}: {given} given; give exactly one, {name} to ask for the "
-            f"noise or {noise_name} to ask for the epsilon"
-        )
-    return epsilon is not None
+def _solve(
+    epsilon: float | None,
+    noise_name: str,
+    noise: float | None,
+    noise_for: Callable[[float], float],
+    epsilon_of: Callable[[float], float],
+) -> tuple[float, float]:
+    """Return epsilon and noise, the one that was not given computed from the other."""
+    if epsilon is not None and noise is None:
+        return epsilon, noise_for(epsilon)
+    if noise is not None and epsilon is None:
+        return epsilon_of(noise), noise
+    given = "neither" if epsilon is None else "both"
+    raise PrivotError(
+        f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "
+        f"noise or {noise_name} to ask for the epsilon"
+    )
 
 
-def _object(answer: str, fields: dict[str, float | None]) -> str:
+def _object(answer: str, fields: Mapping[str, float | None]) -> str:
     """JSON with what was asked for in front."""
-    return json.dumps({answer: fields[answer]} | fields)
+    return json.dumps({answer: fields[answer], **fields})
 
 
 def _sentence(forward: bool, noise: str, promise: str) -> str:
@@ -182,11 +198,15 @@ def _diameter(sensitivity: float, norm: str) -> str:
     )
 
 
-def _up(value: float) -> str:
-    """Six digits, rounded up: for losses and for noise."""
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value)):.6g}"
+def _up(value: float, rounded: bool = True) -> str:
+    """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
+    return _digits(value, ROUND_CEILING) if rounded else f"{value:.12g}"
 
 
-def _down(value: float) -> str:
-    """Six digits, rounded down."""
-    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.6g}"
+def _down(value: float, rounded: bool = True) -> str:
+    """Six digits rounded down, for probabilities of the truth and for lower bounds."""
+    return _digits(value, ROUND_FLOOR) if rounded else f"{value:.12g}"
+
+
+def _digits(value: float, rounding: str) -> str:
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal_from_float(value)):.6g}"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import note, training_bar
+from privot.cli.console import complain, note, training_bar
 
 
 def fit(
@@ -57,7 +57,8 @@ def fit(
                 progress=progress,
             )
     except Interrupted as interruption:
-        raise Interrupted(f"{interruption}; run again with --resume to continue") from None
+        complain(f"{interruption}; run again with --resume to continue")
+        raise typer.Exit(1) from None
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(

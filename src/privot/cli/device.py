@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import note
+from privot.cli.console import complain, note
 
 
 def check_schema(
@@ -65,6 +65,10 @@ def calibrate(
         Schema.load(schema), epsilon, delta, mechanism=mechanism, report_columns=report_columns
     )
     randomizer.save(output)
+    if randomizer.marginals_only:
+        complain(
+            "warning: one column a person identifies marginals only: for joint structure use 2"
+        )
     expected = expected_noise(randomizer)
     if as_json:
         fields = {"guarantee": randomizer.guarantee.to_dict(), "expected_noise": expected}

@@ -30,7 +30,7 @@ import privot.release.calibration as calibration
 from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
-from privot.privacy import ApproximateDP, PureDP
+from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.release.encoding import (
     check_reports,
     count_outside,
@@ -199,12 +199,19 @@ class Randomizer:
                 "the randomizer was altered after it was calibrated, so its guarantee is void: "
                 "calibrate again with `privot calibrate`"
             )
-        return cls(
+        randomizer = cls(
             Schema.from_dict(fields["schema"]),
             {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()},
             fields["report_columns"],
             fields["delta"],
         )
+        stated = guarantee_from_dict(fields["guarantee"])
+        if str(stated) != str(randomizer.guarantee):
+            raise PrivotError(
+                f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: "
+                "calibrate again with `privot calibrate`"
+            )
+        return randomizer
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

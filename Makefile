@@ -1,0 +1,40 @@
+# Two commands on a fresh machine with Python >= 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+PIP = .venv/bin/pip --disable-pip-version-check --quiet
+JOBS ?= auto
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: .venv/learn  ## recover a map from noise; results in demo/
+	.venv/bin/privot demo -o demo
+
+test: .venv/dev  ## the whole suite but what is marked slow
+	.venv/bin/pytest -n $(JOBS) -m "not slow"
+
+test-slow: .venv/dev  ## what takes minutes; before an issue is resolved
+	.venv/bin/pytest -n $(JOBS) -m slow --timeout 1800
+
+lint: .venv/dev  ## style and types
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+bench: .venv/dev  ## throughput of the samplers; rivals where they are installed
+	.venv/bin/python benchmarks/noise.py
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/learn: .venv/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[learn]'
+	@touch $@
+
+.venv/dev: .venv/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch .venv/learn $@
+
+clean:
+	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

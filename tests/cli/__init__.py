@@ -1,0 +1,1 @@
+"""Tests of the command line; a package, so that file names may repeat those of other packages."""

@@ -1,0 +1,135 @@
+"""`privot account`: both directions, JSON for scripts, one sentence for people, one-line refusals."""
+
+import json
+import sys
+import warnings
+
+import pytest
+
+from privot.cli import main
+
+
+@pytest.fixture
+def account(monkeypatch, capsys):
+    """Run `privot account …`; return (exit code, standard output, standard error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+
+    def run(arguments):
+        monkeypatch.setattr(sys, "argv", ["privot", "account", *arguments.split()])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            "gaussian --epsilon 1 --delta 1e-6 --sensitivity 1",
+            {"stddev": 4.22468, "stddev_closed_form": 5.08417, "epsilon": 1, "delta": 1e-6},
+        ),
+        (
+            "gaussian --stddev 4.2247 --delta 1e-6 --sensitivity 1",
+            {"epsilon": 0.999995, "stddev": 4.2247, "sensitivity": 1},
+        ),
+        # Noise that the 2023 paper claims (35, 1e-4) for, with the radius 28 for the diameter 56.
+        (
+            "gaussian --stddev 5.2842146493521405 --delta 1e-4 --sensitivity 56",
+            {"epsilon": 94.71141},
+        ),
+        ("laplace --epsilon 4 --sensitivity 2", {"scale": 0.5, "epsilon": 4, "sensitivity": 2}),
+        ("laplace --scale 0.25 --sensitivity 2", {"epsilon": 8, "stddev": 0.3535534}),
+        ("randomized-response --epsilon 1 --categories 5", {"keep": 0.4046097}),
+        ("randomized-response --keep 0.75 --categories 2", {"epsilon": 1.0986123}),
+        (
+            "shuffle --epsilon 5 --people 400000 --delta 1e-6",
+            {"epsilon": 0.09785, "epsilon_lower": 0.0975, "epsilon_closed_form": 0.35209},
+        ),
+    ],
+)
+def test_json(account, arguments, expected):
+    code, out, err = account(arguments + " --json")
+    assert (code, err) == (0, "")
+    fields = json.loads(out)
+    assert next(iter(fields)) == next(iter(expected))
+    for name, value in expected.items():
+        assert fields[name] == pytest.approx(value, rel=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("forward", "noise", "epsilon"),
+    [
+        ("gaussian --delta 1e-5 --sensitivity 3", "stddev", 0.7),
+        ("laplace --sensitivity 3", "scale", 0.7),
+        ("randomized-response --categories 7", "keep", 0.7),
+    ],
+)
+def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side(account, forward, noise, epsilon):
+    _, out, _ = account(f"{forward} --epsilon {epsilon} --json")
+    value = json.loads(out)[noise]
+    _, out, _ = account(f"{forward} --{noise} {value!r} --json")
+    assert epsilon * (1 - 1e-8) <= json.loads(out)["epsilon"] <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        (
+            "gaussian --epsilon 1 --delta 1e-6 --sensitivity 1",
+            ["4.22468 on every coordinate", "diameter of their domain", "Zhao", "5.08417", "20%"],
+        ),
+        ("gaussian --stddev 2 --delta 0.6 --sensitivity 1", ["standard deviation 2 ", "gives"]),
+        ("laplace --epsilon 3 --sensitivity 1", ["scale 0.333334 ", "epsilon = 3 (pure)", "l1"]),
+        ("laplace --scale 3 --sensitivity 1", ["scale 3 ", "epsilon = 0.333334 (pure)"]),
+        ("randomized-response --epsilon 1 --categories 2", ["0.731058,", "epsilon = 1 (pure)"]),
+        (
+            "shuffle --epsilon 5 --people 400000 --delta 1e-6",
+            ["0.0978507", "0.0975003", "0.352093", "trusts the shuffler"],
+        ),
+    ],
+)
+def test_sentences_round_to_the_safe_side(account, arguments, phrases):
+    code, out, err = account(arguments)
+    assert (code, err) == (0, "")
+    for phrase in phrases:
+        assert phrase in out
+
+
+def test_the_closed_form_is_left_out_where_it_is_silent(account):
+    _, out, _ = account("gaussian --epsilon 0 --delta 0.1 --sensitivity 1 --json")
+    assert json.loads(out)["stddev_closed_form"] is None
+    assert "Zhao" not in account("gaussian --epsilon 1 --delta 0.6 --sensitivity 1")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("laplace --sensitivity 1", "neither given; give exactly one, --epsilon"),
+        ("laplace --sensitivity 1 --epsilon 1 --scale 1", "--scale: both given"),
+        ("gaussian --sensitivity 1 --delta 1e-6", "--stddev: neither given"),
+        ("randomized-response --categories 3 --epsilon 1 --keep 0.5", "--keep: both given"),
+        ("laplace --sensitivity 1 --epsilon -1", "epsilon is -1.0: give a number"),
+        ("laplace --sensitivity -1 --scale 1", "sensitivity is -1.0: give a number"),
+        ("gaussian --sensitivity 1 --delta 0 --epsilon 1", "delta is 0.0: give 0 < delta < 1"),
+        ("gaussian --sensitivity 1 --delta 1e-6 --stddev 0", "stddev is 0.0: give a number"),
+        ("randomized-response --categories 1 --epsilon 1", "needs at least 2 categories"),
+        ("randomized-response --categories 2 --keep 1", "strictly between 0 and 1"),
+        ("shuffle --epsilon 1 --people 0 --delta 1e-6", "give the number of reports"),
+        ("shuffle --epsilon 41 --people 10 --delta 1e-6", "use epsilon0 itself"),
+    ],
+)
+def test_refusals_are_one_line_and_exit_with_2(account, arguments, message):
+    code, out, err = account(arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("privot: ")
+    assert err.count("\n") == 1
+
+
+def test_a_missing_option_exits_with_2(account):
+    code, _, err = account("laplace --epsilon 1")
+    assert code == 2
+    assert "sensitivity" in err

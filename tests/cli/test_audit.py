@@ -1,0 +1,135 @@
+"""`privot audit`: verdict and exit code, for honest and for doctored randomizers."""
+
+import hashlib
+import json
+import sys
+import warnings
+
+import pytest
+
+from privot.cli import main
+from privot.release import Randomizer
+from privot.schema import Schema
+
+TWO = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [17, 90]
+[columns.sex]
+kind = "categorical"
+categories = ["Female", "Male"]
+""")
+ONE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [17, 90]')
+SURE = "--confidence 0.999999"
+
+
+@pytest.fixture
+def audit(monkeypatch, capsys):
+    """Run `privot audit …`; return (exit code, standard output, standard error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+
+    def run(path, arguments=""):
+        monkeypatch.setattr(sys, "argv", ["privot", "audit", str(path), *arguments.split()])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a randomizer, its fields changed by a function, with a fingerprint that fits them."""
+
+    def save(randomizer, change=None):
+        fields = json.loads(randomizer.to_json())
+        if change is not None:
+            change(fields)
+            del fields["fingerprint"]
+            text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+            fields["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
+        path = tmp_path / "randomizer.json"
+        path.write_text(json.dumps(fields))
+        return path
+
+    return save
+
+
+def halve_the_scale(fields):
+    fields["mechanisms"]["age"]["scale"] /= 2
+
+
+def test_an_honest_randomizer_passes(audit, write):
+    path = write(Randomizer.calibrate(TWO, 2.0))
+    code, out, err = audit(path, f"--draws 100000 {SURE}")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == f"{path}: promised ε = 2 (pure), local, per person"
+    assert lines[-1] == f"{path}: no contradiction found"
+    assert "age: epsilon at least 0." in out
+    assert "sex: epsilon at least 0." in out
+    assert out.count("promised 1 ") == 2
+    assert "Columns were not tried together." in out
+    assert "REFUTED" not in out
+
+
+def test_json(audit, write):
+    code, out, _ = audit(write(Randomizer.calibrate(TWO, 2.0)), f"--draws 100000 {SURE} --json")
+    fields = json.loads(out)
+    assert code == 0
+    assert fields["refuted"] is False
+    assert fields["promised"] == fields["implied"]
+    assert [column["column"] for column in fields["columns"]] == ["age", "sex"]
+    for column in fields["columns"]:
+        assert 0.8 < column["epsilon_lower"] <= column["epsilon"] <= 1
+        assert column["num_tested"] == 50_000
+
+
+@pytest.mark.parametrize("schema", [ONE, TWO], ids=["one column", "two columns"])
+@pytest.mark.parametrize("json_flag", ["", " --json"])
+def test_half_the_noise_behind_a_fitting_fingerprint_is_caught(audit, write, schema, json_flag):
+    """Refuted with exit code 1, or refused as altered with exit code 2."""
+    path = write(Randomizer.calibrate(schema, 1.0), halve_the_scale)
+    code, out, err = audit(path, f"--draws 100000 {SURE}{json_flag}")
+    assert code in (1, 2)
+    if code == 2:
+        assert err.startswith("privot: ")
+        assert err.count("\n") == 1
+    elif json_flag:
+        assert json.loads(out)["refuted"] is True
+    else:
+        assert out.splitlines()[-1].endswith("REFUTED")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("not json", "not readable"), (None, "cannot be read")],
+    ids=["damaged", "missing"],
+)
+def test_unusable_files_are_refused_in_one_line(audit, tmp_path, content, message):
+    path = tmp_path / "randomizer.json"
+    if content is not None:
+        path.write_text(content)
+    code, out, err = audit(path)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_altered_file_is_refused(audit, tmp_path):
+    path = tmp_path / "randomizer.json"
+    path.write_text(Randomizer.calibrate(ONE, 1.0).to_json().replace('"age"', '"AGE"'))
+    code, _, err = audit(path)
+    assert code == 2
+    assert "altered" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [("--draws 5", "num_draws is 5: give at least 100"), ("--confidence 2", "confidence is")],
+)
+def test_refused_settings(audit, write, arguments, message):
+    code, _, err = audit(write(Randomizer.calibrate(ONE, 1.0)), arguments)
+    assert code == 2
+    assert message in err

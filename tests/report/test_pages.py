@@ -1,0 +1,68 @@
+"""Reports are one file without a network, and escape what they are given."""
+
+import re
+
+import numpy as np
+import pytest
+
+from privot import FitSettings, Randomizer, Schema, fit
+from privot.evaluation import compare
+from privot.release import as_table
+from privot.report import write_evaluation_report
+from privot.report.maps import Panel, draw_maps
+
+SCHEMA = Schema.from_toml("""
+unit = "<b>person</b>"
+[columns.place]
+kind = "vector"
+columns = ["longitude", "latitude"]
+bounds = [[0, 4], [10, 20]]
+[columns."a<script>"]
+kind = "categorical"
+categories = ["red", "<i>"]
+""")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    real = {
+        "longitude": rng.uniform(0, 4, 300),
+        "latitude": rng.uniform(10, 20, 300),
+        "a<script>": rng.choice(["red", "<i>"], 300),
+    }
+    release = Randomizer.calibrate(SCHEMA, 4.0).privatize(real)
+    model = fit(release, FitSettings(steps=20, batch_size=50))
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    drawn = model.sample(300, seed=0)
+    rows = compare(SCHEMA, drawn, as_table(real))
+    write_evaluation_report(path, model, drawn, as_table(real), rows)
+    return path.read_text()
+
+
+def test_one_file_without_a_network(page):
+    sources = re.findall(r'(?:src|href)="([^"]{0,30})', page)
+    assert sources
+    assert all(source.startswith("data:image/png;base64,") for source in sources)
+    assert "@import" not in page
+    assert "url(" not in page
+
+
+def test_names_from_the_schema_are_escaped(page):
+    assert "<script" not in page
+    assert "a&lt;script&gt;" in page
+    assert "<b>person</b>" not in page
+
+
+def test_says_what_is_promised_and_that_it_is_not_private_itself(page):
+    assert "This report is not private" in page
+    assert "e^4" in page
+
+
+def test_maps_keep_the_shape_of_the_land():
+    """A degree of longitude is drawn shorter by the cosine of the latitude."""
+    points = np.random.default_rng(0).uniform([0, 50], [10, 60], (100, 2))
+    figure = draw_maps([Panel("a", "b", points)] * 2, ((0.0, 10.0), (50.0, 60.0)))
+    assert figure.axes[0].get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(55)))
+    square = draw_maps([Panel("a", "b", points)], ((0.0, 10.0), (50.0, 70.0)), geographic=False)
+    assert square.axes[0].get_aspect() == pytest.approx(0.5)
