@@ -15,15 +15,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from privot import Randomizer, Schema
 from privot.mechanisms import (
     Gaussian,
     Laplace,
+    PlanarLaplace,
     RandomizedResponse,
     SubsetSelection,
+    UnaryEncoding,
     sample_discrete_laplace,
     sample_rounded_gaussian,
 )
-from privot.schema.domain import Box
+from privot.schema.domain import Box, L2Ball
 
 NUM_CATEGORIES, EPSILON, DELTA = 5, 1.0, 1e-6
 UNIT = Box((-1.0,), (1.0,))
@@ -46,7 +49,8 @@ def own_rates(count: int, repeats: int) -> dict[str, float]:
     response = RandomizedResponse(NUM_CATEGORIES, EPSILON)
     subsets = SubsetSelection(100, 2.0)
     numbers, codes = np.zeros((count, 1)), np.arange(count) % NUM_CATEGORIES
-    cells = codes[: count // 100]
+    unary, planar = UnaryEncoding(100, 2.0), PlanarLaplace.calibrate(L2Ball(2, 1.0), EPSILON)
+    cells, places = codes[: count // 100], np.zeros((count // 4, 2))
     actions = {
         "laplace: noise": lambda: sample_discrete_laplace(count, laplace.scale / laplace.grid),
         "laplace: privatize": lambda: laplace.privatize(numbers),
@@ -55,8 +59,37 @@ def own_rates(count: int, repeats: int) -> dict[str, float]:
         "randomized response: privatize": lambda: response.privatize(codes),
     }
     rates = {name: count / best_seconds(action, repeats) for name, action in actions.items()}
-    seconds = best_seconds(lambda: subsets.privatize(cells), repeats)
-    return rates | {"subset selection, 12 of 100 cells: reports": cells.size / seconds}
+    reports = {
+        "subset selection, 12 of 100 cells: reports": (lambda: subsets.privatize(cells), cells),
+        "unary encoding, 100 categories: reports": (lambda: unary.privatize(cells), cells),
+        "planar laplace: places": (lambda: planar.privatize(places), places),
+    }
+    return rates | {
+        name: len(records) / best_seconds(action, repeats)
+        for name, (action, records) in reports.items()
+    }
+
+
+def calibration_milliseconds(repeats: int) -> dict[str, float]:
+    """Milliseconds to calibrate a randomizer for 100 columns."""
+
+    def schema(num_numeric: int) -> Schema:
+        number = {"kind": "numeric", "bounds": [0, 10]}
+        code = {"kind": "categorical", "categories": ["a", "b", "c"]}
+        columns = [number] * num_numeric + [code] * (100 - num_numeric)
+        return Schema.from_dict({"columns": {f"c{i}": c for i, c in enumerate(columns)}})
+
+    numbers, mixed = schema(100), schema(50)
+    calls = {
+        "100 numbers, laplace": lambda: Randomizer.calibrate(numbers, 4.0),
+        "100 numbers, gaussian": lambda: Randomizer.calibrate(
+            numbers, 4.0, DELTA, mechanism="gaussian"
+        ),
+        "50 numbers, 50 codes, 50 reported, gaussian": lambda: Randomizer.calibrate(
+            mixed, 4.0, DELTA, mechanism="gaussian", report_columns=50
+        ),
+    }
+    return {name: best_seconds(call, repeats) * 1e3 for name, call in calls.items()}
 
 
 def record_microseconds(repeats: int) -> dict[str, float]:
@@ -142,6 +175,7 @@ def main() -> None:
     result = {
         "values_per_second": {"privot": rates},
         "record_microseconds": {"privot": record},
+        "calibration_milliseconds": {"privot": calibration_milliseconds(options.repeats)},
         "skipped": [],
     }
     for name, measure in RIVALS.items():
@@ -158,6 +192,7 @@ def main() -> None:
     for title, table, factor, better in (
         ("million values a second", result["values_per_second"], 1e-6, max),
         ("microseconds a record", result["record_microseconds"], 1.0, min),
+        ("milliseconds a calibration", result["calibration_milliseconds"], 1.0, min),
     ):
         print(f"\n{title}")
         for name, ours in table["privot"].items():

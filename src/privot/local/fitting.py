@@ -36,6 +36,7 @@ from privot.local.heads import Head
 from privot.local.model import Model
 from privot.release import Release
 from privot.training import Progress, TrainingSettings, train
+from privot.training.threads import threads_for
 from privot.transport import SinkhornSolver, entropic_cost
 
 Loss = Literal["auto", "plain", "self_corrected"]
@@ -53,7 +54,7 @@ class FitSettings:
         batch_size: Reports, and generated records, a step.
         learning_rate: Peak learning rate of Adam.
         averaging: Decay of the moving average of the weights.
-        latent_dim: Dimension of the latent; as many as the features, between 2 and 16, by default.
+        latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
         hidden: Widths of the generator's hidden layers.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
         max_iterations: Most Sinkhorn iterations a step.
@@ -111,27 +112,30 @@ def fit(
     where = _device(device)
     head = Head(release.schema)
     loss = _choose_loss(settings.loss, head)
-    latent_dim = settings.latent_dim or min(16, max(2, head.num_features))
+    latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed).to(where)
     objective = transport_objective(generator, head, release, settings, loss, where)
     made_with = {k: v for k, v in asdict(settings).items() if k != "steps"}
-    history = train(
-        generator,
-        objective,
-        TrainingSettings(settings.steps, settings.learning_rate, settings.averaging, settings.seed),
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-        resume=resume,
-        identity={
-            "hidden": list(settings.hidden),
-            "latent_dim": latent_dim,
-            "batch_size": settings.batch_size,
-            "loss": loss,
-            "tolerance": settings.tolerance,
-            "max_iterations": settings.max_iterations,
-            "release": _fingerprint(release),
-        },
-        progress=progress,
-    )
+    with threads_for(settings.batch_size**2):
+        history = train(
+            generator,
+            objective,
+            TrainingSettings(
+                settings.steps, settings.learning_rate, settings.averaging, settings.seed
+            ),
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            resume=resume,
+            identity={
+                "hidden": list(settings.hidden),
+                "latent_dim": latent_dim,
+                "batch_size": settings.batch_size,
+                "loss": loss,
+                "tolerance": settings.tolerance,
+                "max_iterations": settings.max_iterations,
+                "release": _fingerprint(release),
+            },
+            progress=progress,
+        )
     described: dict[str, Any] = made_with | {"steps": settings.steps, "loss": loss}
     described |= {"num_reports": len(release), "seconds": float(history["seconds"][-1])}
     return Model(generator.cpu().eval(), release.randomizer, described, history)

@@ -11,6 +11,7 @@ from privot.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from privot.privacy.geo import GeoIndistinguishability
 from privot.privacy.guarantee import (
     ApproximateDP,
     Guarantee,
@@ -28,6 +29,7 @@ from privot.privacy.randomized_response import (
 
 __all__ = [
     "ApproximateDP",
+    "GeoIndistinguishability",
     "Guarantee",
     "IntegralPrivacy",
     "Neighboring",

@@ -2,8 +2,8 @@
 
 Adaptive composition adds up within one kind: ε for pure, (ε, δ) componentwise for approximate
 (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) order by order for Rényi, ρ for
-zero-concentrated, and ε for integral draws. It is about the *same* unit: reports of different
-people do not compose, each of them keeps their own guarantee.
+zero-concentrated, ε for integral draws, and ε per unit of distance for locations. It is about
+the *same* unit: reports of different people do not compose, each of them keeps their own guarantee.
 
 Mixed kinds are first brought to one kind that all of them imply: pure → approximate,
 pure → zero-concentrated → Rényi. Anything else, and any difference in who may differ or in
@@ -15,6 +15,7 @@ from functools import reduce
 from typing import Any
 
 from privot.errors import PrivotError
+from privot.privacy.geo import GeoIndistinguishability, add_geo
 from privot.privacy.guarantee import (
     ApproximateDP,
     IntegralPrivacy,
@@ -24,11 +25,25 @@ from privot.privacy.guarantee import (
 )
 from privot.privacy.rounding import sum_up
 
-AnyGuarantee = PureDP | ApproximateDP | RenyiDP | ZeroConcentratedDP | IntegralPrivacy
+AnyGuarantee = (
+    PureDP
+    | ApproximateDP
+    | RenyiDP
+    | ZeroConcentratedDP
+    | IntegralPrivacy
+    | GeoIndistinguishability
+)
 
 _KINDS: dict[str, type[AnyGuarantee]] = {
     kind.__name__: kind
-    for kind in (PureDP, ApproximateDP, RenyiDP, ZeroConcentratedDP, IntegralPrivacy)
+    for kind in (
+        PureDP,
+        ApproximateDP,
+        RenyiDP,
+        ZeroConcentratedDP,
+        IntegralPrivacy,
+        GeoIndistinguishability,
+    )
 }
 
 
@@ -79,7 +94,7 @@ def _compose_two(first: AnyGuarantee, second: AnyGuarantee) -> AnyGuarantee:
             return _RULES[pair](*ordered)
     raise PrivotError(
         f"{kinds[0].__name__} and {kinds[1].__name__} cannot be composed: bring both to "
-        "ApproximateDP first with to_approximate(delta)"
+        "one kind first, with to_pure(…) or to_approximate(delta)"
     )
 
 
@@ -122,6 +137,7 @@ _RULES: dict[tuple[type, type], Callable[[Any, Any], AnyGuarantee]] = {
     (RenyiDP, RenyiDP): _add_renyi,
     (ZeroConcentratedDP, ZeroConcentratedDP): _add_zero_concentrated,
     (IntegralPrivacy, IntegralPrivacy): _add_integral,
+    (GeoIndistinguishability, GeoIndistinguishability): add_geo,
     (PureDP, ApproximateDP): lambda a, b: _add_approximate(a.to_approximate(), b),
     (PureDP, ZeroConcentratedDP): lambda a, b: _add_zero_concentrated(a.to_zero_concentrated(), b),
     (PureDP, RenyiDP): lambda a, b: _add_renyi(a.to_renyi(b.orders), b),

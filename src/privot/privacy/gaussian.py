@@ -20,6 +20,7 @@ side by it: δ up, ε up, σ up.
 """
 
 import math
+from collections.abc import Callable
 
 from privot.errors import PrivotError
 from privot.privacy.rounding import divide_up, require_delta, require_finite
@@ -76,16 +77,8 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
     above = m
     while _log_delta(m, above) > target:
         above *= 2
-    below = 0.0
-    # Bisection keeps δ(above) ≤ δ at every step, so whatever it returns is safe. The smallest
-    # ε may be within rounding of 0, where no relative tolerance is ever met.
-    while above - below > 1e-13 * above and above > 1e-15:
-        middle = below + (above - below) / 2
-        if _log_delta(m, middle) > target:
-            below = middle
-        else:
-            above = middle
-    return above
+    # The smallest ε may be within rounding of 0, where no relative tolerance is ever met.
+    return _safe_end(lambda epsilon: _log_delta(m, epsilon) - target, 0.0, above, 1e-15)
 
 
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
@@ -103,19 +96,14 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
     require_finite("epsilon", epsilon)
     require_delta(delta, positive=True)
     target = math.log(delta)
-    # δ(ε) increases with m = Δ/σ: bracket the root, then halve the bracket in log m.
+    # δ(ε) increases with m = Δ/σ: bracket the root, then narrow the bracket.
     above = 1.0
     while _log_delta(above, epsilon) <= target:
         above *= 2
     below = above / 2
     while _log_delta(below, epsilon) > target:
         below /= 2
-    while above - below > 1e-13 * above:
-        middle = below + (above - below) / 2
-        if _log_delta(middle, epsilon) > target:
-            above = middle
-        else:
-            below = middle
+    below = _safe_end(lambda m: _log_delta(m, epsilon) - target, above, below)
     stddev = divide_up(sensitivity, below)
     while gaussian_delta(stddev, sensitivity, epsilon) > delta:
         stddev *= 1 + 1e-13
@@ -143,6 +131,39 @@ def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) ->
     c_squared = math.log((math.sqrt(16 * delta + 1) + 1) / (8 * delta))
     factor = (math.sqrt(c_squared) + math.sqrt(c_squared + epsilon)) / (epsilon * math.sqrt(2))
     return sensitivity * factor * (1 + 32 * _UNIT)
+
+
+def _safe_end(
+    excess: Callable[[float], float], unsafe: float, safe: float, smallest: float = 0.0
+) -> float:
+    """Return a point with excess ≤ 0, within 1e-13 (relative) of one with excess > 0.
+
+    `excess` changes sign between `unsafe`, where it is positive, and `safe`, where it is not. Only
+    points where it is not positive ever become the safe end, so that whatever is returned is safe,
+    even where rounding makes `excess` wiggle. Steps alternate: two of regula falsi in its Illinois
+    variant (Dowell, Jarratt 1971), one of bisection, for certainty. Ends below `smallest` will do.
+    """
+    high, low = excess(unsafe), excess(safe)
+    step, side = 0, 0
+    while abs(unsafe - safe) > 1e-13 * max(unsafe, safe) and safe > smallest:
+        step += 1
+        middle = unsafe + (safe - unsafe) / 2
+        if step % 3 and high > low:
+            chord = unsafe + (safe - unsafe) * (high / (high - low))
+            # Not nearer to an end than a part of the tolerance: a step must not stand still.
+            margin = 4e-14 * max(unsafe, safe)
+            first, last = sorted((unsafe, safe))
+            if last - first > 2 * margin:
+                middle = min(max(chord, first + margin), last - margin)
+        value = excess(middle)
+        # An end that stays a second time is given half its weight.
+        if value > 0:
+            unsafe, high, low = middle, value, low / 2 if side > 0 else low
+            side = 1
+        else:
+            safe, low, high = middle, value, high / 2 if side < 0 else high
+            side = -1
+    return safe
 
 
 def _log_delta(m: float, epsilon: float) -> float:

@@ -9,6 +9,8 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
   D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1).
 - `ZeroConcentratedDP`: D_α ≤ ρ α for all α > 1 (Bun, Steinke 2016).
 - `IntegralPrivacy`: `PureDP` between *any* two data sets, of any sizes (Husain et al. 2020).
+- `GeoIndistinguishability`, in `privot.privacy.geo`: `PureDP` with ε in proportion to the distance
+  of two places (Andrés et al. 2013).
 
 **Who may differ** (`neighboring`) is part of the promise:
 

@@ -22,15 +22,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
+from itertools import accumulate
 
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.mechanisms.additive_noise import choose_grid, rounded_sensitivity
-from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian, gaussian_epsilon
-from privot.privacy.rounding import sum_up
+from privot.privacy import (
+    ApproximateDP,
+    PureDP,
+    calibrate_gaussian,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from privot.privacy.rounding import round_up, sum_up
 from privot.schema import Domain, Schema
 
 MECHANISMS = ("laplace", "gaussian")
+_HAIR = 1 + 2.0**-38
 
 
 def calibrate_columns(
@@ -65,15 +74,28 @@ def calibrate_columns(
     if mechanism == "laplace":
         for name, column in schema.continuous.items():
             mechanisms[name] = Laplace.calibrate(column.domain, share)
-    else:
-        most = min(num_reported, len(schema.continuous))
-        least = max(1, num_reported - len(schema.categorical))
-        multiplier = max(
-            math.sqrt(j) * calibrate_gaussian(1.0, j * share, delta) for j in range(least, most + 1)
-        )
+        return {name: mechanisms[name] for name in schema.columns}
+    # The roundings of many columns may add up: a hair more noise settles it, as is checked.
+    multiplier = _shared_multiplier(schema, share, delta, num_reported) * _HAIR
+    while True:
         for name, column in schema.continuous.items():
             mechanisms[name] = _gaussian(column.domain, multiplier)
-    return {name: mechanisms[name] for name in schema.columns}
+        if joint_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
+            return {name: mechanisms[name] for name in schema.columns}
+        multiplier *= _HAIR
+
+
+def _shared_multiplier(schema: Schema, share: float, delta: float, num_reported: int) -> float:
+    """The largest of √j σ(jε/k, δ), j = Gaussian columns of a report, for sensitivity 1."""
+    most = min(num_reported, len(schema.continuous))
+    least = max(1, num_reported - len(schema.categorical))
+    multiplier = 0.0
+    for j in range(least, most + 1):
+        root = math.sqrt(j)
+        # One evaluation tells whether the noise so far is enough for j columns.
+        if multiplier == 0 or gaussian_delta(multiplier, root, j * share) > delta:
+            multiplier = root * calibrate_gaussian(1.0, j * share, delta)
+    return multiplier
 
 
 def joint_guarantee(
@@ -105,11 +127,19 @@ def joint_guarantee(
         return PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
     if delta == 0:
         raise PrivotError("delta 0 cannot be had with Gaussian noise: state the delta")
+    # Exact sums of the k largest pure losses, and what j Gaussian columns add to k−j of them.
+    pure = list(accumulate(map(Fraction, losses), initial=Fraction(0)))
     worst = 0.0
     for j in range(max(0, num_reported - len(losses)), min(num_reported, len(multipliers)) + 1):
-        joint = math.hypot(*multipliers[:j]) if j else 0.0
-        gaussian = gaussian_epsilon(1.0, joint, delta) if j else 0.0
-        worst = max(worst, sum_up([gaussian, *losses[: num_reported - j]]))
+        rest = pure[num_reported - j]
+        if not j:
+            worst = round_up(rest)
+            continue
+        joint = math.hypot(*multipliers[:j]) * (1 + 2.0**-50)
+        # One evaluation tells whether j columns stay below the worst so far.
+        left = float(Fraction(worst) - rest) * (1 - 2.0**-50)
+        if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
+            worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
     return ApproximateDP(worst, delta, unit=schema.unit)
 
 

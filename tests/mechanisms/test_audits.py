@@ -1,0 +1,83 @@
+"""Every mechanism with a pure guarantee, attacked from outside: 0.8 ε ≤ the audit's bound ≤ ε.
+
+The mechanisms of the papers are audited in `privacy/test_audit.py`. Events are chosen by the
+mechanism's own likelihood ratio, the strongest test there is.
+"""
+
+import numpy as np
+import pytest
+
+from privot.mechanisms import PlanarLaplace, SquareWave, SubsetSelection, UnaryEncoding
+from privot.privacy.audit import audit
+from privot.schema.domain import Box, L2Ball
+
+EPSILONS = [0.5, 1.0, 2.0, 4.0]
+CONFIDENCE = 1 - 1e-6
+DISK = L2Ball(2, 3.0)
+
+
+def attack(mechanism, pair, num_draws):
+    """Audit on one pair of records, each of the mechanism's own shape and type."""
+
+    def randomize(record, n):
+        reports = mechanism.privatize(np.repeat(np.asarray(record)[None], n, axis=0))
+        return reports.reshape(n, -1).astype(np.float64)
+
+    def score(reports, record, other):
+        reports = restore(mechanism, reports)
+        here, there = np.asarray(record), np.asarray(other)
+        return mechanism.log_likelihood(reports, here) - mechanism.log_likelihood(reports, there)
+
+    return audit(randomize, [pair], num_draws=num_draws, confidence=CONFIDENCE, score=score)
+
+
+def restore(mechanism, reports):
+    """The audit sees numbers: give back the types that likelihoods want."""
+    types = {"subset_selection": np.int64, "unary_encoding": np.bool_}
+    return reports.astype(types.get(mechanism.kind, np.float64))
+
+
+def shipped(epsilon):
+    return {
+        "subset_selection": (SubsetSelection(12, epsilon), (2, 9)),
+        "square_wave": (SquareWave(epsilon), ((-1.0,), (1.0,))),
+        "planar_laplace": (PlanarLaplace.calibrate(DISK, epsilon), ((-1.0, 0.0), (1.0, 0.0))),
+        "unary_encoding": (UnaryEncoding(6, epsilon), (1, 4)),
+    }
+
+
+KINDS = list(shipped(1.0))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_shipped(kind, epsilon):
+    result = attack(*shipped(epsilon)[kind], num_draws=500_000)
+    assert 0.8 * epsilon <= result.epsilon_lower <= epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_shipped_with_many_draws(kind, epsilon):
+    """Six times the draws come within a tenth of ε, and not beyond."""
+    result = attack(*shipped(epsilon)[kind], num_draws=3_000_000)
+    assert 0.9 * epsilon <= result.epsilon_lower <= epsilon
+
+
+@pytest.mark.parametrize(
+    "epsilon", [1.0, *(pytest.param(e, marks=pytest.mark.slow) for e in (0.5, 2.0, 4.0))]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tenth_less_noise_is_caught(kind, epsilon):
+    """The audit has power: the same mechanisms made for ε/0.9 are found out."""
+    result = attack(*shipped(epsilon / 0.9)[kind], num_draws=2_000_000)
+    assert result.refutes(epsilon)
+
+
+def test_a_location_is_audited_at_its_distance():
+    """Between near places the audit finds no more than what their distance allows."""
+    mechanism = PlanarLaplace.calibrate_geo(Box((0.0, 0.0), (8.0, 8.0)), epsilon_per_unit=1.0)
+    promise = mechanism.geo_guarantee(Box((0.0, 0.0), (8.0, 8.0)))
+    result = attack(mechanism, ((0.0, 0.0), (0.3, 0.4)), num_draws=300_000)  # 2 units apart
+    assert 0.8 * 2.0 <= result.epsilon_lower <= promise.epsilon_at(2.0)

@@ -1,0 +1,177 @@
+"""Planar Laplace: the laws, the triangle inequality, the normalizer, and two kinds of promise."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laws.mechanism import MechanismLaws
+from privot.errors import PrivotError
+from privot.mechanisms import PlanarLaplace
+from privot.mechanisms.planar_laplace import _SERIES, _lattice_sum
+from privot.schema.domain import Box, L2Ball
+
+GRID = 2.0**-2
+AXIS = np.arange(-100, 101)
+SQUARE = Box((0.0, 0.0), (6.0, 6.0))
+
+
+class TestPlanarLaplace(MechanismLaws):
+    mechanism = PlanarLaplace(scale=1.7 * GRID, grid=GRID)
+    wrong = (PlanarLaplace(1.717 * GRID, GRID), PlanarLaplace(1.683 * GRID, GRID))
+    domain = SQUARE
+    record = np.array([0.4, -0.7])
+    worst_pairs = (
+        (np.array([-1.0, -1.0]), np.array([1.0, 1.0])),
+        (np.array([1.0, -1.0]), np.array([-1.0, 1.0])),
+        (np.array([1.0, 0.3]), np.array([-0.6, 0.2])),
+    )
+    records = np.stack([np.linspace(-1.0, 1.0, 401), np.linspace(1.0, -0.5, 401)], axis=1)
+    outcomes = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1).reshape(-1, 2) * GRID
+    invalid_fields = (
+        ("scale", 0.0),
+        ("scale", float("nan")),
+        ("scale", True),
+        ("scale", 2.0**38 * GRID * 8),
+        ("grid", 0.3),
+    )
+
+    def index(self, reports):
+        cells = np.rint(reports / GRID).astype(np.int64) - AXIS[0]
+        inside = ((cells >= 0) & (cells < len(AXIS))).all(axis=-1)
+        return np.where(inside, cells[..., 0] * len(AXIS) + cells[..., 1], len(self.outcomes))
+
+    def test_reports_are_multiples_of_the_grid_whatever_the_record(self):
+        for records in (self.records, self.records[:5] / 3, np.float64([[np.pi / 4, 1e-12]])):
+            cells = self.mechanism.privatize(records) / GRID
+            assert (cells == np.rint(cells)).all()
+
+    def test_low_bits_are_independent_of_the_record(self):
+        fine = PlanarLaplace.calibrate(SQUARE, 1.0)
+        for record in (-1e-12, 1 / 3, 1.0):
+            cells = fine.privatize(np.full((200_000, 2), record)) / fine.grid
+            low = np.bincount((cells % 16).astype(int).ravel())
+            assert np.abs(low - 25_000).max() < 6 * np.sqrt(25_000)
+
+    def test_variance_is_exact(self):
+        probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes, np.zeros(2)))
+        assert probabilities @ self.outcomes == pytest.approx([0.0, 0.0], abs=1e-12)
+        second = probabilities @ self.outcomes**2
+        assert second == pytest.approx([self.mechanism.variance] * 2, rel=1e-10)
+
+    def test_likelihood_broadcasts_and_is_zero_off_the_grid(self):
+        y, x = self.outcomes[20_000:20_004], self.records[:3]
+        pairs = self.mechanism.log_likelihood(y[:, None], x)
+        assert pairs.shape == (4, 3)
+        assert pairs[1, 2] == self.mechanism.log_likelihood(y[1], x[2])
+        assert self.mechanism.log_likelihood(y[0] + [0.0, GRID / 2], x[0]) == -np.inf
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+    @pytest.mark.parametrize("count", [1, 100])
+    def test_values_out_of_reach_are_refused(self, value, count):
+        records = np.zeros((count, 2))
+        records[-1, 1] = value
+        with pytest.raises(PrivotError, match="project it"):
+            self.mechanism.privatize(records)
+
+    def test_other_dimensions_are_refused(self):
+        for shape in ((4,), (4, 1), (2, 4)):
+            with pytest.raises(PrivotError, match="two coordinates"):
+                self.mechanism.privatize(np.zeros(shape))
+
+
+def exact_normalizer(t):
+    """The series to 30 terms, with digits to spare."""
+    with mpmath.workdps(30):
+        t, total = mpmath.mpf(t), mpmath.mpf(1)
+        for j in range(30):
+            s = mpmath.mpf(3) / 2 + j
+            beta = 4**-s * (mpmath.zeta(s, 0.25) - mpmath.zeta(s, 0.75))
+            term = 4 * mpmath.zeta(s) * beta * mpmath.binomial(-1.5, j)
+            total += term / (2 * mpmath.pi * t) ** (3 + 2 * j)
+        return 2 * mpmath.pi * t**2 * total
+
+
+@pytest.mark.parametrize("t", [0.7, 2.5, 3.999, 4.0, 17.3, 2.0**19])
+def test_normalizer(t):
+    mechanism = PlanarLaplace(t * 2.0**-20, 2.0**-20)
+    exact = float(mpmath.log(exact_normalizer(t)))
+    assert mechanism._log_normalizer == pytest.approx(exact, rel=1e-14)
+
+
+@pytest.mark.parametrize("t", [4.0, 9.7])
+def test_series_and_lattice_agree(t):
+    mechanism = PlanarLaplace(t * 2.0**-20, 2.0**-20)
+    total, second = _lattice_sum(t)
+    assert mechanism._log_normalizer == pytest.approx(np.log(total), rel=1e-14)
+    assert mechanism.variance == pytest.approx(second / total / 2 * 2.0**-40, rel=1e-12)
+    assert len(_SERIES) == 5
+
+
+def test_the_usual_grid_changes_no_visible_digit_of_the_variance():
+    mechanism = PlanarLaplace.calibrate(L2Ball(2, 5.0), 2.0)
+    assert mechanism.scale == pytest.approx(1.0, rel=1e-5)
+    assert mechanism.variance == pytest.approx(3 * mechanism.scale**2, rel=1e-12)
+
+
+@given(epsilon=st.floats(1e-3, 50.0), radius=st.floats(1e-3, 1e4))
+def test_calibration_is_safe_and_tight(epsilon, radius):
+    for domain in (L2Ball(2, radius), Box((0.0, -radius), (radius, 0.0))):
+        mechanism = PlanarLaplace.calibrate(domain, epsilon)
+        spent = mechanism.guarantee(domain).epsilon
+        assert epsilon * (1 - 1e-14) <= spent <= epsilon
+
+
+@given(epsilon=st.floats(1e-3, 50.0), radius=st.floats(1e-1, 1e4))
+def test_geo_calibration_is_safe_and_tight(epsilon, radius):
+    """At the diameter, the two promises of one mechanism agree but for what rounding adds."""
+    domain = L2Ball(2, radius)
+    mechanism = PlanarLaplace.calibrate_geo(domain, epsilon)
+    promise = mechanism.geo_guarantee(domain, "kilometer")
+    assert epsilon * (1 - 1e-14) <= promise.epsilon_per_unit <= epsilon
+    assert Fraction(promise.epsilon_per_unit) * Fraction(mechanism.scale) * Fraction(radius) >= 1
+    pure = mechanism.guarantee(domain).epsilon
+    assert pure <= promise.to_pure(2 * radius).epsilon <= pure * (1 + 1e-12) + 1e-8
+
+
+def test_the_promise_between_places_is_kept_and_met():
+    """At every pair of places, the worst loss over all reports is at most ε at their distance."""
+    domain = L2Ball(2, 10.0)
+    mechanism = PlanarLaplace(scale=2.0, grid=2.0**-3)
+    promise = mechanism.geo_guarantee(domain, "kilometer")
+    axis = np.arange(-60, 61) * mechanism.grid
+    reports = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+    places = np.random.default_rng(0).uniform(-0.7, 0.7, (40, 2))
+    likelihoods = np.stack([mechanism.log_likelihood(reports, place) for place in places])
+    largest = 0.0
+    for i, first in enumerate(places):
+        for j, second in enumerate(places[:i]):
+            loss = np.abs(likelihoods[i] - likelihoods[j]).max()
+            distance = 10.0 * np.linalg.norm(first - second)
+            assert loss <= promise.epsilon_at(distance) * (1 + 1e-12)
+            largest = max(largest, loss / (promise.epsilon_per_unit * distance))
+    assert largest > 0.99
+
+
+def test_planes_of_two_scales_are_refused():
+    mechanism = PlanarLaplace(1.0, 2.0**-10)
+    for domain in (Box((0.0, 0.0), (1.0, 2.0)), L2Ball(3, 1.0)):
+        for call in (
+            lambda d=domain: PlanarLaplace.calibrate(d, 1.0),
+            lambda d=domain: PlanarLaplace.calibrate_geo(d, 1.0),
+            lambda d=domain: mechanism.geo_guarantee(d),
+        ):
+            with pytest.raises(PrivotError, match="same in both coordinates"):
+                call()
+
+
+def test_epsilons_are_refused():
+    with pytest.raises(PrivotError, match="epsilon_per_unit is 0"):
+        PlanarLaplace.calibrate_geo(SQUARE, 0.0)
+    with pytest.raises(PrivotError, match="epsilon is nan"):
+        PlanarLaplace.calibrate(SQUARE, float("nan"))
+    with pytest.raises(PrivotError, match="domain is None"):
+        PlanarLaplace(1.0, 2.0**-10).guarantee()

@@ -1,0 +1,101 @@
+"""Unary encoding: the laws, independent bits, and the ratio e^ε in integers."""
+
+from fractions import Fraction
+from itertools import product
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laws.mechanism import FALSE_ALARM, MechanismLaws, chi_square
+from privot.errors import PrivotError
+from privot.mechanisms import UnaryEncoding, unary_encoding
+
+BITS = np.array(list(product([False, True], repeat=5)))
+
+
+class TestUnaryEncoding(MechanismLaws):
+    mechanism = UnaryEncoding(num_categories=5, epsilon=1.0)
+    wrong = (UnaryEncoding(5, 1.01), UnaryEncoding(5, 0.99))
+    record = np.int64(2)
+    worst_pairs = ((np.int64(0), np.int64(4)), (np.int64(3), np.int64(2)))
+    records = np.arange(400) % 5
+    outcomes = BITS
+    invalid_fields = (
+        ("num_categories", 1),
+        ("num_categories", 2.5),
+        ("epsilon", 0.0),
+        ("epsilon", 2.0**-40),
+        ("epsilon", float("nan")),
+    )
+
+    def index(self, reports):
+        return reports @ (2 ** np.arange(4, -1, -1))
+
+    @pytest.mark.parametrize("code", [-1, 5])
+    @pytest.mark.parametrize("count", [1, 100])
+    def test_other_codes_are_refused(self, code, count):
+        with pytest.raises(PrivotError, match="outside"):
+            self.mechanism.privatize(np.full(count, code))
+
+    def test_shapes_and_types_are_refused(self):
+        with pytest.raises(PrivotError, match="shape"):
+            self.mechanism.privatize(np.zeros((3, 1), int))
+        for y in (np.zeros((3, 4), bool), np.zeros((3, 5), int)):
+            with pytest.raises(PrivotError, match="give 5 booleans"):
+                self.mechanism.log_likelihood(y, np.zeros(3, int))
+
+    def test_likelihood_broadcasts(self):
+        pairs = self.mechanism.log_likelihood(BITS[:, None], np.arange(5))
+        assert pairs.shape == (32, 5)
+        assert pairs[7, 3] == self.mechanism.log_likelihood(BITS[7], np.int64(3))
+
+
+def test_bytes_that_tie_are_decided_by_the_rest_of_the_word():
+    """With ε = log 511, L/2^64 is 1/512: the first byte of L is 0, so only ties can set a bit."""
+    mechanism = UnaryEncoding(100, float(np.log(511.0)))
+    reports = mechanism.privatize(np.zeros(400_000, np.int64))[:, 1:]
+    counts = np.array([reports.sum(), (~reports).sum()])
+    q = mechanism.probabilities[1]
+    assert q == pytest.approx(1 / 512, rel=1e-9)
+    assert chi_square(counts, np.array([q, 1 - q])) > FALSE_ALARM
+    assert chi_square(counts, np.array([1.03 * q, 1 - 1.03 * q])) < FALSE_ALARM
+
+
+def test_every_word_is_compared_as_a_whole(monkeypatch):
+    mechanism = UnaryEncoding(2, 1.0)
+    first, rest = divmod(mechanism.words[1], 2**56)
+    for low, expected in ((rest - 1, True), (rest, False)):
+        stock = [np.full(1, first * 0x0101010101010101, np.uint64), np.full(8, low << 8, np.uint64)]
+        monkeypatch.setattr(unary_encoding, "random_words", lambda n, s=stock: s.pop(0)[:n])
+        bits = np.empty(8, bool)
+        mechanism._fill(bits)
+        assert (bits == expected).all()
+
+
+def test_bits_of_many_categories_are_independent_and_equally_frequent():
+    mechanism = UnaryEncoding(num_categories=300, epsilon=2.0)
+    reports = mechanism.privatize(np.full(20_000, 41))
+    own, other = mechanism.probabilities
+    frequency = reports.mean(axis=0)
+    limit = 6 * np.sqrt(0.25 / len(reports))
+    assert abs(frequency[41] - own) < limit
+    assert np.abs(np.delete(frequency, 41) - other).max() < limit
+    correlation = np.corrcoef(reports[:, 30:60], rowvar=False) - np.eye(30)
+    assert np.abs(correlation).max() < 6 / np.sqrt(len(reports))
+
+
+def test_variance_is_that_of_the_unbiased_indicator():
+    mechanism = UnaryEncoding(4, 2.0)
+    assert mechanism.variance == pytest.approx(4 * np.exp(2.0) / np.expm1(2.0) ** 2, rel=1e-12)
+
+
+@given(num_categories=st.integers(2, 2**24), epsilon=st.floats(1e-6, 40.0))
+def test_integers_keep_epsilon_and_waste_nothing(num_categories, epsilon):
+    own, other = UnaryEncoding(num_categories, epsilon).words
+    ratio = Fraction(own, 2**64 - own) * Fraction(2**64 - other, other)
+    with mpmath.workdps(60):
+        loss = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
+        assert mpmath.mpf(epsilon) - mpmath.mpf(4) / other <= loss <= mpmath.mpf(epsilon)
