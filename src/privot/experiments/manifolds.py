@@ -34,7 +34,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
+from matplotlib.figure import Figure
 
 from privot.baselines.unregularized import fit_unregularized
 from privot.errors import PrivotError
@@ -43,10 +45,10 @@ from privot.files import replacing_file
 from privot.local import FitSettings, Model, fit
 from privot.local.heads import Head
 from privot.mechanisms import Gaussian, Laplace
-from privot.release import Randomizer, Release
-from privot.report.maps import Panel, draw_maps
-from privot.report.style import save_png
-from privot.schema import Schema, from_unit
+from privot.release import Randomizer
+from privot.report.clouds import Cloud, draw_clouds
+from privot.report.style import LEARNED, PRIVATE, RECEIVED, save_png
+from privot.schema import Domain, Schema, from_unit
 
 _SAMPLES = 100_000
 
@@ -64,6 +66,11 @@ class Curve:
         point = {"kind": "vector", "columns": ["x", "y"], "support": self.corners}
         return Schema.from_dict({"columns": {"point": point}})
 
+    @property
+    def domain(self) -> Domain:
+        """The curve as the support of a column, which knows its diameters."""
+        return self.schema.continuous["point"].domain
+
     def radius(self, norm: int) -> float:
         """Largest ℓ1 or ℓ2 norm of a point: the sensitivity that the 2023 text takes."""
         return float(np.linalg.norm(np.asarray(self.corners), ord=norm, axis=1).max())
@@ -71,9 +78,7 @@ class Curve:
     def draw(self, num_points: int, seed: int) -> np.ndarray:
         """Points (num_points, 2), uniform on the curve by arc length."""
         corners = np.asarray(self.corners)
-        ends = np.concatenate(
-            [[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))]
-        )
+        ends = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
         along = np.random.default_rng(seed).random(num_points) * ends[-1]
         return np.stack([np.interp(along, ends, corners[:, j]) for j in (0, 1)], axis=1)
 
@@ -127,28 +132,27 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How many people, and how each of the two generators is fitted."""
+    """Numbers of records and of points in a distance, and how each of the generators is fitted."""
 
     num_people: int
+    num_compared: int
     entropic: FitSettings
     unregularized: FitSettings
 
 
-FULL = Scale(400_000, FitSettings(loss="plain"), FitSettings(steps=3000))
-SMALL = Scale(
-    50_000,
-    FitSettings(loss="plain", steps=1500),
-    FitSettings(steps=500, batch_size=250),
-)
+_LONG = FitSettings(loss="plain", steps=3000, batch_size=1000, latent_dim=2)
+_SHORT = FitSettings(loss="plain", averaging=0.99, latent_dim=2)
+FULL = Scale(400_000, 2000, _LONG, replace(_LONG, steps=2000, batch_size=300))
+SMALL = Scale(50_000, 1000, replace(_SHORT, steps=1500), replace(_SHORT, steps=600, batch_size=250))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row of the table: exact W₂ of 2 000 against 2 000 points, in the curve's own units.
+    """One row of the table; every `w2_…` is an exact W₂ to the clean records, in the curve's units.
 
     Arguments:
         setting: What was run.
-        num_people: Number n of records.
+        scale: At which size, and with which settings.
         seed: Of records, initial weights, batches, latents; the noise has none.
         epsilon_by_radius: What the 2023 text's arithmetic would call this noise.
         noise_stddev: Standard deviation of a coordinate's noise.
@@ -159,12 +163,10 @@ class Outcome:
         w2_released: Reports as they are.
         w2_released_projected: Reports projected to the known curve.
         w2_floor: Fresh records.
-        entropic: Settings of the entropic fit.
-        unregularized: Settings of the unregularized fit.
     """
 
     setting: Setting
-    num_people: int
+    scale: Scale
     seed: int
     epsilon_by_radius: float
     noise_stddev: float
@@ -175,8 +177,6 @@ class Outcome:
     w2_released: float
     w2_released_projected: float
     w2_floor: float
-    entropic: FitSettings
-    unregularized: FitSettings
 
 
 def run_manifold(
@@ -196,57 +196,47 @@ def run_manifold(
         curve.schema, setting.epsilon, setting.delta, mechanism=setting.mechanism
     )
     release = randomizer.privatize({"x": clean[:, 0], "y": clean[:, 1]})
-    noisy = _points(release.table)
-    claimed = epsilon_by_radius(randomizer, curve, setting.delta)
-    say(f"{setting.stem}: {randomizer.guarantee} (by the radius, {claimed:.2f})")
-    entropic = replace(scale.entropic, seed=seed)
-    unregularized = replace(scale.unregularized, seed=seed)
-    model = fit(release, entropic)
-    blob = fit_unregularized(release, unregularized)
-    learned, noise_learned = raw_points(model, _SAMPLES, seed), raw_points(blob, _SAMPLES, seed)
+    claimed = epsilon_by_radius(randomizer, curve)
+    say(f"{setting.stem}: {randomizer.guarantee} (by the radius: {claimed:.2f})")
+    entropic = fit(release, scale.entropic, seed=seed)
+    unregularized = fit_unregularized(release, replace(scale.unregularized, seed=seed))
+    clouds = {
+        "raw": raw_points(entropic, _SAMPLES, seed),
+        "projected": _points(entropic.sample(_SAMPLES, seed)),
+        "unregularized_raw": raw_points(unregularized, _SAMPLES, seed),
+        "unregularized_projected": _points(unregularized.sample(_SAMPLES, seed)),
+        "released": _points(release.table),
+        "released_projected": curve.domain.project(_points(release.table)),
+        "floor": curve.draw(_SAMPLES, seed + 1),
+    }
+    distances = {
+        f"w2_{name}": round(sample_distance(points, clean, scale.num_compared), 4)
+        for name, points in clouds.items()
+    }
     outcome = Outcome(
-        setting,
-        scale.num_people,
-        seed,
-        round(claimed, 3),
-        round(_noise_stddev(release), 4),
-        _distance(learned, clean),
-        _distance(_points(model.sample(_SAMPLES, seed)), clean),
-        _distance(noise_learned, clean),
-        _distance(_points(blob.sample(_SAMPLES, seed)), clean),
-        _distance(noisy, clean),
-        _distance(curve.schema.continuous["point"].domain.project(noisy[:_SAMPLES]), clean),
-        _distance(curve.draw(_SAMPLES, seed + 1), clean),
-        entropic,
-        unregularized,
+        setting, scale, seed, round(claimed, 3), round(_noise_stddev(randomizer), 4), **distances
     )
-    say(
-        f"   W₂ to the curve: reports {outcome.w2_released:.3f}, unregularized "
-        f"{outcome.w2_unregularized_raw:.3f}, entropic {outcome.w2_raw:.3f} "
-        f"(projected {outcome.w2_projected:.3f}), floor {outcome.w2_floor:.3f}"
-    )
+    say("   W₂  " + "  ".join(f"{name[3:]} {value:.3f}" for name, value in distances.items()))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing_file(folder / f"{setting.stem}.json") as draft:
             draft.write_text(json.dumps(asdict(outcome), indent=2) + "\n", encoding="utf-8")
         with replacing_file(folder / f"{setting.stem}.png") as draft:
-            _draw(draft, curve, outcome, (clean, noisy, learned, noise_learned))
+            save_png(_picture(curve, outcome, clean, clouds), draft)
     return outcome
 
 
-def epsilon_by_radius(randomizer: Randomizer, curve: Curve, delta: float) -> float:
+def epsilon_by_radius(randomizer: Randomizer, curve: Curve) -> float:
     r"""What noise scaled to the radius R instead of the diameter would be called.
 
     Laplace: R₁/b. Gaussian: with $s = \sqrt2 σ/R_2$, Zhao et al.'s $s = (c + \sqrt{c^2+ε})/ε$ solved
     for ε, which is $(1 + 2cs)/s^2$, $c^2 = \log(2/(\sqrt{16δ+1} − 1))$.
     """
-    mechanism = randomizer.mechanisms["point"]
-    units = float(curve.schema.continuous["point"].domain.scale[0])
-    if isinstance(mechanism, Laplace):
-        return curve.radius(1) / (mechanism.scale * units)
-    assert isinstance(mechanism, Gaussian)
-    c = math.sqrt(math.log(2 / (math.sqrt(16 * delta + 1) - 1)))
-    s = math.sqrt(2) * mechanism.stddev * units / curve.radius(2)
+    stddev = _noise_stddev(randomizer)
+    if isinstance(randomizer.mechanisms["point"], Laplace):
+        return curve.radius(1) / (stddev / math.sqrt(2))
+    c = math.sqrt(math.log(2 / (math.sqrt(16 * randomizer.delta + 1) - 1)))
+    s = math.sqrt(2) * stddev / curve.radius(2)
     return (1 + 2 * c * s) / s**2
 
 
@@ -259,39 +249,31 @@ def raw_points(model: Model, num_points: int, seed: int) -> np.ndarray:
     return from_unit(model.schema.continuous["point"].domain, outputs.double().numpy())
 
 
-def _noise_stddev(release: Release) -> float:
-    mechanism = release.randomizer.mechanisms["point"]
+def _noise_stddev(randomizer: Randomizer) -> float:
+    mechanism = randomizer.mechanisms["point"]
     assert isinstance(mechanism, Laplace | Gaussian)
-    return math.sqrt(mechanism.variance) * float(release.schema.continuous["point"].domain.scale[0])
+    scale = randomizer.schema.continuous["point"].domain.scale[0]
+    return math.sqrt(mechanism.variance) * float(scale)
 
 
-def _points(table: object) -> np.ndarray:
-    return np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1)  # type: ignore[attr-defined]
+def _points(table: pa.Table) -> np.ndarray:
+    return np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1)
 
 
-def _distance(points: np.ndarray, clean: np.ndarray) -> float:
-    return round(sample_distance(points, clean, num_points=2000, repeats=3), 4)
-
-
-def _draw(path: Path, curve: Curve, outcome: Outcome, points: Sequence[np.ndarray]) -> None:
-    """Four maps: the records, the reports, and the raw outputs of both generators."""
-    setting = outcome.setting
-    noise = f"{setting.mechanism} noise, ε = {setting.epsilon:g}"
-    titles = (
-        ("Private", f"{outcome.num_people:,} records on a curve".replace(",", " ")),
-        ("Received", f"{noise}: W₂ {outcome.w2_released:.2f}"),
-        ("Learned", f"entropic transport: W₂ {outcome.w2_raw:.3f}"),
-        ("Without entropy", f"unregularized: W₂ {outcome.w2_unregularized_raw:.2f}"),
+def _picture(
+    curve: Curve, outcome: Outcome, clean: np.ndarray, clouds: dict[str, np.ndarray]
+) -> Figure:
+    """Records, reports, and the raw outputs of both generators."""
+    noise = f"{outcome.setting.mechanism.capitalize()} ε = {outcome.setting.epsilon:g}"
+    captions = (
+        ("Clean records", "never seen by the curator", PRIVATE),
+        ("Received reports", f"{noise}   W₂ {outcome.w2_released:.2f}", RECEIVED),
+        ("Entropic transport", f"learned   W₂ {outcome.w2_raw:.2f}", LEARNED),
+        ("Unregularized", f"learned   W₂ {outcome.w2_unregularized_raw:.2f}", LEARNED),
     )
-    panels = [Panel(*title, cloud) for title, cloud in zip(titles, points, strict=True)]
-    corners = np.asarray(curve.corners)
-    middle = (corners.min(axis=0) + corners.max(axis=0)) / 2
-    half = 1.0 + 1.5 * outcome.noise_stddev
-    bounds = tuple((float(m - half), float(m + half)) for m in middle)
-    figure = draw_maps(panels, bounds, geographic=False)  # type: ignore[arg-type]
-    for axis in figure.axes[1:]:
-        axis.plot(*corners.T, color="white", linewidth=0.7, alpha=0.55, linestyle=(0, (1, 3)))
-    save_png(figure, path)
+    shown = (clean, clouds["released"], clouds["raw"], clouds["unregularized_raw"])
+    panels = [Cloud(*caption, points) for caption, points in zip(captions, shown, strict=True)]
+    return draw_clouds(panels, np.asarray(curve.corners), margin=0.9 * outcome.noise_stddev)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -305,9 +287,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
     parser.add_argument("-o", "--output", type=Path, default=Path("half_circle"))
     chosen = parser.parse_args(arguments)
-    settings = SETTINGS if chosen.all else (Setting(chosen.curve, chosen.mechanism, chosen.epsilon),)
+    settings = (
+        SETTINGS if chosen.all else (Setting(chosen.curve, chosen.mechanism, chosen.epsilon),)
+    )
     for setting in settings:
-        run_manifold(setting, chosen.output, scale=SMALL if chosen.small else FULL, seed=chosen.seed)
+        run_manifold(
+            setting, chosen.output, scale=SMALL if chosen.small else FULL, seed=chosen.seed
+        )
 
 
 if __name__ == "__main__":

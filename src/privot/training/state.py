@@ -8,6 +8,7 @@ on the same machine.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class TrainingState:
 
     def __init__(self, model: nn.Module, averaging: float, learning_rate: float, seed: int) -> None:
         self.model = model
-        self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(averaging))
+        self.average = AveragedModel(model, multi_avg_fn=_running_average(averaging))
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
         self.rng = torch.Generator().manual_seed(seed)
         self.step = 0
@@ -84,6 +85,20 @@ class TrainingState:
         rows = tensors["history"].reshape(-1, len(COLUMNS)).tolist()
         self.history = History([tuple(row) for row in rows])
         self.step, self.seconds = int(metadata["step"]), float(metadata["seconds"])
+
+
+def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
+    """An exponential moving average that forgets its first steps as fast as they are few.
+
+    At step t its decay is min(`decay`, (1+t)/(10+t)): otherwise the initial weights would weigh on
+    every run of less than a few times 1/(1−`decay`) steps.
+    """
+
+    def update(averages: Any, weights: Any, num_averaged: Any) -> None:
+        t = float(num_averaged)
+        get_ema_multi_avg_fn(min(decay, (1 + t) / (10 + t)))(averages, weights, num_averaged)
+
+    return update
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
