@@ -67,6 +67,7 @@ def draw_shares(
         axis.barh(rows + 0.2, synthetic[order], 0.38, color=LEARNED, label="synthetic")
         axis.set_yticks(rows, [categories[i] for i in order], fontsize=8)
         axis.invert_yaxis()
+        axis.set_xlim(0, 1.45 * max(real.max(), synthetic.max()))  # room for the legend
         axis.set_title(name, fontsize=10, fontweight="bold")
-        axis.legend(fontsize=8)
+        axis.legend(fontsize=8, loc="lower right")
     return figure

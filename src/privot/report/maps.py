@@ -17,6 +17,8 @@ _LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
 _CELLS_ACROSS = 130
+# Inches: a panel's width, the space around panels, the height of title and caption.
+_PANEL, _GAP, _HEADING = 3.6, 0.16, 0.72
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,17 @@ def draw_maps(
     height = (north - south) / (east - west) * stretch
     cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
     with styled():
-        figure = new_figure(3.6 * len(panels), 3.6 * height + 0.7)
+        wide, tall = _PANEL + _GAP, _PANEL * height
+        size = (wide * len(panels) + _GAP, tall + _HEADING + _GAP)
+        figure = new_figure(*size)
+        figure.set_layout_engine(None)
         figure.set_facecolor(NIGHT)
-        axes = np.atleast_1d(figure.subplots(1, len(panels)))
+        axes = [
+            figure.add_axes((
+                (_GAP + i * wide) / size[0], _GAP / size[1], _PANEL / size[0], tall / size[1]
+            ))
+            for i in range(len(panels))
+        ]  # fmt: skip
         images = [_light(panel.points, bounds, cells) for panel in panels]
         brightest = np.quantile(images[0], 0.999)
         for axis, panel, image in zip(axes, panels, images, strict=True):
@@ -79,7 +89,7 @@ def _label(axis: Axes, panel: Panel) -> None:
     axis.set_yticks([])
     for spine in axis.spines.values():
         spine.set_visible(False)
-    axis.set_title(panel.title, color="white", fontsize=15, fontweight="bold", loc="left", pad=26)
+    axis.set_title(panel.title, color="white", fontsize=15, fontweight="bold", loc="left", pad=25)
     axis.text(
         0, 1.02, panel.caption, transform=axis.transAxes, color="#aab4cc", fontsize=11, va="bottom"
     )
