@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=200_000)
     parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--grid-iterations", type=int, nargs="*", default=[100, 300, 1000])
+    parser.add_argument("--grid-iterations", type=int, nargs="*", default=[100, 300])
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     rows = []
