@@ -1,0 +1,74 @@
+"""The README's files and commands work as they stand there."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+
+from privot import FitSettings, Randomizer, Schema
+from privot.datasets import draw_people
+from privot.release import write_table
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def fences(language):
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [text for name, text in blocks if name == language]
+
+
+def people(num, seed):
+    rng = np.random.default_rng(seed)
+    table = draw_people(num, seed)
+    table = table.append_column("age", [rng.integers(17, 90, num)])
+    return table.append_column("sex", [rng.choice(["Female", "Male"], num)])
+
+
+def test_the_six_commands_run(tmp_path):
+    """On a CSV with the README's columns; only the training is cut short."""
+    (tmp_path / "schema.toml").write_text(fences("toml")[0])
+    write_table(people(500, 0), tmp_path / "people.csv")
+    write_table(people(300, 1), tmp_path / "holdout.csv")
+    commands = [
+        line for fence in fences("") for line in fence.splitlines() if line.startswith("privot ")
+    ]
+    assert [c.split()[1] for c in commands] == [
+        "schema", "calibrate", "privatize", "fit", "sample", "evaluate",
+    ]  # fmt: skip
+    for command in commands:
+        words = command.split()[1:] + (["--steps", "30"] if " fit " in command else [])
+        done = subprocess.run(
+            [sys.executable, "-c", "from privot.cli import main; main()", *words],
+            cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stderr)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_the_python_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(fences("toml")[0])
+    code = fences("python")[0]
+    assert "privot.fit(release, seed=0)" in code
+    code = code.replace("fit(release, seed=0)", "fit(release, SHORT, seed=0)")
+    names = {"table": people(300, 0), "SHORT": FitSettings(steps=30)}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["synthetic"].num_rows == 10_000
+
+
+def test_the_guarantee_it_prints_is_the_one_it_gets():
+    schema = Schema.from_dict(tomllib.loads(fences("toml")[0]))
+    comment = re.search(r"print\(model.guarantee\)\s+# (.*)", README).group(1)
+    assert str(Randomizer.calibrate(schema, epsilon=4.0).guarantee) == comment
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#]+)", README)
+    assert targets
+    missing = [t for t in targets if "://" not in t and not (ROOT / t).exists()]
+    assert not missing
