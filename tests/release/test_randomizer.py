@@ -117,6 +117,18 @@ def test_reported_columns_are_uniform_and_independent_of_the_record():
     assert stats.chi2_contingency(np.stack(seen)).pvalue > 1e-6
 
 
+def test_nothing_is_left_in_memory_under_a_null():
+    """Arrow keeps a number beneath every null: of a column not reported, it must be no report."""
+    release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=1).privatize(people(500))
+    for name in ("longitude", "latitude", "age"):
+        column = release.table[name].combine_chunks()
+        beneath = np.frombuffer(column.buffers()[1], np.float64)[: len(column)]
+        absent = column.is_null().to_numpy(zero_copy_only=False)
+        assert 100 < absent.sum() < 500
+        assert (beneath[absent] == 0).all()
+        assert (beneath[~absent] != 0).all()
+
+
 def test_a_second_call_draws_fresh_noise():
     randomizer = Randomizer.calibrate(SCHEMA, 4.0)
     first, second = (randomizer.privatize(people()).table["age"].to_numpy() for _ in range(2))

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.entropy import random_word, random_words
-from privot.mechanisms.mechanism import Array, Mechanism, require_codes, require_positive
-from privot.privacy.guarantee import PureDP
-from privot.schema.domain import Domain
+from privot.mechanisms.frequency_oracle import FrequencyOracle
+from privot.mechanisms.mechanism import Array, require_codes, require_positive
 
 _WORDS = 2**64
 _BLOCK = 2**14
@@ -38,7 +37,7 @@ _EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Mechanism, kind="randomized_response"):
+class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     """Keep a category with probability about e^ε/(e^ε+k−1), else report any other.
 
     Examples:
@@ -117,17 +116,6 @@ class RandomizedResponse(Mechanism, kind="randomized_response"):
         keep, other = np.log(self.probabilities)
         return np.where(y == x, keep, other)
 
-    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """ε between any two categories, by the proof above; neither argument is needed."""
-        return PureDP(self.epsilon)
-
     @property
-    def bias(self) -> float:
-        """0: the indicator $(1[y=v] − q)/(p−q)$ is unbiased."""
-        return 0.0
-
-    @property
-    def variance(self) -> float:
-        """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
-        keep, other = self.probabilities
-        return other * (1 - other) / (keep - other) ** 2
+    def _epsilon(self) -> float:
+        return self.epsilon

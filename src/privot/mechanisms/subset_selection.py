@@ -36,9 +36,8 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.entropy import random_word, random_words
-from privot.mechanisms.mechanism import Array, Mechanism, require_codes, require_positive
-from privot.privacy.guarantee import PureDP
-from privot.schema.domain import Domain
+from privot.mechanisms.frequency_oracle import FrequencyOracle
+from privot.mechanisms.mechanism import Array, require_codes, require_positive
 
 _WORDS = 2**64
 _EXACT = Context(prec=80)
@@ -65,7 +64,7 @@ def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class SubsetSelection(Mechanism, kind="subset_selection"):
+class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     """Report w of K cells, sorted; the true one is among them with probability about ½ or more.
 
     Examples:
@@ -174,17 +173,6 @@ class SubsetSelection(Mechanism, kind="subset_selection"):
             outside - math.log(math.comb(others, size)),
         )
 
-    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """ε between any two cells, by the proof above; neither argument is needed."""
-        return PureDP(self.epsilon)
-
     @property
-    def bias(self) -> float:
-        """0: the indicator $(1[v ∈ S] − q)/(p−q)$ is unbiased."""
-        return 0.0
-
-    @property
-    def variance(self) -> float:
-        """$q(1−q)/(p−q)^2$: of the unbiased indicator of a cell that the record is not in."""
-        own, other = self.probabilities
-        return other * (1 - other) / (own - other) ** 2
+    def _epsilon(self) -> float:
+        return self.epsilon

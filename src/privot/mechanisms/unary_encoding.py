@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.entropy import random_words
-from privot.mechanisms.mechanism import Array, Mechanism, require_codes, require_positive
-from privot.privacy.guarantee import PureDP
-from privot.schema.domain import Domain
+from privot.mechanisms.frequency_oracle import FrequencyOracle
+from privot.mechanisms.mechanism import Array, require_codes, require_positive
 
 _WORDS = 2**64
 _EXACT = Context(prec=80)
@@ -45,7 +44,7 @@ _BLOCK_BITS = 2**20
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(Mechanism, kind="unary_encoding"):
+class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
     """Report k bits: a fair coin at the true category, rare ones everywhere else.
 
     Examples:
@@ -133,17 +132,6 @@ class UnaryEncoding(Mechanism, kind="unary_encoding"):
         own = np.take_along_axis(bits, np.broadcast_to(x, shape)[..., None], axis=-1)[..., 0]
         return base + np.where(own, -set_bit, -unset_bit) - math.log(2.0)
 
-    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """ε between any two categories, by the proof above; neither argument is needed."""
-        return PureDP(self.epsilon)
-
     @property
-    def bias(self) -> float:
-        """0: the indicator $(y_v − q)/(p−q)$ is unbiased."""
-        return 0.0
-
-    @property
-    def variance(self) -> float:
-        """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
-        own, other = self.probabilities
-        return other * (1 - other) / (own - other) ** 2
+    def _epsilon(self) -> float:
+        return self.epsilon

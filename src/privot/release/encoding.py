@@ -64,7 +64,7 @@ def reports_table(
         absent = ~reported[name]
         if name in schema.continuous:
             column = schema.continuous[name]
-            values = from_unit(column.domain, noisy[name])
+            values = np.where(absent[:, None], 0.0, from_unit(column.domain, noisy[name]))
             for j, part in enumerate(column.table_columns(name)):
                 columns[part] = pa.array(values[:, j], mask=absent)
         else:

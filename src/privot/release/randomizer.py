@@ -146,11 +146,13 @@ class Randomizer:
         table = as_table(data)
         self.schema.check_table(table)
         chosen = draw_columns(table.num_rows, len(self.schema.columns), self.num_reported)
-        noisy = {
-            name: self.mechanisms[name].privatize(values)
-            for name, values in encode_records(self.schema, table).items()
-        }
         reported = {name: chosen[:, index] for index, name in enumerate(self.schema.columns)}
+        noisy = {}
+        for name, values in encode_records(self.schema, table).items():
+            # What is not reported is never randomized, so that nothing of it can be left in memory
+            # under a null. Zeros stand there instead.
+            noisy[name] = np.zeros_like(values)
+            noisy[name][reported[name]] = self.mechanisms[name].privatize(values[reported[name]])
         return Release(reports_table(self.schema, noisy, reported), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:

@@ -1,0 +1,49 @@
+r"""Frequency oracles: mechanisms for categories whose reports *support* some of them.
+
+A report supports a set of categories (the one it names, those in its set, those whose bit is on). The
+true category is supported with probability p, any given other one with q < p. Then $(1[\text{report
+supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v, and the three oracles
+here differ only in p, q, and in what is sent.
+
+References:
+    Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from privot.mechanisms.mechanism import Mechanism
+from privot.privacy.guarantee import PureDP
+from privot.schema.domain import Domain
+
+
+@dataclass(frozen=True)
+class FrequencyOracle(Mechanism):
+    """A pure ε-local randomizer of categories; subclasses declare `epsilon` and prove it."""
+
+    @property
+    @abstractmethod
+    def probabilities(self) -> tuple[float, float]:
+        """P(the true category is supported), P(one given other is), as the integers imply."""
+
+    @property
+    @abstractmethod
+    def _epsilon(self) -> float:
+        """The privacy loss, by the subclass's proof."""
+
+    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
+        """ε between any two categories, by the proof of the mechanism; no argument is needed."""
+        return PureDP(self._epsilon)
+
+    @property
+    def bias(self) -> float:
+        """0: the indicator $(1[…] − q)/(p−q)$ is unbiased."""
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
+        own, other = self.probabilities
+        return other * (1 - other) / (own - other) ** 2
