@@ -124,3 +124,22 @@ def test_no_difference_between_neighbors_costs_nothing():
 def test_refusals(call, message):
     with pytest.raises(PrivotError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda: gaussian_delta(1.0, 1e300, 0.1),
+        lambda: gaussian_delta(1e-300, 1e3, 5.0),
+        lambda: gaussian_epsilon(1.0, 1e200, 0.1),
+        lambda: calibrate_gaussian(1.0, 1e300, 1e-9),
+    ],
+)
+def test_numbers_beyond_use_are_refused(compute):
+    with pytest.raises(PrivotError, match="give"):
+        compute()
+
+
+def test_vanishing_sensitivity_needs_no_delta():
+    assert gaussian_delta(1.0, 1e-300, 0.1) < 1e-300
+    assert gaussian_delta(1.0, 1e-300, 0.0) == pytest.approx(3.989e-301, rel=1e-3)

@@ -68,6 +68,7 @@ def test_plain_words():
         (lambda: RenyiDP((2.0,), (-1.0,)), "epsilons is -1.0"),
         (lambda: ZeroConcentratedDP(-0.1), "rho is -0.1"),
         (lambda: IntegralPrivacy(1.0, "local"), "use to_pure"),
+        (lambda: IntegralPrivacy(1.0).to_pure("local"), "trusts a curator with raw records"),
         (lambda: ApproximateDP(1.0, 1e-3).to_approximate(1e-6), "calibrate the mechanism again"),
         (lambda: ZeroConcentratedDP(1.0).to_approximate(0.0), "give 0 < delta < 1"),
         (lambda: compose(), "give at least one"),

@@ -188,3 +188,39 @@ def test_closed_form_condition():
 def test_refusals(call, message):
     with pytest.raises(PrivotError, match=message):
         call()
+
+
+def exact_pair_delta(epsilon0, num_people, epsilon):
+    """The published pair's δ in 60 digits: (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁]₊."""
+    with mpmath.workdps(60):
+        odds, loss = mpmath.exp(epsilon0), mpmath.exp(epsilon)
+        clone = 1 / (odds + 1)
+        total = mpmath.mpf(0)
+        for zeros in range(num_people + 1):
+            for ones in range(num_people - zeros + 1):
+                value = (odds - loss) * zeros + (1 - odds * loss) * ones
+                if value > 0:
+                    ways = mpmath.binomial(num_people, zeros) * mpmath.binomial(
+                        num_people - zeros, ones
+                    )
+                    rest = num_people - zeros - ones
+                    total += value * ways * clone ** (zeros + ones) * (1 - 2 * clone) ** rest
+        return total / num_people
+
+
+@pytest.mark.parametrize("num_people", [1, 2, 5, 20])
+@pytest.mark.parametrize("epsilon0", [1.829, 8.0, 16.0, 24.0, 30.0, 36.0, 40.0])
+def test_no_digits_are_lost_at_large_epsilon0_or_near_it(epsilon0, num_people):
+    """Where gain/loss falls below a float's resolution the bound must not fall below the truth."""
+    for below in (1e-12, 1e-9, 1e-4, 0.1, 0.9, 1.0):
+        epsilon = epsilon0 * (1 - below)
+        bound = shuffled_delta(epsilon0, num_people, epsilon)
+        exact = exact_pair_delta(epsilon0, num_people, epsilon)
+        assert bound >= exact
+        assert bound <= exact * (1 + 1e-5) + 1e-20
+
+
+@pytest.mark.parametrize(("epsilon0", "num_people"), [(24.0, 20), (30.0, 5), (36.0, 60), (40.0, 9)])
+def test_the_epsilon_returned_is_proven_at_large_epsilon0(epsilon0, num_people):
+    bound = shuffled_epsilon(epsilon0, num_people, 1e-6)
+    assert exact_pair_delta(epsilon0, num_people, bound.epsilon) <= 1e-6

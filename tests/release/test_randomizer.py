@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from privot.errors import PrivotError
-from privot.mechanisms import Gaussian
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection
 from privot.privacy import gaussian_delta
 from privot.release import Randomizer, Release
 from privot.release.expected import expected_noise
@@ -147,6 +147,42 @@ def test_values_outside_are_projected_and_counted_on_the_device_only(tmp_path):
     assert set(metadata) <= {b"privot.randomizer", b"ARROW:schema"}
 
 
+def test_reports_return_to_the_grid_they_were_drawn_on():
+    """Through the table's units and back: every report has a likelihood."""
+    schema = Schema.from_toml(
+        "\n".join(
+            f'[columns.c{i}]\nkind = "numeric"\nbounds = {bounds}'
+            for i, bounds in enumerate(([0.1, 0.37], [-3, 100000.1], [1e6, 1e6 + 1]))
+        )
+    )
+    raw = {"c0": [0.2] * 500, "c1": [5.0] * 500, "c2": [1e6] * 500}
+    release = Randomizer.calibrate(schema, 3.0).privatize(raw)
+    for name, mechanism in release.randomizer.mechanisms.items():
+        reports, _ = release.reports(name)
+        assert np.isfinite(mechanism.log_likelihood(reports, np.zeros((1, 1)))).all()
+
+
+def test_the_guarantee_is_that_of_the_noise_as_it_is():
+    """Noise that was exchanged afterwards cannot keep an old promise."""
+    randomizer = Randomizer.calibrate(SCHEMA, 3.0)
+    randomizer.mechanisms["age"] = Laplace(1e-3, 2.0**-20)
+    assert randomizer.guarantee.epsilon > 1000
+
+
+def test_mechanisms_must_fit_their_columns():
+    mechanisms = dict(Randomizer.calibrate(SCHEMA, 3.0).mechanisms)
+    for name, wrong in (
+        ("age", RandomizedResponse(2, 1.0)),
+        ("age", SubsetSelection(8, 1.0)),
+        ("sex", Laplace(1.0, 2.0**-20)),
+        ("sex", RandomizedResponse(5, 1.0)),
+    ):
+        with pytest.raises(PrivotError, match=f"column '{name}'"):
+            Randomizer(SCHEMA, mechanisms | {name: wrong})
+    with pytest.raises(PrivotError, match="delta nan"):
+        Randomizer(SCHEMA, mechanisms, delta=float("nan"))
+
+
 def test_tables_of_every_library_are_welcome():
     randomizer = Randomizer.calibrate(SCHEMA, 4.0)
     raw = people(50)
@@ -189,6 +225,9 @@ def test_release_round_trip(tmp_path):
         ({"epsilon": 1.0, "mechanism": "cauchy"}, "mechanism 'cauchy' is not known"),
         ({"epsilon": 1.0, "report_columns": 4}, "report_columns 4 is not between 1"),
         ({"epsilon": 1.0, "report_columns": 0}, "report_columns 0 is not between 1"),
+        ({"epsilon": 1.0, "report_columns": 1.5}, "report_columns 1.5 is not"),
+        ({"epsilon": "1"}, "epsilon 1 promises nothing"),
+        ({"epsilon": 1e7}, "at most 1000"),
     ],
 )
 def test_calibration_refusals(arguments, words):

@@ -79,6 +79,30 @@ def test_balls_never_leave_their_radius_even_by_a_rounding_error():
     assert np.abs(L1Ball(7, 1.0).project(x)).sum(1).max() <= 1
 
 
+def test_balls_of_many_dimensions_too():
+    """Running sums over thousands of coordinates must not add their roundings to the radius."""
+    x = np.random.default_rng(4).standard_normal((20, 20_000))
+    assert np.abs(L1Ball(20_000, 1.0).project(x)).sum(1).max() <= 1
+
+
+@each_domain
+def test_whatever_is_finite_is_projected(domain):
+    """A record that is refused for its size tells its size."""
+    largest = np.finfo(float).max
+    x = np.array([[largest], [-largest], [1e200], [1e154], [5e-324]]) * np.ones(domain.dimension)
+    u = to_unit(domain, domain.project(x))
+    assert np.isfinite(u).all()
+    assert np.abs(u).max() <= 1
+
+
+def test_unit_corners_of_polylines_stay_in_the_unit_box():
+    rng = np.random.default_rng(5)
+    for _ in range(500):
+        corners = rng.standard_normal((5, 2)) * rng.choice([1e-3, 1.0, 1e3]) + rng.normal() * 100
+        unit = Polyline(tuple(map(tuple, corners))).unit
+        assert np.abs(np.asarray(unit.corners)).max() <= 1
+
+
 def test_half_circle_has_the_papers_diameters():
     assert CIRCLE.diameter(1) == pytest.approx(1 + np.sqrt(2), abs=1e-12)
     assert CIRCLE.diameter(2) == pytest.approx(2, abs=1e-12)
@@ -90,7 +114,12 @@ def test_half_circle_has_the_papers_diameters():
         (lambda: Box((1.0,), (1.0,)), "not an interval"),
         (lambda: Box((0.0,), (float("inf"),)), "not an interval"),
         (lambda: Box((0.0, 1.0), (2.0,)), "one pair a coordinate"),
+        (lambda: Box((0.0,), (5e-324,)), "too far out or too close together"),
+        (lambda: Box((-1.7e308,), (1.7e308,)), "too far out or too close together"),
+        (lambda: Box((1e9,), (1e9 + 0.01,)), "count from another origin"),
         (lambda: L2Ball(3, -1.0), "radius -1.0 is not positive"),
+        (lambda: L2Ball(3, 1e-200), "in another unit"),
+        (lambda: Polyline(((0.0, 0.0), (1e200, 0.0))), "in a larger unit"),
         (lambda: L1Ball(0, 1.0), "dimension 0"),
         (lambda: Polyline(((0.0, 0.0),)), "at least two points"),
         (lambda: Polyline(((1.0, 1.0), (1.0, 1.0))), "single point"),

@@ -122,6 +122,10 @@ class AdditiveNoise(Mechanism):
         cells *= self.grid
         return cells
 
+    def to_grid(self, y: Array) -> Array:
+        """The reports nearest to `y`: undoes the roundings of units, printing, and reading."""
+        return np.rint(np.asarray(y, np.float64) / self.grid) * self.grid
+
     def log_likelihood(self, y: Array, x: Array) -> Array:
         """$\\ln P(y | x)$ of the integers, summed over the last axis; −∞ where y is off the grid.
 

@@ -30,6 +30,9 @@ from privot.schema.domain import Domain
 
 Array = NDArray[np.float64]
 
+# e^ε has more than 400 digits beyond; whoever wants that wants no noise.
+LARGEST_EPSILON = 1000.0
+
 _KINDS: dict[str, type[Mechanism]] = {}
 
 
@@ -101,6 +104,17 @@ def require_positive(name: str, value: float) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
         raise PrivotError(f"{name} is {value!r}: give a finite number above 0")
+
+
+def require_epsilon(epsilon: float) -> None:
+    """Refuse an ε that is not a positive number, or so large that it promises nothing.
+
+    Raises:
+        PrivotError: naming the value and the remedy.
+    """
+    require_positive("epsilon", epsilon)
+    if epsilon > LARGEST_EPSILON:
+        raise PrivotError(f"epsilon is {epsilon!r}: give at most {LARGEST_EPSILON:g}")
 
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:

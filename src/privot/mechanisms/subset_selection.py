@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.entropy import random_word, random_words
 from privot.mechanisms.frequency_oracle import FrequencyOracle
-from privot.mechanisms.mechanism import Array, require_codes, require_positive
+from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 
 _WORDS = 2**64
 _EXACT = Context(prec=80)
@@ -79,7 +79,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
+        require_epsilon(self.epsilon)
         if not isinstance(self.num_cells, int) or not 2 <= self.num_cells <= 2**24:
             raise PrivotError(f"num_cells is {self.num_cells!r}: give an integer from 2 to 2^24")
         if self.epsilon < 2.0**-30:

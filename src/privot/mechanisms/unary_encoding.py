@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.entropy import random_words
 from privot.mechanisms.frequency_oracle import FrequencyOracle
-from privot.mechanisms.mechanism import Array, require_codes, require_positive
+from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 
 _WORDS = 2**64
 _EXACT = Context(prec=80)
@@ -60,7 +60,7 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
+        require_epsilon(self.epsilon)
         if not isinstance(self.num_categories, int) or not 2 <= self.num_categories <= 2**24:
             raise PrivotError(
                 f"num_categories is {self.num_categories!r}: give an integer from 2 to 2^24"

@@ -25,6 +25,8 @@ from collections.abc import Callable
 from privot.errors import PrivotError
 from privot.privacy.rounding import divide_up, require_delta, require_finite
 
+# Beyond these nothing is computed: no promise that anyone could use needs it.
+_LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100
 _UNIT = 2.0**-52
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Ten-point Gauss–Legendre rule on [−1, 1]: exact to 1e-20 for the integrand over m < ½.
@@ -35,6 +37,23 @@ _NODES = (
     (0.8650633666889845, 0.1494513491505806),
     (0.9739065285171717, 0.0666713443086881),
 )
+
+
+def _require_epsilon(epsilon: float) -> None:
+    require_finite("epsilon", epsilon)
+    if epsilon > _LARGEST_EPSILON:
+        raise PrivotError(f"epsilon is {epsilon!r}: give at most {_LARGEST_EPSILON:g}")
+
+
+def _ratio(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
+    """Δ/σ, rounded up; where ε > 0, up to 1e-100 at least: δ grows with it, and is 0 there."""
+    m = divide_up(sensitivity, stddev)
+    if m > _LARGEST_RATIO:
+        raise PrivotError(
+            f"sensitivity {sensitivity!r} is {m:g} times stddev {stddev!r}: "
+            f"give at most {_LARGEST_RATIO:g} times"
+        )
+    return max(m, 1e-100) if epsilon > 0 else m
 
 
 def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
@@ -48,10 +67,10 @@ def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
     """
     require_finite("stddev", stddev, positive=True)
     require_finite("sensitivity", sensitivity)
-    require_finite("epsilon", epsilon)
+    _require_epsilon(epsilon)
     if sensitivity == 0:
         return 0.0
-    log_delta = _log_delta(divide_up(sensitivity, stddev), epsilon)
+    log_delta = _log_delta(_ratio(sensitivity, stddev, epsilon), epsilon)
     return min(1.0, math.nextafter(math.exp(log_delta) * (1 + 4 * _UNIT), math.inf))
 
 
@@ -69,7 +88,7 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
     require_delta(delta, positive=True)
     if sensitivity == 0:
         return 0.0
-    m = divide_up(sensitivity, stddev)
+    m = _ratio(sensitivity, stddev)
     # Below log δ by the rounding of this logarithm and of the exponential in gaussian_delta.
     target = math.log(delta) - _UNIT * (8 + 2 * abs(math.log(delta)))
     if _log_delta(m, 0.0) <= target:
@@ -93,7 +112,7 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
         PrivotError: if sensitivity is not positive, epsilon negative, or δ not in (0, 1).
     """
     require_finite("sensitivity", sensitivity, positive=True)
-    require_finite("epsilon", epsilon)
+    _require_epsilon(epsilon)
     require_delta(delta, positive=True)
     target = math.log(delta)
     # δ(ε) increases with m = Δ/σ: bracket the root, then narrow the bracket.

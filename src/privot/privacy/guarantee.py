@@ -121,5 +121,14 @@ class IntegralPrivacy(Guarantee):
         )
 
     def to_pure(self, neighboring: Neighboring) -> PureDP:
-        """Return the weaker promise between neighbors of one kind only."""
+        """Return the weaker promise between neighboring data sets of one kind.
+
+        Raises:
+            PrivotError: for `"local"`: the curator of integral privacy holds the raw records.
+        """
+        if neighboring == "local":
+            raise PrivotError(
+                "neighboring is 'local': integral privacy trusts a curator with raw records; "
+                "use 'replace_one' or 'zero_out'"
+            )
         return PureDP(self.epsilon, neighboring, self.unit)

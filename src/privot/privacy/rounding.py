@@ -55,7 +55,8 @@ def require_finite(name: str, value: float, *, positive: bool = False) -> None:
     Raises:
         PrivotError: naming the argument, its value and the remedy.
     """
-    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0 or (positive and value == 0):
         wanted = "finite and positive" if positive else "finite and at least 0"
         raise PrivotError(f"{name} is {value!r}: give a number that is {wanted}")
 

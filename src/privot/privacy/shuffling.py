@@ -78,7 +78,7 @@ def shuffled_epsilon(epsilon0: float, num_people: int, delta: float) -> ShuffleB
     """
     require_finite("epsilon0", epsilon0)
     require_delta(delta, positive=True)
-    if num_people < 1:
+    if isinstance(num_people, bool) or num_people != int(num_people) or num_people < 1:
         raise PrivotError(f"num_people is {num_people!r}: give the number of reports, at least 1")
     if epsilon0 > 40:
         raise PrivotError(
@@ -112,9 +112,14 @@ def shuffled_delta(
     >>> shuffled_delta(epsilon0=1.0, num_people=1, epsilon=1.0) < 1e-20
     True
     """
+    if num_people < 1 or not epsilon >= 0 or not 0 <= epsilon0 <= 40:
+        raise PrivotError(
+            f"epsilon {epsilon}, epsilon0 {epsilon0}, num_people {num_people}: give epsilon ≥ 0, "
+            "epsilon0 from 0 to 40, and at least one person"
+        )
     if epsilon >= epsilon0:
         return 0.0
-    log_left_out = math.log(4e9 / resolution)
+    log_left_out = math.log(4e9) - math.log(resolution)
     odds = math.exp(epsilon0)
     total = _expected_excess(epsilon0, epsilon, num_people, 1 / (odds + 1), 0.0, log_left_out)
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
@@ -146,16 +151,18 @@ def _expected_excess(
     loss = math.expm1(epsilon + epsilon0)
     clones = _central_window(num_people, 2 * clone, log_left_out)
     weights = _binomial_pmf(clones, num_people, 2 * clone)
-    # gain·j − loss·(M−j) − others·(n−M) ≥ 0 from `threshold` on.
-    threshold = (loss * clones + others * (num_people - clones)) / (gain + loss)
-    first = np.ceil(threshold)
-    possible = first <= clones
-    clones, weights, threshold, first = (
-        values[possible] for values in (clones, weights, threshold, first)
+    # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋. Counting
+    # N₁, not N₀, keeps its digits: gain/loss may be 1e-16 (ε₀ = 36), and then M − room rounds to M.
+    room = (gain * clones - others * (num_people - clones)) / (gain + loss)
+    clones, weights, room = (values[room >= 0] for values in (clones, weights, room))
+    last = np.floor(room)
+    at_next = np.where(last < clones, _binomial_pmf(np.minimum(last + 1, clones), clones, 0.5), 0.0)
+    tail = np.where(
+        last < clones, special.betainc(np.maximum(clones - last, 1), last + 1, 0.5), 1.0
     )
-    at_first = _binomial_pmf(first, clones, 0.5)
-    tail = np.where(first > 0, special.betainc(np.maximum(first, 1), clones - first + 1, 0.5), 1.0)
-    excess = first / 2 * at_first - (threshold - clones / 2) * tail
+    excess = (room - clones / 2) * tail + (last + 1) / 2 * at_next
+    # That difference cancels where only N₁ = 0 counts; there the sum is one term.
+    excess = np.where(last == 0, room * np.exp2(-clones), excess)
     return float(np.sum(weights * np.maximum(excess, 0.0))) * (gain + loss) / num_people
 
 

@@ -22,14 +22,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.mechanisms.additive_noise import choose_grid, rounded_sensitivity
+from privot.mechanisms.frequency_oracle import FrequencyOracle
+from privot.mechanisms.mechanism import LARGEST_EPSILON
 from privot.privacy import (
     ApproximateDP,
+    Guarantee,
     PureDP,
     calibrate_gaussian,
     gaussian_delta,
@@ -52,8 +56,10 @@ def calibrate_columns(
     """
     if mechanism not in MECHANISMS:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use {' or '.join(MECHANISMS)}")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise PrivotError(f"epsilon {epsilon} promises nothing: give a finite number > 0")
+    if not isinstance(epsilon, int | float) or not 0 < epsilon <= LARGEST_EPSILON:
+        raise PrivotError(
+            f"epsilon {epsilon} promises nothing: give a number > 0, at most {LARGEST_EPSILON:g}"
+        )
     if not 0 <= delta < 1:
         raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1, say 1e-6")
     if mechanism == "gaussian" and delta == 0:
@@ -109,6 +115,11 @@ def joint_guarantee(
     multipliers: list[float] = []
     losses: list[float] = []
     for name, mechanism in mechanisms.items():
+        if (name in schema.categorical) != isinstance(mechanism, FrequencyOracle):
+            raise PrivotError(
+                f"mechanism {mechanism.kind!r} does not fit column {name!r}, which is "
+                f"{schema.columns[name].kind}: calibrate again"
+            )
         if isinstance(mechanism, Gaussian):
             domain = schema.continuous[name].domain
             multipliers.append(rounded_sensitivity(domain, 2, mechanism.grid) / mechanism.stddev)
@@ -149,3 +160,11 @@ def _gaussian(domain: Domain, multiplier: float) -> Gaussian:
     stddev = multiplier * rounded_sensitivity(domain, 2, grid)
     # A few roundings up to here, each below 2^−52; ε is checked again by `joint_guarantee`.
     return Gaussian(stddev * (1 + 2.0**-48), grid)
+
+
+def same_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> bool:
+    """Whether two promises agree, up to what another machine's logarithm may round differently."""
+    if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
+        return False
+    rest = replace(stated, epsilon=computed.epsilon) == computed
+    return rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)

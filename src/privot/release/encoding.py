@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privot.errors import PrivotError
-from privot.mechanisms import random_words
+from privot.mechanisms import Mechanism, random_words
+from privot.mechanisms.additive_noise import AdditiveNoise
 from privot.schema import Schema, from_unit, to_unit
 from privot.schema.columns import encode_categorical, encode_continuous
 
@@ -73,7 +74,9 @@ def reports_table(
     return pa.table(columns)
 
 
-def decode_reports(schema: Schema, table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
+def decode_reports(
+    schema: Schema, table: pa.Table, name: str, mechanism: Mechanism
+) -> tuple[np.ndarray, np.ndarray]:
     """One column's reports and who reported it; see `Release.reports`."""
     if name in schema.categorical:
         categories = pa.array(schema.categorical[name].categories)
@@ -85,11 +88,20 @@ def decode_reports(schema: Schema, table: pa.Table, name: str) -> tuple[np.ndarr
     reported = np.asarray(pc.is_valid(parts[0]).to_numpy())
     values = np.stack([part.fill_null(0.0).to_numpy() for part in parts], axis=1)
     values = to_unit(column.domain, values)
+    if isinstance(mechanism, AdditiveNoise):
+        # The table's units rounded them: back onto the grid that they were drawn on.
+        values = mechanism.to_grid(values)
     values[~reported] = 0.0
     return values, reported
 
 
-def check_reports(schema: Schema, table: pa.Table, num_reported: int, source: Any) -> None:
+def check_reports(
+    schema: Schema,
+    table: pa.Table,
+    mechanisms: Mapping[str, Mechanism],
+    num_reported: int,
+    source: Any,
+) -> None:
     """Refuse values that a randomizer reporting `num_reported` columns cannot have reported."""
     count = np.zeros(table.num_rows, dtype=np.int64)
     for name, column in schema.columns.items():
@@ -104,7 +116,7 @@ def check_reports(schema: Schema, table: pa.Table, num_reported: int, source: An
         valid = [np.asarray(pc.is_valid(part).to_numpy()) for part in parts]
         if any((v != valid[0]).any() for v in valid):
             raise PrivotError(f"{source}: column {name!r} is half reported: the file was altered")
-        values, reported = decode_reports(schema, table, name)
+        values, reported = decode_reports(schema, table, name, mechanisms[name])
         if not np.isfinite(values).all() or (reported != valid[0]).any():
             raise PrivotError(
                 f"{source}: column {name!r} holds values that the randomizer cannot report: "

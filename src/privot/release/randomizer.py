@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,7 +61,6 @@ class Randomizer:
     mechanisms: Mapping[str, Mechanism]
     report_columns: int | None = None
     delta: float = 0.0
-    guarantee: PureDP | ApproximateDP = field(init=False)
 
     def __post_init__(self) -> None:
         if set(self.mechanisms) != set(self.schema.columns):
@@ -70,17 +69,13 @@ class Randomizer:
                 f"{sorted(self.schema.columns)}: give one a column"
             )
         k, total = self.report_columns, len(self.schema.columns)
-        if k is not None and not 1 <= k <= total:
+        if k is not None and (type(k) is not int or not 1 <= k <= total):
             raise PrivotError(
                 f"report_columns {k} is not between 1 and the schema's {total} columns"
             )
-        object.__setattr__(
-            self,
-            "guarantee",
-            calibration.joint_guarantee(
-                self.schema, self.mechanisms, self.num_reported, self.delta
-            ),
-        )
+        if not 0 <= self.delta < 1:
+            raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
+        assert self.guarantee.epsilon >= 0  # computing it checks every mechanism
 
     @classmethod
     def calibrate(
@@ -120,6 +115,13 @@ class Randomizer:
                 f"{randomizer.guarantee.epsilon}): please report this as a bug"
             )
         return randomizer
+
+    @property
+    def guarantee(self) -> PureDP | ApproximateDP:
+        """What one report promises, computed from the noise as it is, never merely remembered."""
+        return calibration.joint_guarantee(
+            self.schema, self.mechanisms, self.num_reported, self.delta
+        )
 
     @property
     def num_reported(self) -> int:
@@ -208,7 +210,7 @@ class Randomizer:
             fields["delta"],
         )
         stated = guarantee_from_dict(fields["guarantee"])
-        if str(stated) != str(randomizer.guarantee):
+        if not calibration.same_promise(stated, randomizer.guarantee):
             raise PrivotError(
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: "
                 "calibrate again with `privot calibrate`"
@@ -269,7 +271,7 @@ class Release:
         A continuous column's reports are noisy unit coordinates (n, d); a categorical column's are
         category indices (n,). Entries of those who did not report it are 0.
         """
-        return decode_reports(self.schema, self.table, name)
+        return decode_reports(self.schema, self.table, name, self.randomizer.mechanisms[name])
 
     def save(self, path: str | Path) -> None:
         """Write `release.parquet`; an existing file survives any failure."""
@@ -284,7 +286,8 @@ class Release:
         """
         table, text = read_reports(path)
         release = cls(table, Randomizer.from_json(text))
-        check_reports(release.schema, table, release.randomizer.num_reported, path)
+        made_by = release.randomizer
+        check_reports(made_by.schema, table, made_by.mechanisms, made_by.num_reported, path)
         return release
 
 

@@ -32,6 +32,10 @@ from privot.errors import PrivotError
 
 Array = NDArray[np.float64]
 
+# Lengths that floating point can square and divide without loss.
+SMALLEST, LARGEST = 1e-100, 1e100
+# A box this much narrower than its distance from 0 has too few floats between its bounds.
+_NARROW = 2.0**-30
 # Projections onto curved domains aim this much inside, so that rounding errors never leave them.
 _INSIDE = 1.0 - 2.0**-40
 
@@ -121,6 +125,12 @@ class Box:
                     f"bounds [{low}, {high}] are not an interval: "
                     "give two finite numbers, the smaller first"
                 )
+            largest = max(abs(low), abs(high))
+            if largest > LARGEST or high - low < max(SMALLEST, _NARROW * largest):
+                raise PrivotError(
+                    f"bounds [{low}, {high}] are too far out or too close together for floating "
+                    "point: count from another origin, or in another unit"
+                )
 
     @property
     def dimension(self) -> int:  # noqa: D102 (the protocol documents it)
@@ -166,8 +176,11 @@ class _Ball:
     non_negative: bool = False
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.radius) and self.radius > 0):
-            raise PrivotError(f"radius {self.radius} is not positive: give a finite radius > 0")
+        if not SMALLEST <= self.radius <= LARGEST:
+            raise PrivotError(
+                f"radius {self.radius} is not positive, or not between {SMALLEST:g} and "
+                f"{LARGEST:g}: give a radius > 0, in another unit if need be"
+            )
         if self.dimension < 1:
             raise PrivotError(
                 f"dimension {self.dimension} is not positive: give at least one column"
@@ -216,11 +229,14 @@ class L2Ball(_Ball):
         """Nearest point in ℓ2: clip to the orthant if asked, then scale down to the radius."""
         if self.non_negative:
             x = np.maximum(x, 0.0)
-        # hypot-like scaling: squares of large finite numbers would overflow.
-        largest = np.maximum(np.abs(x).max(axis=1, keepdims=True), np.finfo(float).tiny)
-        norms = largest * np.sqrt(((x / largest) ** 2).sum(axis=1, keepdims=True))
-        outside = norms > self.radius
-        return np.where(outside, x / np.where(outside, norms, 1.0) * (self.radius * _INSIDE), x)
+        # Divided by the largest coordinate first: squares of large finite numbers would overflow.
+        largest = np.maximum(np.abs(x).max(axis=1, keepdims=True), self.radius * 2.0**-60)
+        direction = x / largest
+        length = np.sqrt((direction**2).sum(axis=1, keepdims=True))
+        outside = length > self.radius / largest
+        return np.where(
+            outside, direction / np.where(outside, length, 1.0) * (self.radius * _INSIDE), x
+        )
 
 
 @dataclass(frozen=True)
@@ -251,7 +267,8 @@ class L1Ball(_Ball):
         if self.non_negative:
             x = np.maximum(x, 0.0)
         magnitude = np.abs(x)
-        outside = magnitude.sum(axis=1) > self.radius
+        with np.errstate(over="ignore"):  # a sum beyond all floats is outside, too
+            outside = magnitude.sum(axis=1) > self.radius
         if not outside.any():
             return x
         radius = self.radius * _INSIDE
@@ -265,5 +282,8 @@ class L1Ball(_Ball):
         active = (descending - excess / counts > 0).sum(axis=1)
         theta = excess[np.arange(len(active)), active - 1] / active
         result = x.copy()
-        result[outside] = np.sign(x[outside]) * np.maximum(shifted - theta[:, None], 0.0)
+        magnitude = np.maximum(shifted - theta[:, None], 0.0)
+        # In thousands of dimensions the running sum's roundings add up: scale once more.
+        magnitude *= np.minimum(1.0, radius / magnitude.sum(axis=1, keepdims=True))
+        result[outside] = np.sign(x[outside]) * magnitude
         return result

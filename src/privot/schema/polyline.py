@@ -24,7 +24,9 @@ from itertools import pairwise
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.schema.domain import Array
+from privot.schema.domain import LARGEST, SMALLEST, Array
+
+_FAR = 1e6
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,12 @@ class Polyline:
                 f"support has {len(self.corners)} corners of {sorted(lengths)} coordinates: "
                 "give at least two points of the same number of coordinates"
             )
-        if not np.isfinite(np.asarray(self.corners)).all():
-            raise PrivotError("support has a corner that is not finite: give finite coordinates")
-        if not np.ptp(np.asarray(self.corners), axis=0).max() > 0:
+        if not (np.abs(np.asarray(self.corners)) <= LARGEST).all():
+            raise PrivotError(
+                f"support has a corner that is not finite, or beyond {LARGEST:g}: "
+                "give coordinates in a larger unit"
+            )
+        if not np.ptp(np.asarray(self.corners), axis=0).max() >= SMALLEST:
             raise PrivotError("support is a single point: give at least two different corners")
 
     @property
@@ -66,6 +71,8 @@ class Polyline:
     def project(self, x: Array) -> Array:
         """Nearest point of the curve in ℓ2, for each row of (n, d)."""
         points = np.asarray(self.corners)
+        # Squares of far larger numbers overflow; from this far all of the curve is one point.
+        x = np.clip(x, self.center - _FAR * self.scale, self.center + _FAR * self.scale)
         best = np.full(len(x), np.inf)
         nearest = np.array(x, dtype=float)
         for start, end in pairwise(points):
@@ -97,5 +104,5 @@ class Polyline:
     @property
     def unit(self) -> Polyline:
         """The same curve, centered, its bounding box's longest side being 2."""
-        points = (np.asarray(self.corners) - self.center) / self.scale
+        points = ((np.asarray(self.corners) - self.center) / self.scale).clip(-1.0, 1.0)
         return Polyline(tuple(tuple(float(c) for c in point) for point in points))
