@@ -46,14 +46,14 @@ def _require_epsilon(epsilon: float) -> None:
 
 
 def _ratio(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
-    """Δ/σ, rounded up; where ε > 0, up to 1e-100 at least: δ grows with it, and is 0 there."""
+    """Δ/σ, rounded up, and raised to ε/10⁵ at least: δ grows with it, and is below e^(−10⁹) there."""
     m = divide_up(sensitivity, stddev)
     if m > _LARGEST_RATIO:
         raise PrivotError(
             f"sensitivity {sensitivity!r} is {m:g} times stddev {stddev!r}: "
             f"give at most {_LARGEST_RATIO:g} times"
         )
-    return max(m, 1e-100) if epsilon > 0 else m
+    return max(m, 1e-5 * epsilon)
 
 
 def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
