@@ -133,7 +133,8 @@ class Box:
                 )
 
     @property
-    def dimension(self) -> int:  # noqa: D102 (the protocol documents it)
+    def dimension(self) -> int:
+        """Number of coordinates d."""
         return len(self.lower)
 
     @property
@@ -141,7 +142,8 @@ class Box:
         """True in unit coordinates: the corners ±1 lie on every grid 2^−k."""
         return all(low == -1.0 for low in self.lower) and all(high == 1.0 for high in self.upper)
 
-    def diameter(self, norm: int) -> float:  # noqa: D102
+    def diameter(self, norm: int) -> float:
+        """The ℓ1 or ℓ2 norm of the sides, rounded up."""
         _check_norm(norm)
         sides = [
             Fraction(high) - Fraction(low) for low, high in zip(self.lower, self.upper, strict=True)
@@ -153,7 +155,8 @@ class Box:
         return np.clip(x, self.lower, self.upper)
 
     @property
-    def center(self) -> Array:  # noqa: D102
+    def center(self) -> Array:
+        """Middle of the box."""
         return (np.asarray(self.lower) + np.asarray(self.upper)) / 2
 
     @property
@@ -214,7 +217,8 @@ class L2Ball(_Ball):
         40.0
     """
 
-    def diameter(self, norm: int) -> float:  # noqa: D102
+    def diameter(self, norm: int) -> float:
+        """See the class: 2R in ℓ2, more in ℓ1, less where non-negative; rounded up."""
         _check_norm(norm)
         square = Fraction(self.radius) ** 2
         if not self.non_negative:
@@ -251,7 +255,8 @@ class L1Ball(_Ball):
         280.0
     """
 
-    def diameter(self, norm: int) -> float:  # noqa: D102
+    def diameter(self, norm: int) -> float:
+        """See the class: 2R, or √2·R in ℓ2 where non-negative; rounded up."""
         _check_norm(norm)
         if not self.non_negative:
             return 2 * self.radius
