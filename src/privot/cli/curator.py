@@ -38,7 +38,7 @@ def fit(
     settings = FitSettings(
         loss=loss,  # type: ignore[arg-type]  # checked by FitSettings
         seed=seed,
-        **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
+        **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]  # each has its option's type
     )
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:

@@ -196,7 +196,7 @@ def _column(
         last = len(schema.categorical[name].categories) - 1
         # Every pair should do; a mechanism that errs at an end of its alphabet shows it here.
         codes = [(0, 1)] if last == 1 else [(0, 1), (0, last)]
-        return mechanism.guarantee(), [(np.int64(a), np.int64(b)) for a, b in codes]  # type: ignore[misc]
+        return mechanism.guarantee(), [(np.int64(a), np.int64(b)) for a, b in codes]  # type: ignore[misc]  # records are codes here
     domain = schema.continuous[name].domain
     return mechanism.guarantee(domain, randomizer.delta), farthest_pairs(domain)
 

@@ -75,7 +75,8 @@ class Randomizer:
             )
         if not 0 <= self.delta < 1:
             raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
-        assert self.guarantee.epsilon >= 0  # computing it checks every mechanism
+        # Computing the promise refuses mechanisms that do not fit, or promise nothing.
+        calibration.joint_guarantee(self.schema, self.mechanisms, self.num_reported, self.delta)
 
     @classmethod
     def calibrate(
