@@ -34,7 +34,7 @@ def test_where_everybody_is_alike_it_learns_the_noise_and_entropic_transport_the
 
 
 def test_same_seed_same_weights_and_the_guarantee_is_the_release_s():
-    release = Randomizer.calibrate(NUMBER, 4.0).privatize({"age": np.arange(100.0)})
+    release = Randomizer.calibrate(NUMBER, 4.0, report="split").privatize({"age": np.arange(100.0)})
     settings = FitSettings(steps=5, batch_size=20, hidden=(8,))
     first, again = (fit_unregularized(release, settings) for _ in range(2))
     other = fit_unregularized(release, FitSettings(steps=5, batch_size=20, hidden=(8,), seed=1))
@@ -55,7 +55,10 @@ def test_same_seed_same_weights_and_the_guarantee_is_the_release_s():
 def test_other_releases_are_refused(schema):
     schema = Schema.from_toml(schema)
     table = {
-        name: ["a", "b"] if name in schema.categorical else [0.0, 1.0] for name in schema.columns
+        name: ["a", "b"]
+        if name in schema.coded and schema.columns[name].kind == "categorical"
+        else [0.0, 1.0]
+        for name in schema.columns
     }
     release = Randomizer.calibrate(schema, 1.0).privatize(table)
     with pytest.raises(PrivotError, match="takes a release of one column"):

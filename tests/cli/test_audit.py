@@ -61,7 +61,7 @@ def halve_the_scale(fields):
 
 
 def test_an_honest_randomizer_passes(audit, write):
-    path = write(Randomizer.calibrate(TWO, 2.0))
+    path = write(Randomizer.calibrate(TWO, 2.0, report="split"))
     code, out, err = audit(path, f"--draws 100000 {SURE}")
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -75,7 +75,9 @@ def test_an_honest_randomizer_passes(audit, write):
 
 
 def test_json(audit, write):
-    code, out, _ = audit(write(Randomizer.calibrate(TWO, 2.0)), f"--draws 100000 {SURE} --json")
+    code, out, _ = audit(
+        write(Randomizer.calibrate(TWO, 2.0, report="split")), f"--draws 100000 {SURE} --json"
+    )
     fields = json.loads(out)
     assert code == 0
     assert fields["refuted"] is False
@@ -90,7 +92,7 @@ def test_json(audit, write):
 @pytest.mark.parametrize("json_flag", ["", " --json"])
 def test_half_the_noise_behind_a_fitting_fingerprint_is_caught(audit, write, schema, json_flag):
     """Refuted with exit code 1, or refused as altered with exit code 2."""
-    path = write(Randomizer.calibrate(schema, 1.0), halve_the_scale)
+    path = write(Randomizer.calibrate(schema, 1.0, report="split"), halve_the_scale)
     code, out, err = audit(path, f"--draws 100000 {SURE}{json_flag}")
     assert code in (1, 2)
     if code == 2:
@@ -119,7 +121,9 @@ def test_unusable_files_are_refused_in_one_line(audit, tmp_path, content, messag
 
 def test_an_altered_file_is_refused(audit, tmp_path):
     path = tmp_path / "randomizer.json"
-    path.write_text(Randomizer.calibrate(ONE, 1.0).to_json().replace('"age"', '"AGE"'))
+    path.write_text(
+        Randomizer.calibrate(ONE, 1.0, report="split").to_json().replace('"age"', '"AGE"')
+    )
     code, _, err = audit(path)
     assert code == 2
     assert "altered" in err
@@ -130,6 +134,6 @@ def test_an_altered_file_is_refused(audit, tmp_path):
     [("--draws 5", "num_draws is 5: give at least 100"), ("--confidence 2", "confidence is")],
 )
 def test_refused_settings(audit, write, arguments, message):
-    code, _, err = audit(write(Randomizer.calibrate(ONE, 1.0)), arguments)
+    code, _, err = audit(write(Randomizer.calibrate(ONE, 1.0, report="split")), arguments)
     assert code == 2
     assert message in err

@@ -52,7 +52,7 @@ def whole(tmp_path_factory):
     (folder / "schema.toml").write_text(SCHEMA)
     for line in (
         "schema check schema.toml",
-        "calibrate schema.toml --epsilon 4 -o randomizer.json",
+        "calibrate schema.toml --epsilon 4 --report split -o randomizer.json",
         "privatize people.csv --randomizer randomizer.json -o release.parquet",
         "fit release.parquet -o model/ --steps 50 --batch-size 100",
         "sample model/ --num-rows 1000 -o synthetic.parquet",
@@ -75,12 +75,27 @@ def test_the_six_commands_leave_what_they_say(whole):
 
 
 def test_calibrate_tells_the_noise_before_anyone_reports(whole):
-    done = privot(whole, "calibrate", "schema.toml", "--epsilon", "2", "-o", "r2.json", "--json")
+    done = privot(
+        whole,
+        "calibrate",
+        "schema.toml",
+        "--epsilon",
+        "2",
+        "--report",
+        "split",
+        "-o",
+        "r2.json",
+        "--json",
+    )
     told = json.loads(done.stdout)
     rows = {row["column"]: row for row in told["expected_noise"]}
     assert rows["height"]["stddev"] == pytest.approx([10 * 2**0.5], rel=1e-5)
     assert rows["color"]["keep"] == pytest.approx(np.e / (np.e + 2), rel=1e-6)
     words = privot(whole, "calibrate", "schema.toml", "--epsilon", "2", "-o", "r2.json").stdout
+    assert "2 of 2 columns, jointly: " in words
+    words = privot(
+        whole, "calibrate", "schema.toml", "--epsilon", "2", "--report", "split", "-o", "r2.json"
+    ).stdout
     assert "height: noise of standard deviation 14.14" in words
 
 

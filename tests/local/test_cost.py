@@ -6,8 +6,16 @@ import torch
 from scipy import stats
 
 from privot.local import LikelihoodCost
-from privot.local.cost import Reports
-from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
+from privot.mechanisms import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PlanarLaplace,
+    RandomizedResponse,
+    SquareWave,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from privot.release import Randomizer
 from privot.schema import Schema
 
@@ -40,13 +48,13 @@ def test_cost_is_minus_log_likelihood_up_to_a_constant_of_the_report(noise):
         "color": RNG.choice(["red", "green", "blue"], 20),
     }  # fmt: skip
     release = randomizer(noise).privatize(table)
-    reports = Reports.of(release, CPU)
+    reports = LikelihoodCost(release.randomizer).read(release, CPU)
     outputs = {
         "point": torch.as_tensor(points, dtype=torch.float32),
         "color": torch.as_tensor(np.log(probabilities), dtype=torch.float32),
     }
     cost = LikelihoodCost(release.randomizer)(outputs, reports).numpy()
-    noisy, codes = release.reports("point")[0], release.reports("color")[0]
+    noisy, codes = release.reports("point")[0], release.reports("color")[0][:, 0]
     # Reports were stored in the table's units and read back: onto the grid again.
     noisy = np.rint(noisy / noise.grid) * noise.grid
     response = release.randomizer.mechanisms["color"]
@@ -60,7 +68,7 @@ def test_cost_is_minus_log_likelihood_up_to_a_constant_of_the_report(noise):
 def test_a_column_that_was_not_reported_adds_nothing():
     table = {n: RNG.uniform(-1, 1, 200) for n in "xyz"} | {"color": ["red"] * 200}
     release = randomizer(Laplace(0.7, 2.0**-20), columns=1).privatize(table)
-    reports = Reports.of(release, CPU)
+    reports = LikelihoodCost(release.randomizer).read(release, CPU)
     outputs = {
         "point": torch.rand(5, 3),
         "color": torch.log_softmax(torch.randn(5, 3), dim=1),
@@ -86,15 +94,197 @@ def test_simulated_reports_have_the_mechanisms_law(noise):
     table = {n: np.full(num, 0.25) for n in "xyz"}
     table["color"] = RNG.choice(["red", "green", "blue"], num, p=[0.6, 0.3, 0.1])
     release = randomizer(noise).privatize(table)
-    true = Reports.of(release, CPU)
+    true = LikelihoodCost(release.randomizer).read(release, CPU)
     echo = LikelihoodCost(release.randomizer).simulate(
         outputs, true, torch.Generator().manual_seed(0)
     )
     flat = [r.values["point"].numpy().ravel() for r in (true, echo)]
     assert stats.ks_2samp(*flat).pvalue > 1e-6
     assert stats.ks_2samp(flat[0], 0.25 + (flat[1] - 0.25) * 1.1).pvalue < 1e-6
-    counts = [np.bincount(r.values["color"].numpy(), minlength=3) for r in (true, echo)]
+    counts = [np.bincount(r.values["color"][:, 0].numpy(), minlength=3) for r in (true, echo)]
     assert stats.chi2_contingency(np.stack(counts)).pvalue > 1e-6
+
+
+CODED = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [0, 299]
+integer = true
+bins = [0, 30, 100, 160, 220, 299]
+""")
+CODED_MECHANISMS = [
+    RandomizedResponse(5, 1.5),
+    SubsetSelection(5, 0.5),
+    UnaryEncoding(5, 1.0),
+    SquareWave(1.5),
+]
+
+
+@pytest.mark.parametrize("mechanism", CODED_MECHANISMS, ids=lambda m: m.kind)
+def test_cost_of_a_distribution_is_its_mixture_likelihood(mechanism):
+    release = Randomizer(CODED, {"age": mechanism}).privatize({"age": RNG.integers(0, 300, 40)})
+    p = RNG.dirichlet(np.ones(5), 30)
+    model = LikelihoodCost(release.randomizer)
+    outputs = {"age": torch.as_tensor(np.log(p), dtype=torch.float32)}
+    cost = model(outputs, model.read(release, CPU)).numpy()
+    if isinstance(mechanism, SquareWave):
+        # An oracle by enumeration: every integer, in unit coordinates, of every bin.
+        x = (np.arange(300) - 149.5) / 149.5
+        by_value = np.exp(
+            mechanism.log_likelihood(release.reports("age")[0][None], x[:, None, None])
+        )
+        bins = np.searchsorted([30, 100, 160, 220], np.arange(300), side="right")
+        f = np.stack([by_value[bins == v].mean(axis=0) for v in range(5)])
+        tolerance = 0.02  # the window's edge falls between integers, the bin is a continuum
+    else:
+        reports = mechanism_reports(release, mechanism)
+        f = np.exp(mechanism.log_likelihood(reports[None], np.arange(5)[:, None]))
+        tolerance = 1e-5
+    exact = -np.log(p @ f)
+    centered = [c - c.mean(axis=0) for c in (cost, exact)]
+    np.testing.assert_allclose(*centered, atol=tolerance)
+
+
+def mechanism_reports(release, mechanism):
+    """Reports as the mechanism made them, from the release's supports."""
+    support = release.reports("age")[0]
+    if isinstance(mechanism, RandomizedResponse):
+        return support[:, 0]
+    if isinstance(mechanism, SubsetSelection):
+        return support
+    return (support[:, :, None] == np.arange(5)).any(axis=1)
+
+
+@pytest.mark.parametrize("mechanism", CODED_MECHANISMS, ids=lambda m: m.kind)
+def test_simulated_reports_of_codes_have_the_mechanisms_law(mechanism):
+    num = 40_000
+    p = np.array([0.4, 0.1, 0.2, 0.25, 0.05])
+    clean = RNG.choice(5, num, p=p)
+    # Ages spread over their bins, as a decoded code is.
+    low, high = np.array([0, 30, 100, 160, 220]), np.array([30, 100, 160, 220, 300])
+    ages = RNG.integers(low[clean], high[clean])
+    release = Randomizer(CODED, {"age": mechanism}).privatize({"age": ages})
+    model = LikelihoodCost(release.randomizer)
+    true = model.read(release, CPU)
+    output = {"age": torch.log(torch.tensor(p, dtype=torch.float32)).expand(num, 5)}
+    echo = model.simulate(output, true, torch.Generator().manual_seed(0))
+    first, second = (r.values["age"].numpy() for r in (true, echo))
+    if isinstance(mechanism, SquareWave):
+        # Likelihoods of 5 bins: compare how often each bin is the likeliest.
+        counts = [np.bincount(v.argmax(axis=1), minlength=5) for v in (first, second)]
+        assert np.abs(np.subtract(*counts)).max() / num < 0.03  # a continuum against integers
+        return
+    patterns = [
+        ((v[:, :, None] == np.arange(5)).any(axis=1) @ (1 << np.arange(5))) for v in (first, second)
+    ]
+    counts = np.stack([np.bincount(pattern, minlength=32) for pattern in patterns])
+    counts = counts[:, counts.sum(axis=0) > 20]
+    assert stats.chi2_contingency(counts).pvalue > 1e-6
+    assert (
+        stats.chi2_contingency(counts * [[1], [1]] + np.eye(*counts.shape, dtype=int) * 1500).pvalue
+        < 1e-6
+    )
+
+
+TABLE = Schema.from_toml("""
+[columns.a]
+kind = "categorical"
+categories = ["0", "1", "2"]
+[columns.b]
+kind = "boolean"
+[columns.c]
+kind = "numeric"
+bounds = [0, 7]
+integer = true
+""")
+
+
+def test_cost_of_a_joint_report_is_its_mixture_likelihood_over_cells():
+    table = {
+        "a": RNG.choice(list("012"), 50),
+        "b": RNG.random(50) < 0.5,
+        "c": RNG.integers(0, 8, 50),
+    }
+    release = Randomizer.calibrate(TABLE, 1.0, report_columns=2).privatize(table)
+    model = LikelihoodCost(release.randomizer)
+    p = {
+        "a": RNG.dirichlet(np.ones(3), 9),
+        "b": RNG.dirichlet(np.ones(2), 9),
+        "c": RNG.dirichlet(np.ones(8), 9),
+    }
+    outputs = {n: torch.as_tensor(np.log(v), dtype=torch.float32) for n, v in p.items()}
+    cost = model(outputs, model.read(release, CPU)).numpy()
+    joint, answers = release.randomizer.joint, release.joint_answers
+    assert (
+        len(set(np.diff(answers.offsets))) > 1
+    )  # sets of several sizes, so that padding is tested
+    for row in range(50):
+        first, second = ("abc"[c] for c in joint.combinations[answers.combination[row]])
+        cells = (p[first][:, :, None] * p[second][:, None, :]).reshape(9, -1)
+        mechanism = joint.mechanism(cells.shape[1])
+        chosen = answers.cells[answers.offsets[row] : answers.offsets[row + 1]]
+        f = np.exp(mechanism.log_likelihood(chosen[None], np.arange(cells.shape[1])))
+        exact = -np.log(cells @ f)
+        np.testing.assert_allclose(
+            cost[:, row] - cost[:, row].mean(), exact - exact.mean(), atol=1e-5
+        )
+
+
+def test_simulated_joint_reports_have_the_mechanisms_law():
+    num = 40_000
+    table = {
+        "a": RNG.choice(list("012"), num, p=[0.7, 0.2, 0.1]),
+        "b": np.ones(num, bool),
+        "c": np.full(num, 5),
+    }
+    release = Randomizer.calibrate(TABLE, 2.0, report_columns=2).privatize(table)
+    model = LikelihoodCost(release.randomizer)
+    true = model.read(release, CPU)
+    outputs = {
+        "a": torch.log(torch.tensor([[0.7, 0.2, 0.1]])).expand(num, 3),
+        "b": torch.log(torch.tensor([[0.0, 1.0]])).expand(num, 2),
+        "c": torch.log(torch.eye(8)[5:6]).expand(num, 8),
+    }
+    echo = model.simulate(outputs, true, torch.Generator().manual_seed(0))
+    assert (echo.combination == true.combination).all()
+    assert (
+        (echo.cells < model.joint.total).sum(dim=(1, 2))
+        == (true.cells < model.joint.total).sum(dim=(1, 2))
+    ).all()
+    for combination in range(3):
+        rows = true.combination == combination
+        counts = np.stack(
+            [
+                np.bincount(
+                    (r.cells[rows] * torch.tensor([14, 1])).sum(dim=2).ravel().numpy(),
+                    minlength=200,
+                )
+                for r in (true, echo)
+            ]
+        )
+        counts = counts[:, counts.sum(axis=0) > 20]
+        assert stats.chi2_contingency(counts).pvalue > 1e-6
+
+
+def test_planar_noise_costs_its_distance_and_is_simulated_with_its_radius():
+    plane = Schema.from_toml('[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1')
+    release = Randomizer.calibrate(plane, 3.0, mechanism="planar_laplace").privatize(
+        {"x": np.zeros(20_000), "y": np.zeros(20_000)}
+    )
+    mechanism = release.randomizer.mechanisms["p"]
+    assert isinstance(mechanism, PlanarLaplace)
+    assert release.guarantee.epsilon <= 3
+    model = LikelihoodCost(release.randomizer)
+    reports = model.read(release, CPU)
+    cost = model({"p": torch.zeros(1, 2)}, reports.rows(torch.arange(100)))
+    exact = -mechanism.log_likelihood(reports.values["p"][:100].numpy(), np.zeros((1, 2)))
+    np.testing.assert_allclose(
+        cost[0].numpy() - float(cost.mean()), exact - exact.mean(), atol=1e-4
+    )
+    echo = model.simulate({"p": torch.zeros(20_000, 2)}, reports, torch.Generator().manual_seed(0))
+    radii = [r.values["p"].norm(dim=1).numpy() for r in (reports, echo)]
+    assert stats.ks_2samp(*radii).pvalue > 1e-6
+    assert stats.ks_2samp(radii[0], 1.1 * radii[1]).pvalue < 1e-6
 
 
 def test_a_mechanism_without_a_likelihood_is_refused():

@@ -39,7 +39,7 @@ def mixed_people(num, seed=0):
 
 @pytest.fixture(scope="module")
 def release():
-    return Randomizer.calibrate(MIXED, 4.0).privatize(mixed_people(3000))
+    return Randomizer.calibrate(MIXED, 4.0, report="split").privatize(mixed_people(3000))
 
 
 def same_weights(a, b):
@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_run_is_refused(release, tmp_path):
 
     with pytest.raises(Interrupted):
         fit(release, QUICK, checkpoint=checkpoint, progress=press_ctrl_c)
-    another = Randomizer.calibrate(MIXED, 4.0).privatize(mixed_people(3000))
+    another = Randomizer.calibrate(MIXED, 4.0, report="split").privatize(mixed_people(3000))
     with pytest.raises(PrivotError, match="was made with release"):
         fit(another, QUICK, checkpoint=checkpoint, resume=True)
     with pytest.raises(PrivotError, match="was made with seed 0, this run has 9"):
@@ -103,7 +103,7 @@ def test_a_checkpoint_of_another_run_is_refused(release, tmp_path):
 def test_recovers_the_clean_joint_distribution():
     """At ε = 8: both the two bumps and their association with the color; the noise is not learned."""
     truth = mixed_people(40_000, seed=1)
-    release = Randomizer.calibrate(MIXED, 8.0).privatize(truth)
+    release = Randomizer.calibrate(MIXED, 8.0, report="split").privatize(truth)
     model = fit(release, FitSettings(batch_size=300, **SHORT))
     drawn = model.sample(20_000, seed=0)
     real = privot.release.as_table(mixed_people(20_000, seed=2))
@@ -121,9 +121,9 @@ def test_recovers_the_clean_joint_distribution():
 def test_one_categorical_column_reaches_closed_form_maximum_likelihood():
     schema = Schema.from_toml('[columns.c]\nkind = "categorical"\ncategories = ["a","b","c","d"]')
     clean = np.random.default_rng(0).choice(list("abcd"), 50_000, p=[0.5, 0.3, 0.15, 0.05])
-    release = Randomizer.calibrate(schema, 1.0).privatize({"c": clean})
+    release = Randomizer.calibrate(schema, 1.0, report="split").privatize({"c": clean})
     keep, other = release.randomizer.mechanisms["c"].probabilities
-    shares = np.bincount(release.reports("c")[0], minlength=4) / 50_000
+    shares = np.bincount(release.reports("c")[0][:, 0], minlength=4) / 50_000
     likeliest = (shares - other) / (keep - other)
     assert likeliest.min() > 0  # inside the simplex, so this is the maximum
     model = fit(release, FitSettings(batch_size=500, loss="self_corrected", **SHORT))
@@ -140,7 +140,7 @@ def test_partial_reports_still_teach_the_association():
     rng = np.random.default_rng(0)
     bit = rng.integers(0, 2, 40_000)
     table = {c: (bit ^ (rng.random(40_000) < 0.1)).astype(str) for c in "abc"}
-    release = Randomizer.calibrate(schema, 6.0, report_columns=2).privatize(table)
+    release = Randomizer.calibrate(schema, 6.0, report_columns=2, report="split").privatize(table)
     drawn = fit(release, FitSettings(batch_size=300, **SHORT)).sample(20_000, seed=0)
     bits = np.stack([np.array(drawn[c].to_pylist()) == "1" for c in "abc"])
     agree = [(bits[i] == bits[j]).mean() for i, j in ((0, 1), (0, 2), (1, 2))]
@@ -208,7 +208,7 @@ def test_loss_auto_is_plain_in_few_dimensions_and_corrected_in_many():
         {"columns": {"v": {"kind": "vector", "columns": list("abcdefgh"), "radius": 1.0}}}
     )
     table = {n: np.random.default_rng(0).normal(0, 0.1, 200) for n in "abcdefgh"}
-    release = Randomizer.calibrate(wide, 5.0).privatize(table)
+    release = Randomizer.calibrate(wide, 5.0, report="split").privatize(table)
     assert fit(release, QUICK).made_with["loss"] == "self_corrected"
-    few = Randomizer.calibrate(MIXED, 5.0).privatize(mixed_people(200))
+    few = Randomizer.calibrate(MIXED, 5.0, report="split").privatize(mixed_people(200))
     assert fit(few, QUICK).made_with["loss"] == "plain"

@@ -50,7 +50,7 @@ def learned_spread(dimension, sigma, batch_size, loss, noise="gaussian", start=0
     generator = Scaled(dimension, start)
     settings = FitSettings(batch_size=batch_size, tolerance=1e-3, max_iterations=500)
     objective = transport_objective(
-        generator, Head(schema), release, settings, loss, torch.device("cpu")
+        generator, Head(randomizer), release, settings, loss, torch.device("cpu")
     )
     train(generator, objective, TrainingSettings(steps, learning_rate=0.02, averaging=0.97))
     return float(generator.a.detach())

@@ -72,7 +72,7 @@ def test_an_unknown_domain_is_refused():
 
 @pytest.mark.parametrize("columns", [None, 2])
 def test_honest_laplace_is_not_refuted_and_nearly_attained(columns):
-    randomizer = Randomizer.calibrate(SCHEMA, 3.0, report_columns=columns)
+    randomizer = Randomizer.calibrate(SCHEMA, 3.0, report_columns=columns, report="split")
     result = audit_randomizer(randomizer, num_draws=300_000, confidence=SURE)
     assert not result.refuted
     assert [column.column for column in result.columns] == ["home", "age", "size"]
@@ -100,7 +100,7 @@ def test_bounded_reports_are_audited_too():
 
 
 def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic():
-    honest = Randomizer.calibrate(AGE, 1.0)
+    honest = Randomizer.calibrate(AGE, 1.0, report="split")
     result = audit_randomizer(
         halved(honest, "age"), honest.guarantee, num_draws=200_000, confidence=SURE
     )
@@ -111,7 +111,7 @@ def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic
 
 
 def test_half_the_noise_of_one_of_several_columns_is_refuted_by_arithmetic():
-    honest = Randomizer.calibrate(SCHEMA, 3.0)
+    honest = Randomizer.calibrate(SCHEMA, 3.0, report="split")
     result = audit_randomizer(halved(honest, "age"), honest.guarantee, num_draws=1000)
     assert result.overstated
     assert result.refuted
@@ -124,7 +124,9 @@ def test_half_the_noise_of_one_of_several_columns_is_refuted_by_arithmetic():
     ids=str,
 )
 def test_another_promise_than_the_noise_gives_is_refuted(promised):
-    result = audit_randomizer(Randomizer.calibrate(SIZE, 1.0), promised, num_draws=1000)
+    result = audit_randomizer(
+        Randomizer.calibrate(SIZE, 1.0, report="split"), promised, num_draws=1000
+    )
     assert result.overstated
 
 
@@ -140,6 +142,7 @@ class LeakyRandomizer:
     def __init__(self, honest, mechanism):
         self.schema, self.delta = honest.schema, honest.delta
         self.guarantee, self.mechanisms = honest.guarantee, {"age": mechanism}
+        self.joint = None
 
 
 class FloatNoise:
@@ -160,7 +163,7 @@ class FloatNoise:
 
 def test_noise_drawn_as_floats_is_refuted_by_its_granularity():
     """The reduction to likelihood ratios must not hide the low bits of the reports."""
-    honest = Randomizer.calibrate(AGE, 1.0)
+    honest = Randomizer.calibrate(AGE, 1.0, report="split")
     leaky = LeakyRandomizer(honest, FloatNoise(honest.mechanisms["age"]))
     result = audit_randomizer(leaky, num_draws=200_000, confidence=SURE)
     assert not result.overstated

@@ -26,7 +26,7 @@ def every_mixture(schema, mechanisms, num_reported, delta):
     ratios, losses = [], []
     for name, mechanism in mechanisms.items():
         if isinstance(mechanism, Gaussian):
-            domain = schema.continuous[name].domain
+            domain = schema.point_column(name).domain
             ratios.append(rounded_sensitivity(domain, 2, mechanism.grid) / mechanism.stddev)
         else:
             losses.append(mechanism.guarantee().epsilon)
@@ -44,7 +44,9 @@ def test_gaussian_columns_reach_epsilon_in_every_mixture(num_columns, epsilon, d
     """50 numbers and 50 categories at ε = 4 once ended an ulp above it, and were refused."""
     schema = mixture(*num_columns)
     for num_reported in {1, 2, sum(num_columns) // 2, sum(num_columns)}:
-        mechanisms = calibrate_columns(schema, epsilon, delta, "gaussian", num_reported)
+        mechanisms = calibrate_columns(
+            schema, list(schema.columns), epsilon, delta, "gaussian", num_reported
+        )
         guarantee = joint_guarantee(schema, mechanisms, num_reported, delta)
         worst = max(every_mixture(schema, mechanisms, num_reported, delta))
         assert worst * (1 - 1e-12) <= guarantee.epsilon <= epsilon

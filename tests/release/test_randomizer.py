@@ -45,12 +45,12 @@ def people(num=1000, seed=0):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 1 / 3])
 @pytest.mark.parametrize("columns", [None, 1, 2])
 def test_pure_budgets_add_up_to_at_most_epsilon(epsilon, columns):
-    randomizer = Randomizer.calibrate(SCHEMA, epsilon, report_columns=columns)
+    randomizer = Randomizer.calibrate(SCHEMA, epsilon, report_columns=columns, report="split")
     assert randomizer.guarantee.neighboring == "local"
     assert randomizer.guarantee.unit == "person"
     assert epsilon * (1 - 1e-6) <= randomizer.guarantee.epsilon <= epsilon
     losses = [
-        m.guarantee(SCHEMA.continuous[n].domain if n in SCHEMA.continuous else None).epsilon
+        m.guarantee(SCHEMA.point_column(n).domain if n != "sex" else None).epsilon
         for n, m in randomizer.mechanisms.items()
     ]
     reported = sorted(losses)[-randomizer.num_reported :]
@@ -66,7 +66,7 @@ def test_joint_gaussian_spends_delta_once(columns):
     )
     k = randomizer.num_reported
     ratios = {
-        n: SCHEMA.continuous[n].domain.unit.diameter(2) / m.stddev
+        n: SCHEMA.point_column(n).domain.unit.diameter(2) / m.stddev
         for n, m in randomizer.mechanisms.items()
         if isinstance(m, Gaussian)
     }
@@ -84,7 +84,7 @@ def test_joint_gaussian_spends_delta_once(columns):
 
 def test_noise_is_scaled_to_each_side_and_has_the_promised_scale():
     num = 40_000
-    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0, report="split")
     table = pa.table(people(num))
     release = randomizer.privatize(table)
     share = 4.0 / 3
@@ -105,7 +105,7 @@ def test_reported_columns_are_uniform_and_independent_of_the_record():
     )
     num = 60_000
     table = {f"c{i}": np.repeat([0.0, 1.0], num // 2) for i in range(4)}
-    release = Randomizer.calibrate(schema, 4.0, report_columns=2).privatize(table)
+    release = Randomizer.calibrate(schema, 4.0, report_columns=2, report="split").privatize(table)
     masks = np.stack([release.reports(f"c{i}")[1] for i in range(4)], axis=1)
     assert (masks.sum(1) == 2).all()
     subsets = masks @ (1 << np.arange(4))
@@ -119,7 +119,9 @@ def test_reported_columns_are_uniform_and_independent_of_the_record():
 
 def test_nothing_is_left_in_memory_under_a_null():
     """Arrow keeps a number beneath every null: of a column not reported, it must be no report."""
-    release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=1).privatize(people(500))
+    release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=1, report="split").privatize(
+        people(500)
+    )
     for name in ("longitude", "latitude", "age"):
         column = release.table[name].combine_chunks()
         beneath = np.frombuffer(column.buffers()[1], np.float64)[: len(column)]
@@ -130,13 +132,13 @@ def test_nothing_is_left_in_memory_under_a_null():
 
 
 def test_a_second_call_draws_fresh_noise():
-    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0, report="split")
     first, second = (randomizer.privatize(people()).table["age"].to_numpy() for _ in range(2))
     assert (first != second).mean() > 0.99
 
 
 def test_values_outside_are_projected_and_counted_on_the_device_only(tmp_path):
-    randomizer = Randomizer.calibrate(SCHEMA, 400.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 400.0, report="split")
     raw = people(100)
     raw["age"] = np.where(np.arange(100) < 7, 1e6, raw["age"])
     assert randomizer.count_outside(raw) == {"home": 0, "age": 7}
@@ -156,7 +158,7 @@ def test_reports_return_to_the_grid_they_were_drawn_on():
         )
     )
     raw = {"c0": [0.2] * 500, "c1": [5.0] * 500, "c2": [1e6] * 500}
-    release = Randomizer.calibrate(schema, 3.0).privatize(raw)
+    release = Randomizer.calibrate(schema, 3.0, report="split").privatize(raw)
     for name, mechanism in release.randomizer.mechanisms.items():
         reports, _ = release.reports(name)
         assert np.isfinite(mechanism.log_likelihood(reports, np.zeros((1, 1)))).all()
@@ -164,13 +166,13 @@ def test_reports_return_to_the_grid_they_were_drawn_on():
 
 def test_the_guarantee_is_that_of_the_noise_as_it_is():
     """Noise that was exchanged afterwards cannot keep an old promise."""
-    randomizer = Randomizer.calibrate(SCHEMA, 3.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 3.0, report="split")
     randomizer.mechanisms["age"] = Laplace(1e-3, 2.0**-20)
     assert randomizer.guarantee.epsilon > 1000
 
 
 def test_mechanisms_must_fit_their_columns():
-    mechanisms = dict(Randomizer.calibrate(SCHEMA, 3.0).mechanisms)
+    mechanisms = dict(Randomizer.calibrate(SCHEMA, 3.0, report="split").mechanisms)
     for name, wrong in (
         ("age", RandomizedResponse(2, 1.0)),
         ("age", SubsetSelection(8, 1.0)),
@@ -184,7 +186,7 @@ def test_mechanisms_must_fit_their_columns():
 
 
 def test_tables_of_every_library_are_welcome():
-    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0, report="split")
     raw = people(50)
     for table in (pd.DataFrame(raw), pl.DataFrame(raw), pa.table(raw), raw):
         assert len(randomizer.privatize(table)) == 50
@@ -206,7 +208,9 @@ def test_json_round_trip_and_expected_noise(tmp_path):
 
 
 def test_release_round_trip(tmp_path):
-    release = Randomizer.calibrate(SCHEMA, 2.0, report_columns=2).privatize(people())
+    release = Randomizer.calibrate(SCHEMA, 2.0, report_columns=2, report="split").privatize(
+        people()
+    )
     release.save(tmp_path / "release.parquet")
     again = Release.load(tmp_path / "release.parquet")
     assert again.table.equals(release.table)
@@ -232,14 +236,14 @@ def test_release_round_trip(tmp_path):
 )
 def test_calibration_refusals(arguments, words):
     with pytest.raises(PrivotError) as caught:
-        Randomizer.calibrate(SCHEMA, **arguments)
+        Randomizer.calibrate(SCHEMA, **{"report": "split", **arguments})
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"age": np.full(5, np.nan)}, "column 'age' holds nan in row 1"),
+        ({"age": np.full(5, np.nan)}, "column 'age' has no value in row 1"),
         ({"age": [20, 30, float("inf"), 40, 50]}, "column 'age' holds inf in row 3"),
         ({"age": list("abcde")}, "column 'age' has type string"),
         ({"age": [True] * 5}, "column 'age' has type bool"),
@@ -254,12 +258,12 @@ def test_records_that_cannot_be_used_are_refused(change, words):
     raw = people(5) | change
     table = pa.table({k: v for k, v in raw.items() if v is not None})
     with pytest.raises(PrivotError) as caught:
-        Randomizer.calibrate(SCHEMA, 1.0).privatize(table)
+        Randomizer.calibrate(SCHEMA, 1.0, report="split").privatize(table)
     assert words in str(caught.value)
 
 
 def test_altered_randomizers_are_refused():
-    text = Randomizer.calibrate(SCHEMA, 1.0).to_json()
+    text = Randomizer.calibrate(SCHEMA, 1.0, report="split").to_json()
     fields = json.loads(text)
     fields["mechanisms"]["age"]["scale"] /= 2
     for broken, words in (
@@ -278,7 +282,7 @@ def write(path, table, metadata):
 
 
 def test_altered_releases_are_refused(tmp_path):
-    randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=2)
+    randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=2, report="split")
     release = randomizer.privatize(people(20))
     metadata = {b"privot.randomizer": randomizer.to_json().encode()}
     path = tmp_path / "release.parquet"
@@ -298,7 +302,7 @@ def test_altered_releases_are_refused(tmp_path):
     write(path, release.table, {b"privot.randomizer": b"{}"})
     refused("not readable")
     write(path, release.table.drop_columns(["age"]), metadata)
-    refused("are missing")
+    refused("the reports have columns")
     write(path, release.table.set_column(3, "sex", pa.array(["x"] * 20)), metadata)
     refused("cannot report|do not hold")
     write(path, release.table.set_column(2, "age", pa.array([1.0] * 20)), metadata)

@@ -31,7 +31,7 @@ def page(tmp_path_factory):
         "latitude": rng.uniform(10, 20, 300),
         "a<script>": rng.choice(["red", "<i>"], 300),
     }
-    release = Randomizer.calibrate(SCHEMA, 4.0).privatize(real)
+    release = Randomizer.calibrate(SCHEMA, 4.0, report="split").privatize(real)
     model = fit(release, FitSettings(steps=20, batch_size=50))
     path = tmp_path_factory.mktemp("report") / "report.html"
     drawn = model.sample(300, seed=0)

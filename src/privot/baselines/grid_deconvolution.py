@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.local.cost import LikelihoodCost, Reports
+from privot.local.cost import LikelihoodCost
 from privot.release import Release
 from privot.schema import Box, from_unit
 
@@ -65,8 +65,9 @@ def fit_grid(
     Raises:
         PrivotError: if the column is not a vector of two coordinates in a box.
     """
-    column = release.schema.continuous.get(name)
-    if column is None or not isinstance(column.domain, Box) or column.domain.dimension != 2:
+    column = release.schema.columns.get(name)
+    domain = getattr(column, "domain", None)
+    if not isinstance(domain, Box) or domain.dimension != 2:
         raise PrivotError(f"column {name!r} is not a box of two coordinates: name one that is")
     first, second = _likelihoods(release, name, size)
 
@@ -88,13 +89,13 @@ def fit_grid(
         leap = (p + 2 * stride * change + stride**2 * curve).clamp_min(1e-12)
         after, leapt = step(leap / leap.sum())
         p, done = (after if leapt > likelihood else twice), done + 3
-    return GridDensity(p.double().numpy(), column.domain, likelihood, done)
+    return GridDensity(p.double().numpy(), domain, likelihood, done)
 
 
 def _likelihoods(release: Release, name: str, size: int) -> tuple[Tensor, Tensor]:
     """f(y_ij | center k) for each coordinate j, scaled by a factor that depends on i only."""
-    channel = LikelihoodCost(release.randomizer).channels[name]
-    reports = Reports.of(release, torch.device("cpu"))
+    model = LikelihoodCost(release.randomizer)
+    channel, reports = model.channels[name], model.read(release, torch.device("cpu"))
     values, mask = reports.values[name], reports.reported[name]
     if mask is not None:
         values = values[mask > 0]

@@ -27,7 +27,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local import FitSettings, Model
-from privot.local.cost import Reports
+from privot.local.cost import LikelihoodCost
 from privot.local.heads import Head
 from privot.mechanisms import Gaussian, Laplace, Mechanism
 from privot.release import Release
@@ -52,12 +52,12 @@ def fit_unregularized(
     """
     settings = settings or FitSettings()
     power = _power(release)
-    head = Head(release.schema)
+    head = Head(release.randomizer)
     name = next(iter(release.schema.columns))
     # As `fit` chooses it.
     latent_dim = settings.latent_dim or min(16, max(2, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
-    reports = Reports.of(release, torch.device("cpu"))
+    reports = LikelihoodCost(release.randomizer).read(release, torch.device("cpu"))
     size = settings.batch_size
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
@@ -79,7 +79,11 @@ def fit_unregularized(
 def _power(release: Release) -> int:
     """The p of the loss."""
     mechanisms = list(release.randomizer.mechanisms.values())
-    if len(mechanisms) != 1 or type(mechanisms[0]) not in _POWERS:
+    if (
+        len(mechanisms) != 1
+        or len(release.schema.columns) != 1
+        or type(mechanisms[0]) not in _POWERS
+    ):
         raise PrivotError(
             f"columns {list(release.schema.columns)} are randomized by "
             f"{[type(mechanism).__name__ for mechanism in mechanisms]}: the unregularized baseline "

@@ -27,10 +27,12 @@ def check_schema(
         return
     print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
     for name, column in checked.columns.items():
-        if name in checked.categorical:
-            print(f"  {name}: {len(checked.categorical[name].categories)} categories")
+        if name in checked.coded:
+            labels = checked.coded[name].labels
+            shown = ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
+            print(f"  {name}: {column.kind}, reported as one of {len(labels)}: {shown}")
         else:
-            domain = checked.continuous[name].domain
+            domain = checked.point_column(name).domain
             print(
                 f"  {name}: {column.kind}, {domain.dimension} "
                 f"coordinate{'s' if domain.dimension > 1 else ''}, "
@@ -45,7 +47,13 @@ def calibrate(
         "randomizer.json"
     ),
     delta: Annotated[float, typer.Option(help="Needed by Gaussian noise only.")] = 0.0,
-    mechanism: Annotated[str, typer.Option(help="laplace or gaussian.")] = "laplace",
+    report: Annotated[
+        str, typer.Option(help="auto, joint (one cell of several columns) or split.")
+    ] = "auto",
+    mechanism: Annotated[
+        str | None,
+        typer.Option(help="laplace, gaussian, planar_laplace, square_wave or auto."),
+    ] = None,
     report_columns: Annotated[
         int | None, typer.Option(help="Columns one person reports, drawn by fresh coins.")
     ] = None,
@@ -62,7 +70,12 @@ def calibrate(
     from privot.schema import Schema
 
     randomizer = Randomizer.calibrate(
-        Schema.load(schema), epsilon, delta, mechanism=mechanism, report_columns=report_columns
+        Schema.load(schema),
+        epsilon,
+        delta,
+        report=report,
+        mechanism=mechanism,
+        report_columns=report_columns,
     )
     randomizer.save(output)
     if randomizer.marginals_only:
@@ -76,7 +89,7 @@ def calibrate(
         return
     print(f"{output}: {randomizer.guarantee}")
     print(randomizer.guarantee.describe())
-    print("expected noise, a column:")
+    print("expected noise:")
     for row in expected:
         print(f"  {row['column']}: {row['in_words']}")
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from privot.errors import PrivotError
 from privot.evaluation.distances import sample_distance, total_variation
-from privot.schema import Schema, to_unit
-from privot.schema.columns import encode_categorical, encode_continuous
+from privot.schema import Bins, Schema, to_unit
+from privot.schema.values import encode_codes, encode_points
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,11 @@ def compare(
     middle = real.num_rows // 2
     rows = []
     for name in schema.columns:
-        if name in schema.categorical:
-            column = schema.categorical[name]
-            size = len(column.categories)
-            ours, truth = (encode_categorical(column, name, t) for t in (synthetic, real))
+        column = schema.coded.get(name)
+        # A number or date that may be missing is compared by its codes, missing being one of them.
+        if column is not None and (column.nullable or not isinstance(column.alphabet, Bins)):
+            size = column.alphabet.size
+            ours, truth = (encode_codes(column, name, t) for t in (synthetic, real))
             distance = total_variation(_shares(ours, size), _shares(truth, size))
             parts = (truth[half[:middle]], truth[half[middle:]])
             floor = total_variation(_shares(parts[0], size), _shares(parts[1], size))
@@ -68,6 +69,6 @@ def _shares(codes: np.ndarray, size: int) -> np.ndarray:
 
 
 def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
-    domain = schema.continuous[name].domain
-    points = encode_continuous(schema.continuous[name], name, table)
+    column = schema.point_column(name)
+    domain, points = column.domain, encode_points(column, name, table)
     return to_unit(domain, domain.project(points))

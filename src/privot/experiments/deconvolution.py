@@ -40,7 +40,7 @@ def compare_on(
 ) -> Iterator[dict[str, Any]]:
     """Rows of (method, w2, seconds) for one release of `people`; `fresh` people give the floor."""
     schema = Schema.from_toml(SCHEMA_TOML)
-    domain = schema.continuous["home"].domain
+    domain = schema.point_column("home").domain
     truth = to_unit(domain, _points(people))
     release = Randomizer.calibrate(schema, epsilon).privatize(people)
 

@@ -85,7 +85,7 @@ def distances(
     schema: Schema, people: pa.Table, fresh: pa.Table, release: Release, synthetic: pa.Table
 ) -> dict[str, float]:
     """W₂ of 3 000 against 3 000 points, the box scaled to [−1, 1]²; `fresh` people are the floor."""
-    domain = schema.continuous["home"].domain
+    domain = schema.point_column("home").domain
     truth = to_unit(domain, _points(people))
     raw = to_unit(domain, _points(release.table))
     learned, floor = (to_unit(domain, _points(table)) for table in (synthetic, fresh))

@@ -69,7 +69,7 @@ class Curve:
     @property
     def domain(self) -> Domain:
         """The curve as the support of a column, which knows its diameters."""
-        return self.schema.continuous["point"].domain
+        return self.schema.point_column("point").domain
 
     def radius(self, norm: int) -> float:
         """Largest ℓ1 or ℓ2 norm of a point: the sensitivity that the 2023 text takes."""
@@ -245,14 +245,14 @@ def raw_points(model: Model, num_points: int, seed: int) -> np.ndarray:
     """The generator's own outputs (num_points, 2) in the curve's units, not projected to it."""
     rng = torch.Generator().manual_seed(seed)
     latent = model.generator.draw_latent(num_points, rng)
-    outputs = Head(model.schema)(model.generator(latent))["point"]
-    return from_unit(model.schema.continuous["point"].domain, outputs.double().numpy())
+    outputs = Head(model.randomizer)(model.generator(latent))["point"]
+    return from_unit(model.schema.point_column("point").domain, outputs.double().numpy())
 
 
 def _noise_stddev(randomizer: Randomizer) -> float:
     mechanism = randomizer.mechanisms["point"]
     assert isinstance(mechanism, Laplace | Gaussian)
-    scale = randomizer.schema.continuous["point"].domain.scale[0]
+    scale = randomizer.schema.point_column("point").domain.scale[0]
     return math.sqrt(mechanism.variance) * float(scale)
 
 

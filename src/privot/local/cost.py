@@ -18,10 +18,15 @@ $$ E_π[−\log f(Y|G)] + I_π(G;Y) = h(Y) + \mathrm{KL}(π ‖ P_G · f(y|g)) �
 with equality iff Y|G has density f under π, which forces M#P_G = P_Y = M#P_X, so P_G = P_X; and
 P_G = P_X with π the law of (X, Y) attains it. ∎
 
-The identity holds for every channel. For a generator that outputs *probabilities* p(v|z) of the
-categories, the latent z takes the place of G, the cost is −log Σ_v p(v|z) f(y|v), and the excess of
-the loss bounds the excess of a latent-variable likelihood. Columns are randomized independently, so
-their costs add up; a column that was not reported says nothing about x and adds 0.
+The identity holds for every channel. For a generator that outputs *probabilities* p(v|z) of a column's
+codes, the latent z takes the place of G, the cost is −log Σ_v p(v|z) f(y|v), and the excess of the loss
+bounds the excess of a latent-variable likelihood. A **joint report** of columns c₁ … c_k, given as a set
+S of cells, costs
+
+$$ −\log \Big( 1 + (r−1) \sum_{v ∈ S} \prod_i p_{c_i}(v_i | z) \Big) . $$
+
+Columns that are split are randomized independently, so their costs add up; a column that was not
+reported says nothing about x and adds 0.
 
 Terms of −log f that do not depend on x shift the loss by a constant and are left out: for Laplace
 noise of scale b the cost is ‖x − y‖₁/b, for Gaussian noise ‖x − y‖₂²/(2σ²). Both are the densities of
@@ -38,51 +43,48 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from privot.errors import PrivotError
+from privot.local.channels import channel_of, simulate_sets
 from privot.local.heads import Outputs
-from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.release import Randomizer, Release
-from privot.transport import manhattan, squared_euclidean
+from privot.release.joint import JointReport
 
 
 @dataclass(frozen=True)
 class Reports:
-    """A batch of reports as tensors: by column, noisy values and a mask of who reported them.
+    """A batch of reports as tensors.
 
-    Values are unit coordinates (m, d) or category indices (m,); a mask is None where everybody
-    reported the column.
+    Arguments:
+        values: By split column, what its channel reads, one row a report.
+        reported: By split column, a mask of who reported it; None where everybody did.
+        combination: Of joint reports, the number of the columns' combination (m,).
+        cells: Of joint reports, the reported cells' codes (m, w, k) as places in the concatenated
+            alphabets of the joint columns; unused places are one beyond the last.
     """
 
     values: Mapping[str, Tensor]
     reported: Mapping[str, Tensor | None]
-
-    @classmethod
-    def of(cls, release: Release, device: torch.device) -> Self:
-        """All reports of a release."""
-        values: dict[str, Tensor] = {}
-        reported: dict[str, Tensor | None] = {}
-        for name in release.schema.columns:
-            reports, mask = release.reports(name)
-            dtype = torch.int64 if name in release.schema.categorical else torch.float32
-            values[name] = torch.as_tensor(reports).to(device, dtype)
-            reported[name] = None if mask.all() else torch.as_tensor(mask).to(device, torch.float32)
-        return cls(values, reported)
+    combination: Tensor | None = None
+    cells: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(next(iter(self.values.values())))
+        parts = [self.combination] if self.combination is not None else list(self.values.values())
+        return len(parts[0])
 
     def rows(self, index: Tensor) -> Reports:
         """The reports at some indices."""
         return Reports(
             {name: values[index] for name, values in self.values.items()},
             {name: None if m is None else m[index] for name, m in self.reported.items()},
+            None if self.combination is None else self.combination[index],
+            None if self.cells is None else self.cells[index],
         )
 
 
@@ -95,19 +97,38 @@ class LikelihoodCost:
 
     def __init__(self, randomizer: Randomizer) -> None:
         self.channels = {
-            name: _channel(mechanism) for name, mechanism in randomizer.mechanisms.items()
+            name: channel_of(mechanism, randomizer.schema, name)
+            for name, mechanism in randomizer.mechanisms.items()
         }
+        self.joint = None if randomizer.joint is None else _JointChannel(randomizer.joint)
+
+    def read(self, release: Release, device: torch.device) -> Reports:
+        """All reports of a release."""
+        values: dict[str, Tensor] = {}
+        reported: dict[str, Tensor | None] = {}
+        for name, channel in self.channels.items():
+            reports, mask = channel.read(release, name)
+            values[name] = reports.to(device)
+            reported[name] = None if bool(mask.all()) else mask.to(device, torch.float32)
+        if self.joint is None:
+            return Reports(values, reported)
+        combination, cells = self.joint.read(release)
+        return Reports(values, reported, combination.to(device), cells.to(device))
 
     def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Costs (n, m) of n outputs and m reports, up to a constant; differentiable in the outputs."""
-        total: Tensor | None = None
+        parts: list[Tensor] = []
+        if self.joint is not None:
+            assert reports.combination is not None
+            assert reports.cells is not None
+            parts.append(self.joint.cost(outputs, reports.combination, reports.cells))
         for name, channel in self.channels.items():
             cost = channel.cost(outputs[name], reports.values[name])
             mask = reports.reported[name]
-            if mask is not None:
-                cost = cost * mask
-            total = cost if total is None else total + cost
-        assert total is not None
+            parts.append(cost if mask is None else cost * mask)
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
         return total
 
     @torch.no_grad()
@@ -120,61 +141,69 @@ class LikelihoodCost:
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
         }
-        return Reports(values, like.reported)
+        cells = None
+        if self.joint is not None:
+            assert like.combination is not None
+            cells = self.joint.simulate(outputs, like.combination, rng)
+        return Reports(values, like.reported, like.combination, cells)
 
 
-class _LaplaceChannel:
-    def __init__(self, mechanism: Laplace) -> None:
-        self.scale = mechanism.scale
+class _JointChannel:
+    """The joint report: the ratio and the set's size differ by combination of columns."""
 
-    def cost(self, x: Tensor, y: Tensor) -> Tensor:
-        return manhattan(x / self.scale, y / self.scale)
+    def __init__(self, joint: JointReport) -> None:
+        self.names = list(joint.sizes)
+        sizes = np.array(list(joint.sizes.values()), np.int64)
+        self.columns = torch.as_tensor(joint.combinations, dtype=torch.int64)
+        self.sizes = torch.as_tensor(sizes)[self.columns]
+        self.starts = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)[:-1]]))[self.columns]
+        self.total = int(sizes.sum())
+        self.num_cells = torch.as_tensor(joint.num_cells)
+        mechanisms = [joint.mechanism(cells) for cells in joint.num_cells.tolist()]
+        self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
+        self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
+        self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
 
-    def simulate(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        uniform = torch.rand(x.shape, generator=rng).to(x.device) - 0.5
-        magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-26))
-        return x + self.scale * uniform.sign() * magnitude
+    def read(self, release: Release) -> tuple[Tensor, Tensor]:
+        answers = release.joint_answers
+        width = np.diff(answers.offsets)
+        flat = np.full((len(width), int(width.max())), -1, np.int64)
+        flat[np.arange(flat.shape[1]) < width[:, None]] = answers.cells
+        combination = torch.tensor(answers.combination, dtype=torch.int64)
+        return combination, self._places(combination, torch.as_tensor(flat))
 
+    def _places(self, combination: Tensor, cells: Tensor) -> Tensor:
+        """Flat cells (m, w), padded with −1, as places (m, w, k) in the concatenated alphabets."""
+        sizes, starts = self.sizes[combination], self.starts[combination]
+        places, rest = [], cells
+        for column in reversed(range(sizes.shape[1])):
+            size = sizes[:, column, None]
+            places.append(rest % size + starts[:, column, None])
+            rest = rest // size
+        stacked = torch.stack(places[::-1], dim=2)
+        return torch.where(cells[..., None] < 0, self.total, stacked)
 
-class _GaussianChannel:
-    def __init__(self, mechanism: Gaussian) -> None:
-        self.stddev = mechanism.stddev
+    def cost(self, outputs: Outputs, combination: Tensor, cells: Tensor) -> Tensor:
+        log = torch.cat([outputs[name] for name in self.names], dim=1)
+        # One place more, of probability 0, for the cells that pad a set.
+        log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
+        supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
+        ratio = self.ratio.to(log.device)[combination]
+        return -torch.log1p((ratio - 1) * supported)
 
-    def cost(self, x: Tensor, y: Tensor) -> Tensor:
-        return squared_euclidean(x / self.stddev, y / self.stddev) / 2
-
-    def simulate(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        return x + self.stddev * torch.randn(x.shape, generator=rng).to(x.device)
-
-
-class _ResponseChannel:
-    """k-ary randomized response: f(y|v) is `keep` if y = v, else `other`."""
-
-    def __init__(self, mechanism: RandomizedResponse) -> None:
-        self.keep, self.other = mechanism.probabilities
-
-    def cost(self, log_probabilities: Tensor, y: Tensor) -> Tensor:
-        # Σ_v p(v) f(y|v) = other + (keep − other) p(y), one value a category, then looked up.
-        p = log_probabilities.exp()
-        return -torch.log(self.other + (self.keep - self.other) * p)[:, y]
-
-    def simulate(self, log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
-        p = self.other + (self.keep - self.other) * log_probabilities.exp()
-        drawn = torch.multinomial(p.cpu(), 1, replacement=True, generator=rng)
-        return drawn[:, 0].to(log_probabilities.device)
-
-
-_CHANNELS: dict[type[Mechanism], Callable[[Any], Any]] = {
-    Laplace: _LaplaceChannel,
-    Gaussian: _GaussianChannel,
-    RandomizedResponse: _ResponseChannel,
-}
-
-
-def _channel(mechanism: Mechanism) -> Any:
-    if type(mechanism) not in _CHANNELS:
-        raise PrivotError(
-            f"mechanism {type(mechanism).__name__} has no likelihood here: "
-            f"use one of {', '.join(known.__name__ for known in _CHANNELS)}"
+    def simulate(self, outputs: Outputs, combination: Tensor, rng: torch.Generator) -> Tensor:
+        drawn = torch.cat(
+            [
+                torch.multinomial(outputs[name].exp().cpu(), 1, replacement=True, generator=rng)
+                for name in self.names
+            ],
+            dim=1,
         )
-    return _CHANNELS[type(mechanism)](mechanism)
+        asked = combination.cpu()
+        codes = drawn.gather(1, self.columns[asked])
+        truth = codes[:, 0]
+        for column in range(1, codes.shape[1]):
+            truth = truth * self.sizes[asked, column] + codes[:, column]
+        size, own = self.subset_size[asked], self.own[asked]
+        cells = simulate_sets(truth, self.num_cells[asked], size, own, rng)
+        return self._places(asked, cells).to(combination.device)

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.generators import MLP
-from privot.local.cost import LikelihoodCost, Reports
+from privot.local.cost import LikelihoodCost
 from privot.local.heads import Head
 from privot.local.model import Model
 from privot.release import Release
@@ -110,7 +110,7 @@ def fit(
     if seed is not None:
         settings = FitSettings(**(asdict(settings) | {"seed": seed}))
     where = _device(device)
-    head = Head(release.schema)
+    head = Head(release.randomizer)
     loss = _choose_loss(settings.loss, head)
     latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed).to(where)
@@ -151,7 +151,7 @@ def transport_objective(
 ) -> Callable[[torch.Generator], tuple[Tensor, float]]:
     """Loss and marginal error of one step, as a function of the run's random generator."""
     cost = LikelihoodCost(release.randomizer)
-    reports = Reports.of(release, device)
+    reports = cost.read(release, device)
     solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
     size = settings.batch_size
 

@@ -74,7 +74,7 @@ class Model:
             rng.seed()
         else:
             rng.manual_seed(seed)
-        head = Head(self.schema)
+        head = Head(self.randomizer)
         parts = []
         for start in range(0, max(num_rows, 1), _SAMPLE_ROWS):
             rows = min(_SAMPLE_ROWS, num_rows - start)
@@ -127,9 +127,7 @@ class Model:
             )
         randomizer = Randomizer.from_json(json.dumps(fields["randomizer"]))
         shape = fields["generator"]
-        generator = MLP(
-            shape["latent_dim"], Head(randomizer.schema).num_features, tuple(shape["hidden"])
-        )
+        generator = MLP(shape["latent_dim"], Head(randomizer).num_features, tuple(shape["hidden"]))
         try:
             weights = safetensors.torch.load_file(path / "weights.safetensors")
             generator.load_state_dict(weights)

@@ -4,6 +4,7 @@ from privot.mechanisms.choice import Choice, choose_mechanism
 from privot.mechanisms.discrete_laplace import sample_discrete_laplace
 from privot.mechanisms.discrete_planar_laplace import sample_planar_laplace
 from privot.mechanisms.entropy import random_bits, random_words
+from privot.mechanisms.frequency_oracle import FrequencyOracle
 from privot.mechanisms.gaussian import Gaussian
 from privot.mechanisms.laplace import Laplace
 from privot.mechanisms.mechanism import Mechanism, mechanism_from_dict
@@ -16,6 +17,7 @@ from privot.mechanisms.unary_encoding import UnaryEncoding
 
 __all__ = [
     "Choice",
+    "FrequencyOracle",
     "Gaussian",
     "Laplace",
     "Mechanism",

@@ -3,7 +3,11 @@ r"""Frequency oracles: mechanisms for categories whose reports *support* some of
 A report supports a set of categories (the one it names, those in its set, those whose bit is on). The
 true category is supported with probability p, any given other one with q < p. Then $(1[\text{report
 supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v, and the three oracles
-here differ only in p, q, and in what is sent.
+here differ only in p, q, and in what is sent. The likelihood of a report y takes two values,
+
+$$ f(y | v) = c(y) · r \text{ if y supports } v, \text{ else } c(y) , \qquad 1 < r ≤ e^ε , $$
+
+so that what a report says of the record is its support S(y) and the public ratio r, no more.
 
 References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
@@ -13,6 +17,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privot.mechanisms.mechanism import Mechanism
 from privot.privacy.guarantee import PureDP
@@ -22,6 +30,20 @@ from privot.schema.domain import Domain
 @dataclass(frozen=True)
 class FrequencyOracle(Mechanism):
     """A pure ε-local randomizer of categories; subclasses declare `epsilon` and prove it."""
+
+    @property
+    @abstractmethod
+    def num_values(self) -> int:
+        """Size K of the alphabet; values are codes 0 … K−1."""
+
+    @property
+    @abstractmethod
+    def likelihood_ratio(self) -> float:
+        """The ratio r of a report's two likelihoods, as the integers imply; at most e^ε."""
+
+    @abstractmethod
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
+        """The codes that each report supports, shape (n, w), padded with −1."""
 
     @property
     @abstractmethod

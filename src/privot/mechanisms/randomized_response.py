@@ -75,6 +75,21 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return _WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
+    def num_values(self) -> int:
+        """Number of categories k."""
+        return self.num_categories
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """P(keep) over P(one given other)."""
+        keep, other = self.words
+        return keep / other
+
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
+        """The reported category, shape (n, 1)."""
+        return np.asarray(reports, np.int32)[:, None]
+
+    @property
     def probabilities(self) -> tuple[float, float]:
         """P(true category reported), P(one given other reported), as the integers imply."""
         keep, other = self.words

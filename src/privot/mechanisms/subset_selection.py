@@ -107,6 +107,22 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return _WORDS - self._words_out, self._words_out
 
     @property
+    def num_values(self) -> int:
+        """Number of cells K."""
+        return self.num_cells
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """(2^64 − L)/L · (K−w)/w."""
+        inside, outside = self.words
+        size = self.subset_size
+        return inside * (self.num_cells - size) / (outside * size)
+
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
+        """The reported set, shape (n, w)."""
+        return np.asarray(reports, np.int32)
+
+    @property
     def probabilities(self) -> tuple[float, float]:
         """P(a cell is reported) for the true cell, and for any given other."""
         inside = self.words[0] / _WORDS

@@ -81,6 +81,26 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         return _WORDS // 2, self._threshold
 
     @property
+    def num_values(self) -> int:
+        """Number of categories k."""
+        return self.num_categories
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """p(1−q) / (q(1−p)), p = ½."""
+        other = self.words[1]
+        return (_WORDS - other) / other
+
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
+        """The categories whose bit is set, padded with −1 to the longest."""
+        count = np.count_nonzero(reports, axis=1)
+        out = np.full((len(reports), int(count.max(initial=0))), -1, np.int32)
+        rows, codes = np.nonzero(reports)
+        starts = np.concatenate([[0], np.cumsum(count)[:-1]])
+        out[rows, np.arange(rows.size) - starts[rows]] = codes
+        return out
+
+    @property
     def probabilities(self) -> tuple[float, float]:
         """P(bit is 1) for the true category, and for any other."""
         own, other = self.words

@@ -3,7 +3,8 @@
 **By arithmetic.** The guarantee is computed again from the schema and the noise; a file that
 states a smaller ε or δ, other neighbors or another unit is refuted without a single draw.
 
-**By trial.** Every column's mechanism, singly, draws reports of two records that are as far apart
+**By trial.** Every split column's mechanism, singly, and the joint report's at the fewest and the most
+cells it can be asked for, draws reports of two records that are as far apart
 as its domain allows, and `privot.privacy.audit` turns the draws into a lower bound on ε that holds
 with the stated confidence. What is tried is the law of one column's report given that it is
 reported; that columns are randomized independently, and how their budgets add up, is left to the
@@ -28,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.mechanisms import Mechanism
+from privot.mechanisms import FrequencyOracle, Mechanism
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.privacy.audit import Array, AuditResult, audit
 from privot.release.randomizer import Randomizer
@@ -110,14 +111,15 @@ def audit_randomizer(
         PrivotError: if num_draws < 100, or the confidence is out of range.
     """
     promised = promised or randomizer.guarantee
-    error = (1 - confidence) / len(randomizer.mechanisms)
+    tried = list(_answers(randomizer))
+    error = (1 - confidence) / len(tried)
     columns = []
-    for name, mechanism in randomizer.mechanisms.items():
+    for name, mechanism in tried:
         own, pairs = _column(randomizer, name, mechanism)
         result = _audit_pairs(
             mechanism,
             pairs,
-            num_draws or default_draws(pairs[0][0].size, len(randomizer.mechanisms)),
+            num_draws or default_draws(_width(pairs[0], mechanism), len(tried)),
             _delta(own),
             1 - error / len(pairs),
         )
@@ -188,16 +190,29 @@ def farthest_pairs(domain: Domain) -> list[Pair]:
     ]
 
 
+def _answers(randomizer: Randomizer) -> Iterator[tuple[str, Mechanism]]:
+    """Every split column's mechanism, and the joint report's at its fewest and its most cells."""
+    if randomizer.joint is not None:
+        cells = sorted(set(randomizer.joint.num_cells.tolist()))
+        for size in dict.fromkeys((cells[0], cells[-1])):
+            yield f"joint report, {size:,} cells", randomizer.joint.mechanism(size)
+    yield from randomizer.mechanisms.items()
+
+
+def _width(pair: Pair, mechanism: Mechanism) -> int:
+    """Numbers in one report."""
+    return mechanism.privatize(pair[0][None]).size
+
+
 def _column(
     randomizer: Randomizer, name: str, mechanism: Mechanism
 ) -> tuple[PureDP | ApproximateDP, list[Pair]]:
-    schema = randomizer.schema
-    if name in schema.categorical:
-        last = len(schema.categorical[name].categories) - 1
+    if isinstance(mechanism, FrequencyOracle):
+        last = mechanism.num_values - 1
         # Every pair should do; a mechanism that errs at an end of its alphabet shows it here.
         codes = [(0, 1)] if last == 1 else [(0, 1), (0, last)]
         return mechanism.guarantee(), [(np.int64(a), np.int64(b)) for a, b in codes]  # type: ignore[misc]  # records are codes here
-    domain = schema.continuous[name].domain
+    domain = randomizer.schema.point_column(name).domain
     return mechanism.guarantee(domain, randomizer.delta), farthest_pairs(domain)
 
 
@@ -224,7 +239,7 @@ def _draw_scores(mechanism: Mechanism, pair: Pair) -> Callable[[int, int], Array
 
     def draw(which: int, count: int) -> Array:
         scores = np.empty((count, 2))
-        for rows in _blocks(count, pair[0].size):
+        for rows in _blocks(count, _width(pair, mechanism)):
             records = np.broadcast_to(pair[which], (rows.stop - rows.start, *pair[which].shape))
             reports = mechanism.privatize(records)
             first, second = (mechanism.log_likelihood(reports, record) for record in pair)

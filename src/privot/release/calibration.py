@@ -1,8 +1,7 @@
-r"""Sharing one person's budget among the columns of their report.
+r"""Sharing one person's budget among the columns that are reported one by one.
 
-With k of the schema's columns in a report, each pure mechanism (Laplace, randomized response) gets
-$ε/k$: the reported columns are drawn independently of the record, so whichever k they are, their
-losses add up to at most ε.
+With k of the columns in a report, each pure mechanism gets $ε/k$: the reported columns are drawn
+independently of the record, so whichever k they are, their losses add up to at most ε.
 
 Gaussian columns are one joint Gaussian mechanism. Column i alone has the privacy parameter
 $μ_i = Δ_i/σ_i$; j of them together have $(\sum μ_i^2)^{1/2}$, so with equal shares $μ$ a report of j
@@ -21,15 +20,23 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
 from privot.errors import PrivotError
-from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
-from privot.mechanisms.additive_noise import choose_grid, rounded_sensitivity
-from privot.mechanisms.frequency_oracle import FrequencyOracle
+from privot.mechanisms import (
+    FrequencyOracle,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PlanarLaplace,
+    RandomizedResponse,
+    SquareWave,
+    choose_mechanism,
+)
+from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
 from privot.mechanisms.mechanism import LARGEST_EPSILON
 from privot.privacy import (
     ApproximateDP,
@@ -40,61 +47,110 @@ from privot.privacy import (
     gaussian_epsilon,
 )
 from privot.privacy.rounding import round_up, sum_up
-from privot.schema import Domain, Schema
+from privot.schema import Domain, NumericColumn, PointColumn, Schema, VectorColumn
 
-MECHANISMS = ("laplace", "gaussian")
+MECHANISMS = ("laplace", "gaussian", "planar_laplace", "square_wave", "auto")
 _HAIR = 1 + 2.0**-38
 
 
-def calibrate_columns(
-    schema: Schema, epsilon: float, delta: float, mechanism: str, num_reported: int
-) -> dict[str, Mechanism]:
-    """One mechanism a column, such that any `num_reported` of them are (`epsilon`, `delta`)-private.
+def require_budget(epsilon: float, delta: float) -> None:
+    """Refuse an ε or δ that is out of range.
 
     Raises:
-        PrivotError: if ε ≤ 0, δ is outside [0, 1), or δ does not fit the mechanism.
+        PrivotError: naming the argument, the value and the remedy.
     """
-    if mechanism not in MECHANISMS:
-        raise PrivotError(f"mechanism {mechanism!r} is not known: use {' or '.join(MECHANISMS)}")
     if not isinstance(epsilon, int | float) or not 0 < epsilon <= LARGEST_EPSILON:
         raise PrivotError(
             f"epsilon {epsilon} promises nothing: give a number > 0, at most {LARGEST_EPSILON:g}"
         )
     if not 0 <= delta < 1:
         raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1, say 1e-6")
+
+
+def calibrate_columns(
+    schema: Schema,
+    names: Sequence[str],
+    epsilon: float,
+    delta: float,
+    mechanism: str,
+    num_reported: int,
+) -> dict[str, Mechanism]:
+    """One mechanism for each of the columns `names`, such that any k are (ε, δ)-private together.
+
+    Columns that may be missing are reported as codes, by randomized response, as categories are.
+
+    Raises:
+        PrivotError: if ε ≤ 0, δ is outside [0, 1), or δ does not fit the mechanism.
+    """
+    if mechanism not in MECHANISMS:
+        raise PrivotError(
+            f"mechanism {mechanism!r} is not known: use one of {', '.join(MECHANISMS)}"
+        )
+    require_budget(epsilon, delta)
     if mechanism == "gaussian" and delta == 0:
         raise PrivotError(
             "delta 0 cannot be had with mechanism 'gaussian': give delta > 0, or use 'laplace'"
         )
-    if mechanism == "laplace" and delta > 0:
+    if mechanism != "gaussian" and delta > 0:
         raise PrivotError(
-            f"delta {delta} is not needed by mechanism 'laplace', which is pure: leave it out, "
+            f"delta {delta} is not needed by mechanism {mechanism!r}, which is pure: leave it out, "
             "or use 'gaussian'"
         )
     # One step down, so that k shares, each rounded, cannot add up to more than ε.
     share = math.nextafter(epsilon / num_reported, 0.0)
-    mechanisms: dict[str, Mechanism] = {
-        name: RandomizedResponse(len(column.categories), share)
-        for name, column in schema.categorical.items()
-    }
-    if mechanism == "laplace":
-        for name, column in schema.continuous.items():
-            mechanisms[name] = Laplace.calibrate(column.domain, share)
-        return {name: mechanisms[name] for name in schema.columns}
+    points = [name for name in names if _is_point(schema, name)]
+    mechanisms: dict[str, Mechanism] = {}
+    for name in names:
+        if name not in points:
+            size = schema.coded[name].alphabet.size
+            mechanisms[name] = (
+                choose_mechanism(size, share).mechanism
+                if mechanism == "auto"
+                else RandomizedResponse(size, share)
+            )
+        elif mechanism != "gaussian":
+            mechanisms[name] = _pure(schema, name, share, mechanism)
+    if mechanism != "gaussian" or not points:
+        return {name: mechanisms[name] for name in names}
     # The roundings of many columns may add up: a hair more noise settles it, as is checked.
-    multiplier = _shared_multiplier(schema, share, delta, num_reported) * _HAIR
+    pure = len(names) - len(points)
+    multiplier = _shared_multiplier(len(points), pure, share, delta, num_reported) * _HAIR
     while True:
-        for name, column in schema.continuous.items():
-            mechanisms[name] = _gaussian(column.domain, multiplier)
+        for name in points:
+            mechanisms[name] = _gaussian(schema.point_column(name).domain, multiplier)
         if joint_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
-            return {name: mechanisms[name] for name in schema.columns}
+            return {name: mechanisms[name] for name in names}
         multiplier *= _HAIR
 
 
-def _shared_multiplier(schema: Schema, share: float, delta: float, num_reported: int) -> float:
+def _is_point(schema: Schema, name: str) -> bool:
+    """Whether a column can be reported as a point: it has a domain, and is never missing."""
+    column = schema.columns[name]
+    return isinstance(column, PointColumn) and not getattr(column, "nullable", False)
+
+
+def _pure(schema: Schema, name: str, share: float, mechanism: str) -> Mechanism:
+    column = schema.point_column(name)
+    if isinstance(column, VectorColumn):
+        if mechanism == "planar_laplace":
+            return PlanarLaplace.calibrate(column.domain, share)
+        return Laplace.calibrate(column.domain, share)
+    if isinstance(column, NumericColumn) and column.spikes:
+        # The square wave reports places, and a spike is a share of people at one place.
+        return Laplace.calibrate(column.domain, share)
+    if mechanism == "auto":
+        return choose_mechanism(column.domain, share).mechanism
+    if mechanism == "square_wave":
+        return SquareWave(share)
+    return Laplace.calibrate(column.domain, share)
+
+
+def _shared_multiplier(
+    points: int, pure: int, share: float, delta: float, num_reported: int
+) -> float:
     """The largest of √j σ(jε/k, δ), j = Gaussian columns of a report, for sensitivity 1."""
-    most = min(num_reported, len(schema.continuous))
-    least = max(1, num_reported - len(schema.categorical))
+    most = min(num_reported, points)
+    least = max(1, num_reported - pure)
     multiplier = 0.0
     for j in range(least, most + 1):
         root = math.sqrt(j)
@@ -110,28 +166,20 @@ def joint_guarantee(
     """What any `num_reported` columns promise together, from their noise alone; ε is rounded up.
 
     Raises:
-        PrivotError: if a mechanism needs δ > 0 and there is none.
+        PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
     """
     multipliers: list[float] = []
     losses: list[float] = []
     for name, mechanism in mechanisms.items():
-        if (name in schema.categorical) != isinstance(mechanism, FrequencyOracle):
-            raise PrivotError(
-                f"mechanism {mechanism.kind!r} does not fit column {name!r}, which is "
-                f"{schema.columns[name].kind}: calibrate again"
-            )
-        if isinstance(mechanism, Gaussian):
-            domain = schema.continuous[name].domain
-            multipliers.append(rounded_sensitivity(domain, 2, mechanism.grid) / mechanism.stddev)
-        elif isinstance(mechanism, RandomizedResponse):
-            if len(schema.categorical[name].categories) != mechanism.num_categories:
-                raise PrivotError(
-                    f"mechanism of column {name!r} is for {mechanism.num_categories} categories, "
-                    "the schema lists another number: calibrate again"
-                )
+        _require_fitting(schema, name, mechanism)
+        if isinstance(mechanism, FrequencyOracle):
             losses.append(mechanism.guarantee().epsilon)
+            continue
+        domain = schema.point_column(name).domain
+        if isinstance(mechanism, Gaussian):
+            multipliers.append(rounded_sensitivity(domain, 2, mechanism.grid) / mechanism.stddev)
         else:
-            losses.append(mechanism.guarantee(schema.continuous[name].domain).epsilon)
+            losses.append(mechanism.guarantee(domain).epsilon)
     multipliers.sort(reverse=True)
     losses.sort(reverse=True)
     if not multipliers:
@@ -152,6 +200,27 @@ def joint_guarantee(
         if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
             worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
     return ApproximateDP(worst, delta, unit=schema.unit)
+
+
+def _require_fitting(schema: Schema, name: str, mechanism: Mechanism) -> None:
+    """A mechanism for the values that the schema declares, or a refusal.
+
+    An alphabet smaller than the column's would refuse some records; noise for a column that may be
+    missing would have no value to be added to, and sending none would tell that it is missing.
+    """
+    column = schema.columns[name]
+    if isinstance(mechanism, FrequencyOracle):
+        fits = name in schema.coded and mechanism.num_values == schema.coded[name].alphabet.size
+    elif isinstance(mechanism, SquareWave):
+        fits = _is_point(schema, name) and not isinstance(column, VectorColumn)
+        fits = fits and not getattr(column, "spikes", ())
+    else:
+        fits = isinstance(mechanism, AdditiveNoise) and _is_point(schema, name)
+    if not fits:
+        raise PrivotError(
+            f"mechanism {mechanism.kind!r} does not fit column {name!r} as the schema declares it "
+            f"({column.kind}): calibrate again"
+        )
 
 
 def _gaussian(domain: Domain, multiplier: float) -> Gaussian:

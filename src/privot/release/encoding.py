@@ -1,7 +1,11 @@
 """Records as what mechanisms take, and reports as what likelihoods take.
 
-Raw values become projected unit coordinates or category indices on the way in; reports become noisy
-unit coordinates or category indices, with a mask of who reported them, on the way out.
+Raw values become projected unit coordinates or codes on the way in; reports become noisy unit
+coordinates or the codes that they support, with a mask of who reported them, on the way out.
+
+In a release's table, a column with additive noise (or a square wave) holds noisy numbers in the
+column's own units (days or seconds since 1970, of a date); randomized response holds the label of the
+reported code; a mechanism that reports a set of codes holds a list of them.
 """
 
 from __future__ import annotations
@@ -14,33 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privot.errors import PrivotError
-from privot.mechanisms import Mechanism, random_words
+from privot.mechanisms import FrequencyOracle, Mechanism, RandomizedResponse, random_words
 from privot.mechanisms.additive_noise import AdditiveNoise
 from privot.schema import Schema, from_unit, to_unit
-from privot.schema.columns import encode_categorical, encode_continuous
+from privot.schema.values import encode_codes, encode_points
 
 
-def encode_records(schema: Schema, table: pa.Table) -> dict[str, np.ndarray]:
-    """Raw records as projected unit coordinates (n, d), or category indices (n,), by column."""
-    encoded: dict[str, np.ndarray] = {}
-    for name, continuous in schema.continuous.items():
-        domain = continuous.domain
-        points = domain.project(encode_continuous(continuous, name, table))
-        # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
-        encoded[name] = domain.unit.project(to_unit(domain, points))
-    for name, categorical in schema.categorical.items():
-        encoded[name] = encode_categorical(categorical, name, table)
-    return {name: encoded[name] for name in schema.columns}
-
-
-def count_outside(schema: Schema, table: pa.Table) -> dict[str, int]:
-    """Number of raw values outside the domain, for each continuous column."""
-    counts = {}
-    for name, column in schema.continuous.items():
-        points = encode_continuous(column, name, table)
-        moved = np.abs(column.domain.project(points) - points) > 1e-9 * column.domain.scale
-        counts[name] = int(moved.any(axis=1).sum())
-    return counts
+def encode_column(schema: Schema, name: str, mechanism: Mechanism, table: pa.Table) -> np.ndarray:
+    """Raw values as what the mechanism takes: codes (n,), or projected unit coordinates (n, d)."""
+    if isinstance(mechanism, FrequencyOracle):
+        return encode_codes(schema.coded[name], name, table)
+    column = schema.point_column(name)
+    points = column.domain.project(encode_points(column, name, table))
+    # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
+    return column.domain.unit.project(to_unit(column.domain, points))
 
 
 def draw_columns(num_rows: int, total: int, chosen: int) -> np.ndarray:
@@ -56,34 +47,49 @@ def draw_columns(num_rows: int, total: int, chosen: int) -> np.ndarray:
     return np.asarray(np.argsort(np.argsort(words, axis=1), axis=1) < chosen)
 
 
-def reports_table(
-    schema: Schema, noisy: Mapping[str, np.ndarray], reported: Mapping[str, np.ndarray]
-) -> pa.Table:
-    """Randomized values in the table's own units; null where a person did not report."""
-    columns: dict[str, pa.Array] = {}
-    for name in schema.columns:
-        absent = ~reported[name]
-        if name in schema.continuous:
-            column = schema.continuous[name]
-            values = np.where(absent[:, None], 0.0, from_unit(column.domain, noisy[name]))
-            for j, part in enumerate(column.table_columns(name)):
-                columns[part] = pa.array(values[:, j], mask=absent)
-        else:
-            categories = pa.array(schema.categorical[name].categories)
-            columns[name] = categories.take(pa.array(noisy[name], mask=absent))
-    return pa.table(columns)
+def report_columns(
+    schema: Schema, name: str, mechanism: Mechanism, reports: np.ndarray, reported: np.ndarray
+) -> dict[str, pa.Array]:
+    """Table columns of one column's reports, of those who `reported` it (n,); null elsewhere."""
+    absent = ~reported
+    if isinstance(mechanism, RandomizedResponse):
+        labels = pa.array(schema.coded[name].labels)
+        codes = np.zeros(len(reported), np.int64)
+        codes[reported] = reports
+        return {name: labels.take(pa.array(codes, mask=absent))}
+    if isinstance(mechanism, FrequencyOracle):
+        support = mechanism.support(reports)
+        width = np.zeros(len(reported), np.int32)
+        width[reported] = (support >= 0).sum(axis=1)
+        offsets = np.concatenate([[0], np.cumsum(width)]).astype(np.int32)
+        mask = np.concatenate([absent, [False]])
+        codes = pa.array(support[support >= 0], pa.int32())
+        return {name: pa.ListArray.from_arrays(pa.array(offsets, mask=mask), codes)}
+    column = schema.point_column(name)
+    values = np.zeros((len(reported), column.domain.dimension))
+    values[reported] = from_unit(column.domain, reports)
+    return {
+        part: pa.array(values[:, j], mask=absent)
+        for j, part in enumerate(column.table_columns(name))
+    }
 
 
 def decode_reports(
     schema: Schema, table: pa.Table, name: str, mechanism: Mechanism
 ) -> tuple[np.ndarray, np.ndarray]:
     """One column's reports and who reported it; see `Release.reports`."""
-    if name in schema.categorical:
-        categories = pa.array(schema.categorical[name].categories)
-        codes = pc.index_in(table.column(name), value_set=categories)
+    if isinstance(mechanism, RandomizedResponse):
+        codes = pc.index_in(table.column(name), value_set=pa.array(schema.coded[name].labels))
         reported = np.asarray(pc.is_valid(codes).to_numpy())
-        return codes.fill_null(0).to_numpy().astype(np.int64), reported
-    column = schema.continuous[name]
+        return codes.fill_null(0).to_numpy().astype(np.int32)[:, None], reported
+    if isinstance(mechanism, FrequencyOracle):
+        lists = table.column(name).combine_chunks()
+        reported = np.asarray(lists.is_valid())
+        width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+        support = np.full((len(lists), int(width.max(initial=0))), -1, np.int32)
+        support[np.arange(support.shape[1]) < width[:, None]] = lists.flatten().to_numpy()
+        return support, reported
+    column = schema.point_column(name)
     parts = [table.column(part) for part in column.table_columns(name)]
     reported = np.asarray(pc.is_valid(parts[0]).to_numpy())
     values = np.stack([part.fill_null(0.0).to_numpy() for part in parts], axis=1)
@@ -102,11 +108,12 @@ def check_reports(
     num_reported: int,
     source: Any,
 ) -> None:
-    """Refuse values that a randomizer reporting `num_reported` columns cannot have reported."""
+    """Refuse values that a randomizer reporting `num_reported` of these columns cannot report."""
     count = np.zeros(table.num_rows, dtype=np.int64)
-    for name, column in schema.columns.items():
-        parts = [table.column(part) for part in column.table_columns(name)]
-        expected = pa.string() if name in schema.categorical else pa.float64()
+    for name, mechanism in mechanisms.items():
+        problem = f"{source}: column {name!r} holds values that the randomizer cannot report: "
+        parts = [table.column(part) for part in schema.columns[name].table_columns(name)]
+        expected = _report_type(mechanism)
         for part in parts:
             if part.type != expected:
                 raise PrivotError(
@@ -116,15 +123,29 @@ def check_reports(
         valid = [np.asarray(pc.is_valid(part).to_numpy()) for part in parts]
         if any((v != valid[0]).any() for v in valid):
             raise PrivotError(f"{source}: column {name!r} is half reported: the file was altered")
-        values, reported = decode_reports(schema, table, name, mechanisms[name])
-        if not np.isfinite(values).all() or (reported != valid[0]).any():
-            raise PrivotError(
-                f"{source}: column {name!r} holds values that the randomizer cannot report: "
-                "the file was altered"
-            )
+        if expected == pa.list_(pa.int32()) and parts[0].combine_chunks().flatten().null_count:
+            raise PrivotError(problem + "the file was altered")
+        values, reported = decode_reports(schema, table, name, mechanism)
+        possible = np.isfinite(values).all() and not (reported != valid[0]).any()
+        if isinstance(mechanism, FrequencyOracle):
+            possible = possible and _are_supports(values, mechanism.num_values)
+        if not possible:
+            raise PrivotError(problem + "the file was altered")
         count += valid[0]
     if (count != num_reported).any():
         raise PrivotError(
             f"{source}: some reports do not hold {num_reported} columns, as the randomizer says: "
             "the file was altered"
         )
+
+
+def _report_type(mechanism: Mechanism) -> pa.DataType:
+    if isinstance(mechanism, RandomizedResponse):
+        return pa.string()
+    return pa.list_(pa.int32()) if isinstance(mechanism, FrequencyOracle) else pa.float64()
+
+
+def _are_supports(support: np.ndarray, num_values: int) -> bool:
+    """Whether rows are increasing codes below `num_values`, padded with −1 at the end."""
+    rising = (np.diff(support, axis=1) > 0) | (support[:, 1:] == -1)
+    return bool((support >= -1).all() and (support < num_values).all() and rising.all())

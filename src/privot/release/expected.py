@@ -6,44 +6,67 @@ from typing import Any
 
 import numpy as np
 
-from privot.mechanisms import Mechanism
+from privot.mechanisms import FrequencyOracle, Mechanism, RandomizedResponse, SquareWave
+from privot.release.joint import JointReport
 from privot.release.randomizer import Randomizer
-from privot.schema import CategoricalColumn, ContinuousColumn
+from privot.schema import PointColumn
 
 
 def expected_noise(randomizer: Randomizer) -> list[dict[str, Any]]:
-    """One row a column: its mechanism, the noise in numbers, and in words.
+    """One row a split column and one for the joint report: mechanism, noise in numbers, in words.
 
-    A continuous column's `stddev` is that of each coordinate's noise, in the column's units, and
-    `relative` the same as a share of the coordinate's range; a categorical column's `keep` is the
-    probability of reporting the truth.
+    With additive noise, `stddev` is that of each coordinate's noise, in the column's units, and
+    `relative` the same as a share of the coordinate's range; otherwise `keep` is the probability that
+    the report names the truth.
     """
     rows = []
+    if randomizer.joint is not None:
+        rows.append(_joint(randomizer.joint))
     for name, mechanism in randomizer.mechanisms.items():
-        fields: dict[str, Any] = {"column": name, "mechanism": mechanism.to_dict()["kind"]}
-        if name in randomizer.schema.categorical:
-            fields |= _categorical(randomizer.schema.categorical[name], mechanism)
+        fields: dict[str, Any] = {"column": name, "mechanism": mechanism.kind}
+        if isinstance(mechanism, FrequencyOracle):
+            fields |= _oracle(mechanism)
         else:
-            fields |= _continuous(randomizer.schema.continuous[name], mechanism)
+            fields |= _number(randomizer.schema.point_column(name), mechanism)
         rows.append(fields)
     return rows
 
 
-def _continuous(column: ContinuousColumn, mechanism: Mechanism) -> dict[str, Any]:
+def _joint(report: JointReport) -> dict[str, Any]:
+    cells = sorted(set(report.num_cells.tolist()))
+    keep = [report.mechanism(size).probabilities[0] for size in (cells[0], cells[-1])]
+    sizes = [report.mechanism(size).subset_size for size in (cells[0], cells[-1])]
+    named = f"{sizes[0]}" if sizes[0] == sizes[1] else f"{sizes[0]} to {sizes[1]}"
+    return {
+        "column": f"{report.report_columns} of {len(report.sizes)} columns, jointly",
+        "mechanism": "subset_selection",
+        "columns": list(report.sizes),
+        "report_columns": report.report_columns,
+        "cells": [cells[0], cells[-1]],
+        "keep": [min(keep), max(keep)],
+        "in_words": f"{named} of {cells[0]:,} to {cells[-1]:,} cells, the true one among them with "
+        f"probability {min(keep):.1%} to {max(keep):.1%}",
+    }
+
+
+def _number(column: PointColumn, mechanism: Mechanism) -> dict[str, Any]:
     stddev = np.sqrt(mechanism.variance) * column.domain.scale
     relative = float(np.sqrt(mechanism.variance)) / 2
     each = ", ".join(f"{value:.4g}" for value in stddev[:4]) + (", …" if len(stddev) > 4 else "")
+    kind = "an estimate" if isinstance(mechanism, SquareWave) else "noise"
     return {
         "stddev": [float(value) for value in stddev],
         "relative": relative,
-        "in_words": f"noise of standard deviation {each} ({relative:.0%} of the range)",
+        "in_words": f"{kind} of standard deviation {each} ({relative:.0%} of the range)",
     }
 
 
-def _categorical(column: CategoricalColumn, mechanism: Mechanism) -> dict[str, Any]:
-    keep = float(np.exp(mechanism.log_likelihood(np.array([0]), np.array([0]))[0]))
-    return {
-        "keep": keep,
-        "in_words": f"the truth with probability {keep:.1%}, else one of the other "
-        f"{len(column.categories) - 1} at random",
-    }
+def _oracle(mechanism: FrequencyOracle) -> dict[str, Any]:
+    keep, other = mechanism.probabilities
+    words = (
+        f"the truth with probability {keep:.1%}, each of {mechanism.num_values - 1} others with "
+    )
+    if isinstance(mechanism, RandomizedResponse):
+        words = f"the truth with probability {keep:.1%}, else one of the other "
+        return {"keep": keep, "in_words": f"{words}{mechanism.num_values - 1} at random"}
+    return {"keep": keep, "in_words": f"{words}probability {other:.1%}"}

@@ -1,25 +1,26 @@
 r"""The randomizer, which every device applies to its own record, and the release that it makes.
 
-The randomizer is public: a schema, one calibrated mechanism a column, and how many columns one
-person reports. Sent to every device as `randomizer.json`, it turns records into a `Release`, and its
+The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
+reported **jointly**, k of them as one cell of their product alphabet (`privot.release.joint`); vectors,
+and whatever else the user wants so, are **split**: each column has a mechanism and a share of the
+budget of its own. Sent to every device as `randomizer.json`, it turns records into a `Release`, and its
 guarantee is that of one report under *local* differential privacy: any two records of the schema,
 no neighbor relation.
 
-**Privacy review.** Adjacency: any two records of the schema. Sensitivity: the diameter of each
-column's domain, rounding to the grid included. What leaves the device: the randomized values and
-which columns they are, which is a draw of fresh coins, independent of the record. What depends on
-the raw record besides: the time the exact sampler takes (see `mechanisms`), the counts of
-`count_outside`, and the texts of refusals; none of them is in the release, and they belong to
-whoever holds the raw records. The guarantee is for **one** report: a second report of the same
-person is a second budget, so a device keeps its report and sends it again.
+**Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
+report; the diameter of each split column's domain, rounding to the grid included. What leaves the
+device: the randomized values and which columns they are, which is a draw of fresh coins, independent
+of the record. What depends on the raw record besides: the time the exact sampler takes (see
+`mechanisms`), the counts of `count_outside`, and the texts of refusals; none of them is in the
+release, and they belong to whoever holds the raw records. The guarantee is for **one** report: a
+second report of the same person is a second budget, so a device keeps its report and resends it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,53 +31,52 @@ import privot.release.calibration as calibration
 from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
-from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
+from privot.privacy import ApproximateDP, PureDP, compose, guarantee_from_dict
+from privot.release.budget import require_cover, share_budget
 from privot.release.encoding import (
     check_reports,
-    count_outside,
     decode_reports,
     draw_columns,
-    encode_records,
-    reports_table,
+    encode_column,
+    report_columns,
 )
-from privot.release.storage import read_reports, write_reports
+from privot.release.joint import (
+    CELLS,
+    COMBINATION,
+    JointAnswers,
+    JointReport,
+)
+from privot.release.storage import read_reports, seal, unseal, write_reports
 from privot.release.tables import as_table
-from privot.schema import Schema
-
-FORMAT = 1
+from privot.schema import PointColumn, Schema
+from privot.schema.values import count_outside, encode_codes
 
 
 @dataclass(frozen=True)
 class Randomizer:
-    """A schema with one mechanism a column, and the number of columns one person reports.
+    """A schema, the mechanisms of its split columns, and the joint report of the others.
 
     Arguments:
         schema: What a record may be.
-        mechanisms: One mechanism a column of the schema, by name.
-        report_columns: Number k of columns each person reports, drawn by fresh coins; all by default.
+        mechanisms: One mechanism for every split column, by name.
+        report_columns: How many of the split columns each person reports, drawn by fresh coins; all
+            by default.
         delta: The δ of the guarantee; 0 unless a mechanism is Gaussian.
+        joint: How all other columns are reported together; None if there are none.
     """
 
     schema: Schema
     mechanisms: Mapping[str, Mechanism]
     report_columns: int | None = None
     delta: float = 0.0
+    joint: JointReport | None = None
 
     def __post_init__(self) -> None:
-        if set(self.mechanisms) != set(self.schema.columns):
-            raise PrivotError(
-                f"mechanisms are for columns {sorted(self.mechanisms)}, the schema has "
-                f"{sorted(self.schema.columns)}: give one a column"
-            )
-        k, total = self.report_columns, len(self.schema.columns)
-        if k is not None and (type(k) is not int or not 1 <= k <= total):
-            raise PrivotError(
-                f"report_columns {k} is not between 1 and the schema's {total} columns"
-            )
+        require_cover(self.schema, self.mechanisms, self.report_columns, self.joint)
         if not 0 <= self.delta < 1:
             raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
         # Computing the promise refuses mechanisms that do not fit, or promise nothing.
-        calibration.joint_guarantee(self.schema, self.mechanisms, self.num_reported, self.delta)
+        _ = self.guarantee
 
     @classmethod
     def calibrate(
@@ -85,30 +85,32 @@ class Randomizer:
         epsilon: float,
         delta: float = 0.0,
         *,
-        mechanism: str = "laplace",
+        report: str = "auto",
+        mechanism: str | None = None,
         report_columns: int | None = None,
     ) -> Self:
         """Choose the least noise that gives each person (`epsilon`, `delta`)-local privacy.
 
-        Categorical columns use k-ary randomized response; numeric and vector columns use
-        `mechanism`. Each reported column gets an equal share of ε; Gaussian columns share one joint
-        guarantee (see `privot.release.calibration`).
+        With `report="joint"`, the columns of a table are one joint report, which gets as much of ε as
+        each vector column. With `report="split"`, each reported column gets an equal share; Gaussian
+        columns share one joint guarantee. `"auto"` is joint unless a mechanism is asked for.
 
         Arguments:
             schema: What a record may be.
             epsilon: Privacy loss of one person's whole report; > 0.
-            delta: 0 for `"laplace"`; between 0 and 1 for `"gaussian"`.
-            mechanism: `"laplace"` or `"gaussian"`.
-            report_columns: Number of columns a person reports; all by default. With 1, only
-                one-column marginals can be learned.
+            delta: Between 0 and 1 for `"gaussian"`, else 0.
+            report: `"auto"`, `"joint"` or `"split"`.
+            mechanism: Of points (vectors; numbers and dates that are split): `"laplace"` (default),
+                `"gaussian"`, `"planar_laplace"`, `"square_wave"`; or `"auto"`: the one whose report
+                tells most about the value. Split categories use randomized response, or `"auto"`.
+            report_columns: Number of columns a person reports: of the joint report, or of all if
+                split. With 1, only one-column marginals can be learned.
 
         Raises:
             PrivotError: if the values are out of range, or do not fit each other.
         """
-        mechanisms = calibration.calibrate_columns(
-            schema, epsilon, delta, mechanism, report_columns or len(schema.columns)
-        )
-        randomizer = cls(schema, mechanisms, report_columns, delta)
+        budget = share_budget(schema, epsilon, delta, report, mechanism, report_columns)
+        randomizer = cls(schema, budget.mechanisms, budget.report_columns, delta, budget.joint)
         # Calibration rounds to the safe side; what is promised is checked again, from the noise.
         if randomizer.guarantee.epsilon > epsilon:
             raise PrivotError(
@@ -120,25 +122,35 @@ class Randomizer:
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
         """What one report promises, computed from the noise as it is, never merely remembered."""
-        return calibration.joint_guarantee(
-            self.schema, self.mechanisms, self.num_reported, self.delta
-        )
+        parts: list[PureDP | ApproximateDP] = []
+        if self.joint is not None:
+            parts.append(PureDP(self.joint.epsilon, unit=self.schema.unit))
+        if self.mechanisms:
+            parts.append(
+                calibration.joint_guarantee(
+                    self.schema, self.mechanisms, self.num_reported, self.delta
+                )
+            )
+        promised: PureDP | ApproximateDP = compose(*parts)
+        return promised
 
     @property
     def num_reported(self) -> int:
-        """Number of columns in one person's report."""
-        return self.report_columns or len(self.schema.columns)
+        """Number of split columns in one person's report."""
+        return self.report_columns or len(self.mechanisms)
 
     @property
     def marginals_only(self) -> bool:
         """Whether reports hold one column of several, so that no joint structure can be learned."""
+        if self.joint is not None:
+            return self.joint.report_columns == 1 and len(self.joint.sizes) > 1
         return self.num_reported == 1 and len(self.schema.columns) > 1
 
     def privatize(self, data: Any) -> Release:
         """Randomize records: what each person's device does, for a whole table at once.
 
-        Values outside their bounds are projected to the domain. Every call draws fresh noise: to
-        report the same record twice is to spend its budget twice.
+        Values outside their bounds are projected to the domain, or fall into an outer bin. Every call
+        draws fresh noise: to report the same record twice is to spend its budget twice.
 
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
@@ -148,37 +160,52 @@ class Randomizer:
         """
         table = as_table(data)
         self.schema.check_table(table)
-        chosen = draw_columns(table.num_rows, len(self.schema.columns), self.num_reported)
-        reported = {name: chosen[:, index] for index, name in enumerate(self.schema.columns)}
-        noisy = {}
-        for name, values in encode_records(self.schema, table).items():
+        # Everything is encoded, and refused if need be, before anything is drawn.
+        encoded = {
+            name: encode_column(self.schema, name, mechanism, table)
+            for name, mechanism in self.mechanisms.items()
+        }
+        together = {} if self.joint is None else self.joint.sizes
+        codes = {name: encode_codes(self.schema.coded[name], name, table) for name in together}
+        columns: dict[str, pa.Array] = {}
+        if self.joint is not None:
+            columns |= self.joint.privatize(codes).to_table()
+        chosen = draw_columns(table.num_rows, len(self.mechanisms), self.num_reported)
+        for index, (name, mechanism) in enumerate(self.mechanisms.items()):
             # What is not reported is never randomized, so that nothing of it can be left in memory
             # under a null. Zeros stand there instead.
-            noisy[name] = np.zeros_like(values)
-            noisy[name][reported[name]] = self.mechanisms[name].privatize(values[reported[name]])
-        return Release(reports_table(self.schema, noisy, reported), self)
+            reported = chosen[:, index]
+            noisy = mechanism.privatize(encoded[name][reported])
+            columns |= report_columns(self.schema, name, mechanism, noisy, reported)
+        return Release(pa.table(columns), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:
-        """How many raw values of each continuous column lie outside its domain.
+        """How many raw values of each number, date or vector column lie outside its bounds.
 
         For whoever holds the raw records, to notice a wrong unit before reporting. The counts are
         exact functions of raw data: they never enter a release.
         """
         table = as_table(data)
         self.schema.check_table(table)
-        return count_outside(self.schema, table)
+        return {
+            name: count_outside(column, name, table)
+            for name, column in self.schema.columns.items()
+            if isinstance(column, PointColumn)
+        }
 
     def to_json(self) -> str:
         """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
-        fields = {
-            "format": FORMAT,
-            "schema": self.schema.to_dict(),
-            "mechanisms": {name: self.mechanisms[name].to_dict() for name in self.schema.columns},
-            "report_columns": self.report_columns,
-            "delta": self.delta,
-            "guarantee": self.guarantee.to_dict(),
-        }
-        return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
+        mechanisms = {n: self.mechanisms[n] for n in self.schema.columns if n in self.mechanisms}
+        return seal(
+            {
+                "schema": self.schema.to_dict(),
+                "mechanisms": {name: m.to_dict() for name, m in mechanisms.items()},
+                "report_columns": self.report_columns,
+                "delta": self.delta,
+                "joint": None if self.joint is None else asdict(self.joint),
+                "guarantee": self.guarantee.to_dict(),
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -187,28 +214,13 @@ class Randomizer:
         Raises:
             PrivotError: if it is damaged, altered, or from a newer version.
         """
-        try:
-            fields = json.loads(text)
-            fingerprint = fields.pop("fingerprint")
-            version = fields["format"]
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise PrivotError(
-                "the randomizer is not readable: write it again with `privot calibrate`"
-            ) from None
-        if version != FORMAT:
-            raise PrivotError(
-                f"the randomizer has format {version}, this version reads {FORMAT}: upgrade privot"
-            )
-        if fingerprint != _fingerprint(fields):
-            raise PrivotError(
-                "the randomizer was altered after it was calibrated, so its guarantee is void: "
-                "calibrate again with `privot calibrate`"
-            )
+        fields = unseal(text)
         randomizer = cls(
             Schema.from_dict(fields["schema"]),
             {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()},
             fields["report_columns"],
             fields["delta"],
+            None if fields["joint"] is None else JointReport(**fields["joint"]),
         )
         stated = guarantee_from_dict(fields["guarantee"])
         if not calibration.same_promise(stated, randomizer.guarantee):
@@ -237,13 +249,14 @@ class Randomizer:
 class Release:
     """The reports, and the randomizer that made them: the only thing that training can see.
 
-    It is a Parquet file whose columns are the schema's and whose metadata holds the randomizer, so
-    it knows its own guarantee and its own likelihood. What a person did not report is null. It holds
+    It is a Parquet file whose metadata holds the randomizer, so it knows its own guarantee and its own
+    likelihood. A split column is as in the schema, noisy, and null where a person did not report it; a
+    joint report is the number of the combination of columns, and the list of reported cells. It holds
     nothing that was not randomized on a device; whatever is computed from it keeps its guarantee
     (post-processing), however often and by whomever.
 
     Arguments:
-        table: One row a report: the schema's table columns, noisy, null where not reported.
+        table: One row a report.
         randomizer: What was done to each record.
     """
 
@@ -251,7 +264,14 @@ class Release:
     randomizer: Randomizer
 
     def __post_init__(self) -> None:
-        self.schema.check_table(self.table)
+        made_by = self.randomizer
+        names = [p for n in made_by.mechanisms for p in self.schema.columns[n].table_columns(n)]
+        names += [] if made_by.joint is None else [COMBINATION, CELLS]
+        if sorted(self.table.column_names) != sorted(names) or self.table.num_rows == 0:
+            raise PrivotError(
+                f"the reports have columns {self.table.column_names} and {self.table.num_rows} rows, "
+                f"the randomizer makes {names}: use the file that `privot privatize` wrote"
+            )
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -267,12 +287,24 @@ class Release:
         return self.randomizer.guarantee
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """One column's reports, and a mask (n,) of who reported it.
+        """One split column's reports, and a mask (n,) of who reported it.
 
-        A continuous column's reports are noisy unit coordinates (n, d); a categorical column's are
-        category indices (n,). Entries of those who did not report it are 0.
+        Reports with additive noise, or by the square wave, are noisy unit coordinates (n, d), 0 for
+        those who did not report the column. Any other's are the codes that they support (n, w),
+        padded with −1.
         """
         return decode_reports(self.schema, self.table, name, self.randomizer.mechanisms[name])
+
+    @cached_property
+    def joint_answers(self) -> JointAnswers:
+        """The joint reports.
+
+        Raises:
+            PrivotError: if there are none, or they were altered.
+        """
+        if self.randomizer.joint is None:
+            raise PrivotError("the release holds no joint reports: read its columns' reports")
+        return self.randomizer.joint.read(self.table, "the release")
 
     def save(self, path: str | Path) -> None:
         """Write `release.parquet`; an existing file survives any failure."""
@@ -289,9 +321,6 @@ class Release:
         release = cls(table, Randomizer.from_json(text))
         made_by = release.randomizer
         check_reports(made_by.schema, table, made_by.mechanisms, made_by.num_reported, path)
+        if made_by.joint is not None:
+            made_by.joint.read(table, path)
         return release
-
-
-def _fingerprint(fields: dict[str, Any]) -> str:
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

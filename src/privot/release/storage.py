@@ -1,8 +1,15 @@
-"""Reports on disk: a Parquet file whose metadata carries the randomizer's JSON."""
+"""Randomizers as sealed JSON, and reports as a Parquet file whose metadata carries it.
+
+The seal is a hash against alteration by accident or by hand, not a signature: whoever can write the
+file can seal it again. What a randomizer promises is computed from its noise whenever it is read.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +17,45 @@ import pyarrow.parquet as pq
 from privot.errors import PrivotError
 from privot.files import replacing_file
 
+FORMAT = 1
 _METADATA_KEY = b"privot.randomizer"
+
+
+def seal(fields: dict[str, Any]) -> str:
+    """Canonical JSON of a randomizer's fields, with their format and fingerprint."""
+    fields = {"format": FORMAT} | fields
+    return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
+
+
+def unseal(text: str | bytes) -> dict[str, Any]:
+    """The fields of a sealed JSON.
+
+    Raises:
+        PrivotError: if it is damaged, altered, or from a newer version.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        fingerprint = fields.pop("fingerprint")
+        version = fields["format"]
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise PrivotError(
+            "the randomizer is not readable: write it again with `privot calibrate`"
+        ) from None
+    if version != FORMAT:
+        raise PrivotError(
+            f"the randomizer has format {version}, this version reads {FORMAT}: upgrade privot"
+        )
+    if fingerprint != _fingerprint(fields):
+        raise PrivotError(
+            "the randomizer was altered after it was calibrated, so its guarantee is void: "
+            "calibrate again with `privot calibrate`"
+        )
+    return fields
+
+
+def _fingerprint(fields: dict[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_reports(path: str | Path, table: pa.Table, randomizer: str) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
-from privot.schema import Schema
+from privot.schema import NumericColumn, Schema, VectorColumn
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 
@@ -101,7 +101,8 @@ def _read_csv(path: Path, schema: Schema | None) -> pa.Table:
     types: dict[str, pa.DataType] = {}
     if schema is not None:
         for name, column in schema.columns.items():
-            kind = pa.float64() if name in schema.continuous else pa.string()
+            number = isinstance(column, NumericColumn | VectorColumn)
+            kind = pa.float64() if number else pa.string()
             types |= dict.fromkeys(column.table_columns(name), kind)
     options = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     return csv.read_csv(path, convert_options=options)

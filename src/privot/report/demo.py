@@ -47,7 +47,7 @@ def write_demo_report(
     learned: np.ndarray,
 ) -> None:
     """Write `report.html` and `maps.png`; points are (n, 2) longitudes and latitudes."""
-    column = model.schema.continuous["home"]
+    column = model.schema.point_column("home")
     bounds = column.domain.center[:, None] + column.domain.scale[:, None] * np.array([-1.0, 1.0])
     inside = float(((released >= bounds[:, 0]) & (released <= bounds[:, 1])).all(axis=1).mean())
     figure = draw_maps(

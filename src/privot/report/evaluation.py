@@ -13,7 +13,8 @@ from privot.report.curves import draw_density, draw_loss, draw_shares
 from privot.report.maps import Panel, draw_maps
 from privot.report.pages import write_page
 from privot.report.style import data_uri
-from privot.schema.columns import encode_categorical, encode_continuous
+from privot.schema import Bins
+from privot.schema.values import encode_codes, encode_points
 
 _MEASURES = {"W2": "2-Wasserstein, sides scaled to [−1, 1]", "TV": "total variation"}
 
@@ -25,18 +26,17 @@ def write_evaluation_report(
     schema = model.schema
     marginals, maps = [], []
     for name in schema.columns:
-        if name in schema.categorical:
-            column = schema.categorical[name]
-            size = len(column.categories)
+        column = schema.coded.get(name)
+        if column is not None and (column.nullable or not isinstance(column.alphabet, Bins)):
             shares = [
-                np.bincount(encode_categorical(column, name, table), minlength=size)
+                np.bincount(encode_codes(column, name, table), minlength=column.alphabet.size)
                 / table.num_rows
                 for table in (real, synthetic)
             ]
-            marginals.append(data_uri(draw_shares(name, column.categories, *shares)))
+            marginals.append(data_uri(draw_shares(name, column.labels, *shares)))
             continue
-        continuous = schema.continuous[name]
-        points = [encode_continuous(continuous, name, table) for table in (real, synthetic)]
+        continuous = schema.point_column(name)
+        points = [encode_points(continuous, name, table) for table in (real, synthetic)]
         parts = continuous.table_columns(name)
         for j, part in enumerate(parts[:16]):
             marginals.append(data_uri(draw_density(part, points[0][:, j], points[1][:, j])))

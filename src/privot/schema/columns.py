@@ -1,54 +1,237 @@
 """Columns: what one part of a record may be, declared in public and by hand.
 
-A column says which table columns it covers, how raw values become numbers that a mechanism can
-randomize (`encode`), and how a model's numbers become values again (`decode`). None of its fields
-is ever computed from data: bounds, categories and radii are public knowledge, or they leak.
+A column says which table columns it covers and what values they may hold. None of its fields is ever
+computed from data: bounds, bins, categories and radii are public knowledge, or they leak.
 
-Continuous columns (`numeric`, `vector`) have a [`Domain`][privot.schema.domain.Domain]; a
-`categorical` column has a list of categories and encodes to their indices.
+There are two ways to report a column, and a column offers one or both:
+
+- as a **point** of its [`Domain`][privot.schema.domain.Domain], with noise added: `numeric`,
+  `datetime` and `vector` columns;
+- as a **code** of its [`Alphabet`][privot.schema.alphabet], one of finitely many: every column of a
+  table but a vector, numbers and dates in public bins.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from privot.errors import PrivotError
-from privot.schema.domain import Array, Box, Domain, L1Ball, L2Ball
+from privot.schema.alphabet import Bins, Categories, choose_edges
+from privot.schema.domain import Box, Domain, L1Ball, L2Ball
 from privot.schema.polyline import Polyline
 
+_DAY = 86_400
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def _as_text(moment: object) -> object:
+    return moment.isoformat() if isinstance(moment, dt.date) else moment
+
+
 Bounds = tuple[float, float]
+# A date or a time in ISO 8601; TOML's own dates are welcome.
+Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
 class _Column(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class NumericColumn(_Column):
-    """One number between two public bounds."""
+class _ScalarColumn(_Column):
+    """A column that covers the one table column of its own name."""
+
+    nullable: bool = False
+
+    def table_columns(self, name: str) -> tuple[str, ...]:
+        """Names of the table columns that hold this column's values."""
+        return (name,)
+
+
+class NumericColumn(_ScalarColumn):
+    """One number between two public bounds.
+
+    Arguments:
+        bounds: Smallest and largest value.
+        integer: Whether only integers occur.
+        bins: How the number is coded: a number of equal bins, or their edges (the outer two are the
+            bounds), or `"integers"` for a code each; ten bins by default.
+        spikes: Values that many people share exactly, each with a code of its own.
+        nullable: Whether it may be missing.
+    """
 
     kind: Literal["numeric"]
     bounds: Bounds
+    integer: bool = False
+    bins: int | tuple[float, ...] | Literal["integers"] | None = None
+    spikes: tuple[float, ...] = ()
 
     @cached_property
     def domain(self) -> Domain:
         """The interval of the bounds."""
         return Box((self.bounds[0],), (self.bounds[1],))
 
-    def table_columns(self, name: str) -> tuple[str, ...]:
-        """Names of the table columns that hold this column's values."""
-        return (name,)
+    @cached_property
+    def alphabet(self) -> Bins:
+        """Bins, spikes, and the missing value."""
+        low, high = self.bounds
+        if isinstance(self.bins, tuple):
+            if not self.bins or (self.bins[0], self.bins[-1]) != self.bounds:
+                raise PrivotError(
+                    f"bins {list(self.bins)} do not begin and end with the bounds "
+                    f"{list(self.bounds)}: give all edges, the bounds included"
+                )
+            last = high + 1 if self.integer else high
+            edges = (*self.bins[:-1], last)
+        elif self.bins == "integers":
+            if not self.integer:
+                raise PrivotError("bins 'integers' need integer = true: declare it, or other bins")
+            edges = choose_edges(low, high, True, int(high) - int(low) + 1)
+        else:
+            edges = choose_edges(low, high, self.integer, self.bins)
+        return Bins(edges, tuple(sorted(self.spikes)), self.integer, self.nullable)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+        return self.alphabet.labels
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.domain  # building it checks the bounds
+        if self.integer and any(bound != round(bound) for bound in self.bounds):
+            raise PrivotError(f"bounds {list(self.bounds)} of an integer column: give integers")
+        _ = self.alphabet
         return self
+
+
+class DatetimeColumn(_ScalarColumn):
+    """A date, or a time to the second, between two public bounds; coded in bins like a number.
+
+    Arguments:
+        bounds: First and last moment, dates or times without an offset (they are UTC).
+        resolution: `"day"` or `"second"`.
+        bins: A number of equal bins, or their edges; ten bins by default.
+        nullable: Whether it may be missing.
+    """
+
+    kind: Literal["datetime"]
+    bounds: tuple[Moment, Moment]
+    resolution: Literal["day", "second"] = "day"
+    bins: int | tuple[Moment, ...] | None = None
+
+    @property
+    def unit(self) -> int:
+        """Seconds in one step of the resolution."""
+        return _DAY if self.resolution == "day" else 1
+
+    def number(self, moment: str) -> float:
+        """Steps of the resolution since 1970, rounded down."""
+        try:
+            time = dt.datetime.fromisoformat(moment)
+        except ValueError:
+            raise PrivotError(
+                f"{moment!r} is not a date: write it as 2024-05-31 or 2024-05-31T12:00:00"
+            ) from None
+        if time.tzinfo is not None:
+            time = time.astimezone(dt.UTC).replace(tzinfo=None)
+        return float((time - _EPOCH) // dt.timedelta(seconds=self.unit))
+
+    def moment(self, number: float) -> str:
+        """The date or time of a number of steps since 1970."""
+        time = _EPOCH + dt.timedelta(seconds=number * self.unit)
+        return (time.date() if self.resolution == "day" else time).isoformat()
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The interval of the bounds, in steps of the resolution since 1970."""
+        return Box((self.number(self.bounds[0]),), (self.number(self.bounds[1]),))
+
+    @cached_property
+    def alphabet(self) -> Bins:
+        """Bins of steps since 1970, and the missing value."""
+        low, high = (self.number(bound) for bound in self.bounds)
+        if isinstance(self.bins, tuple):
+            inner = [self.number(moment) for moment in self.bins]
+            if not inner or (inner[0], inner[-1]) != (low, high):
+                raise PrivotError(
+                    "bins do not begin and end with the bounds: give all edges, bounds included"
+                )
+            edges = (*inner[:-1], high + 1)
+        else:
+            edges = choose_edges(low, high, True, self.bins)
+        return Bins(edges, (), integer=True, nullable=self.nullable)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code: the first and the last moment of each bin."""
+        edges = self.alphabet.edges
+        bins = tuple(
+            f"{self.moment(low)} to {self.moment(high - 1)}" for low, high in pairwise(edges)
+        )
+        return bins + self.alphabet.labels[len(bins) :]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _ = self.domain, self.alphabet  # building them checks bounds and bins
+        return self
+
+
+class CategoricalColumn(_ScalarColumn):
+    """One of a public list of categories.
+
+    Arguments:
+        categories: The list.
+        other: The category, one of the list or one more, that stands for whatever is not listed;
+            without it, a value that is not listed is refused.
+        nullable: Whether it may be missing.
+    """
+
+    kind: Literal["categorical"]
+    categories: tuple[str, ...]
+    other: str | None = None
+
+    @cached_property
+    def alphabet(self) -> Categories:
+        """The categories, `other`, and the missing value."""
+        more = () if self.other is None or self.other in self.categories else (self.other,)
+        return Categories(self.categories + more, self.other, self.nullable)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+        return self.alphabet.labels
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        repeated = sorted({c for c in self.categories if self.categories.count(c) > 1})
+        if repeated:
+            raise PrivotError(f"categories {repeated} are declared twice: declare each once")
+        if not self.categories or self.alphabet.size < 2:
+            raise PrivotError(
+                f"categories {list(self.categories)} leave nothing to hide: declare at least two"
+            )
+        return self
+
+
+class BooleanColumn(_ScalarColumn):
+    """True or false."""
+
+    kind: Literal["boolean"]
+
+    @property
+    def alphabet(self) -> Categories:
+        """False, true, and the missing value."""
+        return Categories(("false", "true"), None, self.nullable)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+        return self.alphabet.labels
 
 
 class VectorColumn(_Column):
@@ -104,94 +287,7 @@ class VectorColumn(_Column):
         return self
 
 
-class CategoricalColumn(_Column):
-    """One of a public list of categories."""
-
-    kind: Literal["categorical"]
-    categories: tuple[str, ...]
-
-    def table_columns(self, name: str) -> tuple[str, ...]:
-        """Names of the table columns that hold this column's values."""
-        return (name,)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if len(self.categories) < 2:
-            raise PrivotError(
-                f"categories {list(self.categories)} leave nothing to hide: declare at least two"
-            )
-        repeated = sorted({c for c in self.categories if self.categories.count(c) > 1})
-        if repeated:
-            raise PrivotError(f"categories {repeated} are declared twice: declare each once")
-        return self
-
-
-ContinuousColumn = NumericColumn | VectorColumn
-Column = Annotated[NumericColumn | VectorColumn | CategoricalColumn, Field(discriminator="kind")]
-
-
-def encode_continuous(column: ContinuousColumn, name: str, table: pa.Table) -> Array:
-    """Raw values of a numeric or vector column as points (n, d), finite but not yet projected."""
-    return np.stack([_numbers(table, part) for part in column.table_columns(name)], axis=1)
-
-
-def decode_continuous(column: ContinuousColumn, name: str, points: Array) -> dict[str, pa.Array]:
-    """Table columns of points (n, d), projected to the domain."""
-    points = column.domain.project(points)
-    return {part: pa.array(points[:, j]) for j, part in enumerate(column.table_columns(name))}
-
-
-def encode_categorical(column: CategoricalColumn, name: str, table: pa.Table) -> NDArray[np.int64]:
-    """Indices (n,) of a categorical column's values in its list of categories."""
-    values = table.column(name)
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-        try:
-            values = values.cast(pa.string())
-        except pa.ArrowException:
-            raise PrivotError(
-                f"column {name!r} has type {values.type}: give text, as in its categories"
-            ) from None
-    codes = pc.index_in(values.cast(pa.string()), value_set=pa.array(column.categories))
-    if codes.null_count:
-        row = int(np.flatnonzero(codes.is_null().to_numpy())[0])
-        raise PrivotError(
-            f"column {name!r} holds {values[row].as_py()!r} in row {row + 1}, which is not among "
-            f"its {len(column.categories)} categories: correct it, or add it to the schema"
-        )
-    return np.asarray(codes.to_numpy(), dtype=np.int64)
-
-
-def decode_categorical(
-    column: CategoricalColumn, name: str, codes: NDArray[np.int64]
-) -> dict[str, pa.Array]:
-    """Table column of category indices (n,)."""
-    return {name: pa.array(column.categories, type=pa.string()).take(pa.array(codes))}
-
-
-def _numbers(table: pa.Table, name: str) -> Array:
-    """One table column as finite float64, or a refusal that names the row."""
-    values = table.column(name)
-    kind = values.type
-    if pa.types.is_boolean(kind) or not (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    ):
-        example = values[0].as_py() if len(values) else None
-        raise PrivotError(
-            f"column {name!r} has type {kind} (first value {example!r}): give numbers only"
-        )
-    if values.null_count:
-        row = int(np.flatnonzero(values.is_null().to_numpy())[0])
-        raise PrivotError(
-            f"column {name!r} has no value in row {row + 1}: fill or remove the row, "
-            "by a rule that does not look at other people's records"
-        )
-    numbers = values.cast(pa.float64(), safe=False).to_numpy()
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise PrivotError(
-            f"column {name!r} holds {numbers[row]} in row {row + 1}: give finite numbers only"
-        )
-    return np.asarray(numbers, dtype=np.float64)
+# Columns that can be reported as a code, and as a point.
+CodedColumn = NumericColumn | DatetimeColumn | CategoricalColumn | BooleanColumn
+PointColumn = NumericColumn | DatetimeColumn | VectorColumn
+Column = Annotated[CodedColumn | VectorColumn, Field(discriminator="kind")]

@@ -16,14 +16,15 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privot.errors import PrivotError
-from privot.schema.columns import CategoricalColumn, Column, ContinuousColumn
+from privot.schema.columns import CodedColumn, Column, PointColumn, VectorColumn
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",
     "categories": "list them in the schema (public knowledge; never computed from the data)",
     "columns": "name the table columns that make up the vector",
-    "kind": "say numeric, vector or categorical",
+    "kind": "say numeric, categorical, boolean, datetime or vector",
 }
+_KINDS = ("numeric", "categorical", "boolean", "datetime", "vector")
 
 
 class Schema(BaseModel):
@@ -91,22 +92,27 @@ class Schema(BaseModel):
         return self.model_dump(mode="json", exclude_defaults=True) | {"unit": self.unit}
 
     @property
-    def continuous(self) -> dict[str, ContinuousColumn]:
-        """The numeric and vector columns."""
+    def coded(self) -> dict[str, CodedColumn]:
+        """The columns of a table, which have an alphabet: all but vectors."""
         return {
             name: column
             for name, column in self.columns.items()
-            if not isinstance(column, CategoricalColumn)
+            if not isinstance(column, VectorColumn)
         }
 
-    @property
-    def categorical(self) -> dict[str, CategoricalColumn]:
-        """The categorical columns."""
-        return {
-            name: column
-            for name, column in self.columns.items()
-            if isinstance(column, CategoricalColumn)
-        }
+    def point_column(self, name: str) -> PointColumn:
+        """A column that has a domain, so that it can be reported as a point.
+
+        Raises:
+            PrivotError: for a column of categories.
+        """
+        column = self.columns[name]
+        if not isinstance(column, PointColumn):
+            raise PrivotError(
+                f"column {name!r} is {column.kind}, which has no domain to add noise in: "
+                "report it by a mechanism for categories"
+            )
+        return column
 
     @property
     def table_columns(self) -> tuple[str, ...]:
@@ -153,9 +159,7 @@ def _explain(error: ValidationError) -> str:
     if len(location) >= 2 and location[0] == "columns":
         where = f" of column {location[1]!r}"
         # The union's tag ("numeric") stands between the column's name and its field.
-        location = [
-            part for part in location[2:] if part not in ("numeric", "vector", "categorical")
-        ]
+        location = [part for part in location[2:] if part not in _KINDS]
     field = ".".join(location)
     if detail["type"] in ("missing", "union_tag_not_found"):
         field = field or "kind"

@@ -1,0 +1,237 @@
+r"""Channels: for each mechanism, −log f(report | output), and how its reports would look.
+
+A generator's output for one column is a point, or a distribution over the codes of its alphabet; the
+cost of a distribution p is $−\log \sum_v p(v) f(y|v)$. For mechanisms whose likelihood takes two values
+(every frequency oracle, and the joint report over its cells),
+
+$$ −\log \sum_v p(v) f(y|v) = −\log \big(1 + (r−1)\, p(S(y))\big) − \log c(y) , $$
+
+with S(y) the codes that the report supports and r the ratio of the two; the last term is constant.
+
+Simulated reports come from a seeded generator: they are the model's own, and protect nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privot.errors import PrivotError
+from privot.mechanisms import (
+    FrequencyOracle,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PlanarLaplace,
+    RandomizedResponse,
+    SquareWave,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from privot.release import Release
+from privot.schema import Bins, Domain, Schema
+from privot.transport import manhattan, squared_euclidean
+
+
+class Channel(Protocol):
+    """One column's mechanism as the curator sees it."""
+
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        """All reports of the column as a tensor, rows in order, and who reported it (n,)."""
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """Costs (n, m) of n outputs and m reports, up to a constant of each report."""
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """One report for each output, as `read` would give it."""
+
+
+class _PointChannel:
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        values, reported = release.reports(name)
+        return torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(reported)
+
+
+class LaplaceChannel(_PointChannel):
+    """‖x − y‖₁/b."""
+
+    def __init__(self, mechanism: Laplace) -> None:
+        self.scale = mechanism.scale
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """See `Channel`."""
+        return manhattan(output / self.scale, reports / self.scale)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """See `Channel`."""
+        uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
+        magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-26))
+        return output + self.scale * uniform.sign() * magnitude
+
+
+class GaussianChannel(_PointChannel):
+    """‖x − y‖₂²/(2σ²)."""
+
+    def __init__(self, mechanism: Gaussian) -> None:
+        self.stddev = mechanism.stddev
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """See `Channel`."""
+        return squared_euclidean(output / self.stddev, reports / self.stddev) / 2
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """See `Channel`."""
+        return output + self.stddev * torch.randn(output.shape, generator=rng).to(output.device)
+
+
+class PlanarLaplaceChannel(_PointChannel):
+    """‖x − y‖₂/b in the plane."""
+
+    def __init__(self, mechanism: PlanarLaplace) -> None:
+        self.scale = mechanism.scale
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """See `Channel`; the root is smoothed below a ten-thousandth of b, where it has a kink."""
+        gap = squared_euclidean(output / self.scale, reports / self.scale)
+        return torch.sqrt(gap + 1e-8)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """See `Channel`. The radius has density r e^{−r/b}/b²: a sum of two exponentials."""
+        uniform = torch.rand(len(output), 3, generator=rng).to(output.device)
+        radius = -torch.log1p(-uniform[:, :2]).sum(dim=1, keepdim=True)
+        angle = 2 * torch.pi * uniform[:, 2:]
+        return output + self.scale * radius * torch.cat([angle.cos(), angle.sin()], dim=1)
+
+
+class SupportChannel:
+    """A frequency oracle: reports are supports (n, w), padded with −1."""
+
+    def __init__(self, mechanism: FrequencyOracle) -> None:
+        self.mechanism = mechanism
+
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        """See `Channel`."""
+        support, reported = release.reports(name)
+        return torch.as_tensor(support, dtype=torch.int64), torch.as_tensor(reported)
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """See `Channel`; `output` holds log-probabilities (n, K)."""
+        member = output.new_zeros(len(reports), output.shape[1] + 1)
+        member.scatter_(1, reports % (output.shape[1] + 1), 1.0)  # −1 lands in the spare column
+        supported = output.exp() @ member[:, :-1].T
+        return -torch.log1p((self.mechanism.likelihood_ratio - 1) * supported)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """See `Channel`."""
+        truth = _draw(output, rng)
+        own, other = self.mechanism.probabilities
+        if isinstance(self.mechanism, UnaryEncoding):
+            chance = torch.full(output.shape, other).scatter_(1, truth[:, None], own)
+            bits = torch.rand(output.shape, generator=rng) < chance
+            support = torch.as_tensor(self.mechanism.support(bits.numpy()), dtype=torch.int64)
+        else:
+            sets = isinstance(self.mechanism, SubsetSelection)
+            size = self.mechanism.subset_size if sets else 1  # type: ignore[attr-defined]  # only sets have a size
+            support = simulate_sets(truth, torch.full_like(truth, output.shape[1]), size, own, rng)
+        return support.to(output.device)
+
+
+class SquareWaveChannel:
+    """The square wave over a column's bins: reports are their likelihoods (n, K), up to a factor."""
+
+    def __init__(self, mechanism: SquareWave, alphabet: Bins, domain: Domain) -> None:
+        self.mechanism = mechanism
+        edges = np.array(alphabet.edges)
+        # Integers are rounded to: an edge between two of them is halfway.
+        edges = np.clip(edges - 0.5 * alphabet.integer, edges[0], edges[-1] - alphabet.integer)
+        self.edges = (edges - domain.center[0]) / domain.scale[0]
+
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        """See `Channel`."""
+        values, reported = release.reports(name)
+        return self._likelihood(values), torch.as_tensor(reported)
+
+    def _likelihood(self, values: np.ndarray) -> Tensor:
+        log = self.mechanism.bin_log_likelihood(values, self.edges)
+        return torch.as_tensor(np.exp(log - log.min()), dtype=torch.float32)
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """See `Channel`; `output` holds log-probabilities (n, K)."""
+        return -torch.log(output.exp() @ reports.T)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """See `Channel`."""
+        truth = _draw(output, rng)
+        low, high = (torch.as_tensor(edges)[truth] for edges in (self.edges[:-1], self.edges[1:]))
+        place, coin, where = torch.rand(3, len(truth), generator=rng, dtype=torch.float64)
+        x = low + place * (high - low)
+        half = self.mechanism.half_width
+        width, inside = 2.0, self.mechanism.words[0] / 2**64
+        near = x - half + 2 * half * where
+        far = -1 - half + width * where
+        far = torch.where(far >= x - half, far + 2 * half, far)
+        report = torch.where(coin < inside, near, far)[:, None].numpy()
+        return self._likelihood(report).to(output.device)
+
+
+def simulate_sets(
+    truth: Tensor, num_values: Tensor, size: int | Tensor, own: float | Tensor, rng: torch.Generator
+) -> Tensor:
+    """Uniform sets of `size` of `num_values` codes that hold the truth with probability `own`.
+
+    Arguments:
+        truth: True codes (n,).
+        num_values: Size of each one's alphabet (n,).
+        size: Size of the sets: one, or each one's (n,).
+        own: Probability that the truth is in: one, or each one's (n,).
+
+    Returns:
+        Codes (n, largest size), padded with −1.
+    """
+    size = torch.as_tensor(size).expand(len(truth))
+    scores = torch.rand(len(truth), int(num_values.max()), generator=rng)
+    codes = torch.arange(scores.shape[1])
+    scores[codes >= num_values[:, None]] = 3.0
+    inside = torch.rand(len(truth), generator=rng) < own
+    scores.scatter_(1, truth[:, None], torch.where(inside, -1.0, 2.0)[:, None])
+    most = int(size.max())
+    drawn = scores.topk(most, dim=1, largest=False).indices
+    return torch.where(torch.arange(most) < size[:, None], drawn, -1)
+
+
+def _draw(log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
+    return torch.multinomial(log_probabilities.exp().cpu(), 1, replacement=True, generator=rng)[
+        :, 0
+    ]
+
+
+_CHANNELS: Mapping[type[Mechanism], Callable[[Any], Channel]] = {
+    Laplace: LaplaceChannel,
+    Gaussian: GaussianChannel,
+    PlanarLaplace: PlanarLaplaceChannel,
+    RandomizedResponse: SupportChannel,
+    SubsetSelection: SupportChannel,
+    UnaryEncoding: SupportChannel,
+}
+
+
+def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
+    """The channel of a split column's mechanism.
+
+    Raises:
+        PrivotError: for a mechanism without a likelihood here.
+    """
+    if isinstance(mechanism, SquareWave):
+        alphabet = schema.coded[name].alphabet
+        assert isinstance(alphabet, Bins)
+        return SquareWaveChannel(mechanism, alphabet, schema.point_column(name).domain)
+    if type(mechanism) not in _CHANNELS:
+        known = ", ".join([*(each.__name__ for each in _CHANNELS), SquareWave.__name__])
+        raise PrivotError(
+            f"mechanism {type(mechanism).__name__} has no likelihood here: use one of {known}"
+        )
+    return _CHANNELS[type(mechanism)](mechanism)

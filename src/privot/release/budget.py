@@ -1,0 +1,103 @@
+"""Sharing one person's budget between a joint report and the columns that are split from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from privot.errors import PrivotError
+from privot.mechanisms import Mechanism
+from privot.release.calibration import calibrate_columns, require_budget
+from privot.release.joint import CELLS, COMBINATION, JointReport, choose_report_columns
+from privot.schema import Schema
+
+REPORTS = ("auto", "joint", "split")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a randomizer is made of: see `privot.release.randomizer.Randomizer`."""
+
+    mechanisms: dict[str, Mechanism]
+    report_columns: int | None
+    joint: JointReport | None
+
+
+def share_budget(
+    schema: Schema,
+    epsilon: float,
+    delta: float,
+    report: str,
+    mechanism: str | None,
+    report_columns: int | None,
+) -> Budget:
+    """Mechanisms and a joint report that are (`epsilon`, `delta`)-private together.
+
+    The joint report gets as much of ε as each column that is split from it.
+
+    Raises:
+        PrivotError: if the values are out of range, or do not fit each other or the schema.
+    """
+    if report not in REPORTS:
+        raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
+    require_budget(epsilon, delta)
+    coded = schema.coded
+    if report == "auto":
+        report = "joint" if coded and mechanism is None else "split"
+    if report == "split":
+        columns, k = list(schema.columns), report_columns or len(schema.columns)
+        mechanisms = calibrate_columns(schema, columns, epsilon, delta, mechanism or "laplace", k)
+        return Budget(mechanisms, report_columns, None)
+    if not coded:
+        raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
+    sizes = {name: column.alphabet.size for name, column in coded.items()}
+    apart = [name for name in schema.columns if name not in coded]
+    if not apart:
+        if delta > 0:
+            raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
+        k = report_columns or choose_report_columns(sizes.values(), epsilon)
+        return Budget({}, None, JointReport(sizes, k, epsilon))
+    # One step down, so that the shares, each rounded, cannot add up to more than ε.
+    share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
+    k = report_columns or choose_report_columns(sizes.values(), share)
+    rest = math.nextafter(epsilon - share, 0.0)
+    mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "laplace", len(apart))
+    return Budget(mechanisms, None, JointReport(sizes, k, share))
+
+
+def require_cover(
+    schema: Schema,
+    mechanisms: Mapping[str, Mechanism],
+    report_columns: int | None,
+    joint: JointReport | None,
+) -> None:
+    """Refuse a randomizer that does not report every column of the schema, as declared, once.
+
+    Raises:
+        PrivotError: naming what does not fit.
+    """
+    sizes = {} if joint is None else joint.sizes
+    if sorted([*mechanisms, *sizes]) != sorted(schema.columns):
+        raise PrivotError(
+            f"mechanisms are for columns {sorted(mechanisms)} and the joint report for "
+            f"{sorted(sizes)}, the schema has {sorted(schema.columns)}: cover each once"
+        )
+    for name, size in sizes.items():
+        if name not in schema.coded or schema.coded[name].alphabet.size != size:
+            raise PrivotError(
+                f"column {name!r} of the joint report is not as the schema declares it: "
+                "calibrate again"
+            )
+    total = len(mechanisms)
+    if report_columns is not None and (
+        type(report_columns) is not int or not 1 <= report_columns <= total
+    ):
+        raise PrivotError(
+            f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
+        )
+    if {COMBINATION, CELLS} & set(schema.table_columns):
+        raise PrivotError(
+            f"columns {COMBINATION!r} and {CELLS!r} are what a release calls its joint reports: "
+            "give the schema's columns other names"
+        )

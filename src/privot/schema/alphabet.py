@@ -1,0 +1,219 @@
+r"""Alphabets: the finite list of values that a column of a table is reported in.
+
+A joint report names *cells*, so every column of a table needs finitely many codes $0 … K−1$:
+
+- categories are their own codes, with an optional last resort for what is not listed (`other`);
+- numbers and dates fall into **public bins** $[e_i, e_{i+1})$, the last one closed. A value that many
+  people share exactly ("40 hours") wants a code of its own, a *spike*: beside a bin's edge it would
+  otherwise be smeared over the bin;
+- a column that may be missing has one more code, the last.
+
+Bins are declared or follow from the bounds; they are never computed from data. Within a bin a report
+says nothing, so a decoded number is uniform over its bin: over the real numbers of the interval, or
+over its integers other than the spikes.
+
+Whoever turns values into codes (`encode`) does so on the device: an alphabet sees raw values, and
+keeps nothing of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+
+Codes = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+MISSING = "(missing)"
+DEFAULT_BINS = 10
+# An integer column whose bounds hold no more values than this is reported as it is.
+_EVERY_INTEGER = 16
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Named values, and a code for a missing one where the column is nullable.
+
+    Arguments:
+        names: The listed values.
+        other: The one among them that stands for everything not listed.
+        nullable: Whether a value may be missing.
+    """
+
+    names: tuple[str, ...]
+    other: str | None = None
+    nullable: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of codes K."""
+        return len(self.names) + self.nullable
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+        return self.names + (MISSING,) * self.nullable
+
+    @property
+    def missing(self) -> int | None:
+        """The code of a missing value."""
+        return len(self.names) if self.nullable else None
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins between `edges`, spikes, and a code for a missing number where the column is nullable.
+
+    Arguments:
+        edges: Increasing numbers e_0 < … < e_n. The outer two are the bounds; of integers, the last
+            is one more than the largest.
+        spikes: Values with a code of their own, increasing.
+        integer: Whether the numbers, and hence the edges and spikes, are integers.
+        nullable: Whether a number may be missing.
+
+    Examples:
+        >>> hours = Bins((1.0, 21.0, 41.0, 100.0), spikes=(40.0,), integer=True)
+        >>> hours.labels
+        ('1 to 20', '21 to 40', '41 to 99', '40')
+        >>> hours.encode(np.array([20.0, 40.0, 41.0, 250.0])).tolist()
+        [0, 3, 2, 2]
+    """
+
+    edges: tuple[float, ...]
+    spikes: tuple[float, ...] = ()
+    integer: bool = False
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.edges) < 2 or (np.diff(self.edges) <= 0).any():
+            raise PrivotError(f"bins {list(self.edges)} do not increase: give edges in order")
+        outside = [s for s in self.spikes if not self.edges[0] <= s <= self._largest]
+        if outside or sorted(set(self.spikes)) != list(self.spikes):
+            raise PrivotError(
+                f"spikes {list(self.spikes)} must increase and lie within the bounds: "
+                "correct them, or the bounds"
+            )
+        if self.integer:
+            odd = [value for value in (*self.edges, *self.spikes) if value != round(value)]
+            if odd:
+                raise PrivotError(f"bins or spikes {odd} of an integer column: give integers")
+            empty = np.flatnonzero(self._integers <= 0)
+            if empty.size:
+                low, high = self.edges[empty[0]], self.edges[empty[0] + 1] - 1
+                raise PrivotError(
+                    f"bins leave no integer from {low:g} to {high:g} beside the spikes: "
+                    "give a wider bin, or leave the spike out"
+                )
+
+    @property
+    def _largest(self) -> float:
+        return self.edges[-1] - 1 if self.integer else self.edges[-1]
+
+    @property
+    def num_bins(self) -> int:
+        """Number of bins; codes from here on are spikes, then the missing value."""
+        return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes K."""
+        return self.num_bins + len(self.spikes) + self.nullable
+
+    @property
+    def missing(self) -> int | None:
+        """The code of a missing number."""
+        return self.size - 1 if self.nullable else None
+
+    @cached_property
+    def _integers(self) -> NDArray[np.int64]:
+        """Number of integers of each bin that are not spikes."""
+        taken = np.histogram(np.asarray(self.spikes), bins=self.edges)[0]
+        return np.asarray(np.diff(self.edges) - taken).astype(np.int64)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+        if self.integer:
+            bins = [
+                f"{low:.15g}" if high - low == 1 else f"{low:.15g} to {high - 1:.15g}"
+                for low, high in zip(self.edges[:-1], self.edges[1:], strict=True)
+            ]
+        else:
+            bins = [
+                f"[{low:.6g}, {high:.6g})"
+                for low, high in zip(self.edges[:-1], self.edges[1:], strict=True)
+            ]
+            bins[-1] = bins[-1][:-1] + "]"
+        return (*bins, *(f"{s:.15g}" for s in self.spikes)) + (MISSING,) * self.nullable
+
+    @cached_property
+    def centers(self) -> Array:
+        """The mean decoded number of every code; NaN for a missing one."""
+        middle = (np.asarray(self.edges[:-1]) + np.asarray(self.edges[1:]) - self.integer) / 2
+        return np.concatenate([middle, self.spikes, [np.nan] * self.nullable])
+
+    def encode(self, numbers: Array) -> Codes:
+        """Codes of numbers, NaN meaning missing; what lies beyond the bounds is in an outer bin.
+
+        Raises:
+            PrivotError: for a missing number of a column that is not nullable.
+        """
+        absent = np.isnan(numbers)
+        if absent.any() and not self.nullable:
+            raise PrivotError("a number is missing in a column that is not nullable")
+        inside = np.clip(np.where(absent, self.edges[0], numbers), self.edges[0], self._largest)
+        if self.integer:
+            inside = np.rint(inside)
+        codes = np.searchsorted(self.edges, inside, side="right") - 1
+        codes = np.minimum(codes, self.num_bins - 1)
+        for i, spike in enumerate(self.spikes):
+            codes[inside == spike] = self.num_bins + i
+        codes[absent] = self.size - 1
+        return codes.astype(np.int64)
+
+    def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
+        """A number for each code, uniform over its bin; NaN where missing."""
+        uniform = rng.random(len(codes))
+        binned = np.minimum(codes, self.num_bins - 1)
+        edges = np.asarray(self.edges)
+        if self.integer:
+            numbers = edges[binned] + np.floor(uniform * self._integers[binned])
+            for spike in self.spikes:
+                # Ranks count the integers of the bin without its spikes, which are in order.
+                numbers += (edges[binned] <= spike) & (spike <= numbers)
+        else:
+            numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
+        values = np.concatenate([np.zeros(self.num_bins), self.spikes, [np.nan] * self.nullable])
+        return np.where(codes < self.num_bins, numbers, values[codes])
+
+
+def choose_edges(low: float, high: float, integer: bool, bins: int | None) -> tuple[float, ...]:
+    """Edges of equal bins over the bounds; of integers, each holds as many as another, or one more.
+
+    Without a number of bins, integers of few values get a bin each, anything else ten.
+
+    Examples:
+        >>> choose_edges(0, 3, True, None)
+        (0.0, 1.0, 2.0, 3.0, 4.0)
+        >>> choose_edges(0, 1, False, 4)
+        (0.0, 0.25, 0.5, 0.75, 1.0)
+
+    Raises:
+        PrivotError: for a number of bins that the bounds do not hold.
+    """
+    values = int(high) - int(low) + 1
+    if bins is None:
+        bins = values if integer and values <= _EVERY_INTEGER else DEFAULT_BINS
+    if bins < 1 or (integer and bins > values):
+        raise PrivotError(
+            f"bins {bins} do not fit between {low:g} and {high:g}: give a number from 1"
+            + (f" to {values}" if integer else "")
+        )
+    if integer:
+        return tuple(float(int(low) + i * values // bins) for i in range(bins + 1))
+    return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))

@@ -1,0 +1,198 @@
+"""Joint reports: their law, what they hide, how they are stored, what is refused."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from privot.errors import PrivotError
+from privot.release import Randomizer, Release
+from privot.release.audit import audit_randomizer
+from privot.release.expected import expected_noise
+from privot.release.joint import (
+    CELLS,
+    COMBINATION,
+    JointReport,
+    choose_report_columns,
+    largest_fitting,
+)
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [0, 99]
+integer = true
+bins = 5
+[columns.sex]
+kind = "categorical"
+categories = ["F", "M"]
+[columns.works]
+kind = "boolean"
+nullable = true
+""")
+MIXED = Schema.from_dict(
+    SCHEMA.to_dict()
+    | {
+        "columns": SCHEMA.to_dict()["columns"]
+        | {"home": {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 1], [0, 1]]}}
+    }
+)
+
+
+def one_person(num):
+    """The same record many times: codes 3 of 5, 1 of 2, 2 of 3."""
+    return {"age": [70] * num, "sex": ["M"] * num, "works": pa.nulls(num, pa.bool_())}
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_sets_have_the_law_of_subset_selection_over_the_product_alphabet(columns):
+    """Every combination is asked equally often; the true cell is in with the mechanism's odds."""
+    num = 60_000
+    randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=columns)
+    joint = randomizer.joint
+    answers = randomizer.privatize(one_person(num)).joint_answers
+    asked = np.bincount(answers.combination, minlength=len(joint.combinations))
+    assert asked.size == 1 or stats.chisquare(asked).pvalue > 1e-6
+    truth = {"age": 3, "sex": 1, "works": 2}
+    codes, sizes = list(truth.values()), list(joint.sizes.values())
+    for index, chosen in enumerate(combinations(range(3), columns)):
+        assert tuple(joint.combinations[index]) == chosen
+        shape = tuple(sizes[c] for c in chosen)
+        cell = np.ravel_multi_index(tuple(codes[c] for c in chosen), shape)
+        mechanism = joint.mechanism(int(np.prod(shape)))
+        rows = np.flatnonzero(answers.combination == index)
+        sets = answers.cells[answers.offsets[rows][:, None] + np.arange(mechanism.subset_size)]
+        counts = np.bincount(sets.ravel(), minlength=mechanism.num_cells)
+        own, other = mechanism.probabilities
+        expected = np.where(np.arange(counts.size) == cell, own, other) * len(rows)
+        # Sets are without replacement, so counts vary a little less than independent ones.
+        spread = (counts - expected) / np.sqrt(expected * (1 - expected / len(rows)))
+        assert np.abs(spread).max() < 5
+        assert abs(counts[cell] - 1.1 * expected[cell]) > 5 * np.sqrt(expected[cell])
+
+
+def test_the_drawn_columns_know_nothing_of_the_record():
+    num = 30_000
+    table = {
+        "age": np.repeat([10, 90], num),
+        "sex": np.repeat(["F", "M"], num),
+        "works": np.repeat([True, False], num),
+    }
+    answers = Randomizer.calibrate(SCHEMA, 2.0).privatize(table).joint_answers
+    counts = np.stack([np.bincount(part) for part in np.split(answers.combination, 2)])
+    assert stats.chi2_contingency(counts).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1 / 3, 4.0, 8.0])
+def test_budgets_are_shared_with_vectors_and_add_up_to_at_most_epsilon(epsilon):
+    alone = Randomizer.calibrate(SCHEMA, epsilon)
+    assert alone.guarantee.epsilon == epsilon
+    assert alone.joint.epsilon == epsilon
+    mixed = Randomizer.calibrate(MIXED, epsilon)
+    assert epsilon * (1 - 1e-9) <= mixed.guarantee.epsilon <= epsilon
+    assert mixed.joint.epsilon == pytest.approx(epsilon / 2)
+    gaussian = Randomizer.calibrate(MIXED, epsilon, 1e-6, mechanism="gaussian", report="joint")
+    assert gaussian.guarantee.epsilon <= epsilon
+    assert gaussian.guarantee.delta == 1e-6
+
+
+def test_the_audit_comes_close_to_the_promise_and_catches_a_larger_set_of_odds():
+    randomizer = Randomizer.calibrate(SCHEMA, 2.0)
+    result = audit_randomizer(randomizer, num_draws=200_000, confidence=1 - 1e-6)
+    assert not result.refuted
+    assert all(1.7 < column.epsilon_lower <= 2 for column in result.columns)
+    from privot.privacy import PureDP
+
+    lying = audit_randomizer(randomizer, PureDP(1.5), num_draws=200_000, confidence=1 - 1e-6)
+    assert lying.refuted
+
+
+def test_json_and_release_round_trip(tmp_path):
+    randomizer = Randomizer.calibrate(MIXED, 4.0)
+    assert Randomizer.from_json(randomizer.to_json()) == randomizer
+    table = one_person(300) | {"x": np.linspace(0, 1, 300), "y": np.full(300, 0.5)}
+    release = randomizer.privatize(table)
+    release.save(tmp_path / "r.parquet")
+    again = Release.load(tmp_path / "r.parquet")
+    assert again.table.equals(release.table)
+    assert again.randomizer == randomizer
+    rows = expected_noise(randomizer)
+    assert rows[0]["column"] == "2 of 3 columns, jointly"
+    assert rows[1]["column"] == "home"
+
+
+def test_reports_that_no_device_makes_are_refused(tmp_path):
+    release = Randomizer.calibrate(SCHEMA, 1.0).privatize(one_person(20))
+    lists = release.table[CELLS].to_pylist()
+    path = tmp_path / "r.parquet"
+
+    def refused(changed=None, combination=None):
+        table = release.table
+        if changed is not None:
+            table = table.set_column(1, CELLS, pa.array(changed, pa.list_(pa.int32())))
+        if combination is not None:
+            table = table.set_column(0, COMBINATION, combination)
+        Release(table, release.randomizer).save(path)
+        with pytest.raises(PrivotError, match="altered"):
+            Release.load(path)
+
+    refused([[*lists[0], 0], *lists[1:]])
+    refused([lists[0][::-1] if len(lists[0]) > 1 else [-1], *lists[1:]])
+    refused([[10**6] * len(lists[0]), *lists[1:]])
+    refused([None, *lists[1:]])
+    refused(combination=pa.array([7] * 20, pa.int32()))
+    refused(combination=pa.array([0] * 20, pa.int64()))
+    fields = json.loads(release.randomizer.to_json())
+    fields["joint"]["epsilon"] = 0.5
+    with pytest.raises(PrivotError, match="was altered"):
+        Randomizer.from_json(json.dumps(fields))
+
+
+def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():
+    sizes = {f"c{i}": 200 for i in range(6)}
+    with pytest.raises(PrivotError, match="report_columns 3 makes up to 8000000 cells.*at most 2"):
+        JointReport(sizes, 3, 1.0)
+    assert largest_fitting([300, 300, 2]) == 1
+    assert choose_report_columns([300, 300, 2], 8.0) == 1
+    assert choose_report_columns([10] * 300, 8.0) == 2  # three of 300 are too many combinations
+    assert choose_report_columns([10] * 30, 8.0) == 3
+    with pytest.raises(PrivotError, match="a column has 100000 values"):
+        choose_report_columns([100_000, 2], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"report": "both"}, "report 'both' is not known"),
+        ({"report_columns": 4}, "report_columns 4 is not between 1"),
+        ({"delta": 1e-6}, "delta 1e-06 is not needed by a joint report"),
+        ({"epsilon": 0.0}, "epsilon 0.0 promises nothing"),
+    ],
+)
+def test_refusals(arguments, words):
+    with pytest.raises(PrivotError) as caught:
+        Randomizer.calibrate(SCHEMA, **{"epsilon": 1.0} | arguments)
+    assert words in str(caught.value)
+
+
+def test_a_release_s_own_column_names_are_refused():
+    schema = Schema.from_toml(f'[columns."{CELLS}"]\nkind = "boolean"')
+    with pytest.raises(PrivotError, match="what a release calls its joint reports"):
+        Randomizer.calibrate(schema, 1.0)
+
+
+def test_a_hundred_columns_and_two_people():
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                f"c{i}": {"kind": "categorical", "categories": ["a", "b"]} for i in range(100)
+            }
+        }
+    )
+    release = Randomizer.calibrate(schema, 1.0).privatize({f"c{i}": ["a", "b"] for i in range(100)})
+    assert len(release.joint_answers.combination) == 2
+    assert len(release.randomizer.joint.combinations) == 4950

@@ -1,0 +1,162 @@
+"""Values become codes and points and come back with their types; what cannot is refused by row."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from privot.errors import PrivotError
+from privot.schema import Schema
+from privot.schema.values import decode_codes, decode_points, encode_codes, encode_points
+
+SCHEMA = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [17, 90]
+integer = true
+bins = "integers"
+nullable = true
+[columns.weight]
+kind = "numeric"
+bounds = [0, 200]
+bins = [0, 50, 70, 90, 200]
+[columns.born]
+kind = "datetime"
+bounds = [1900-01-01, 2020-12-31]
+bins = 12
+nullable = true
+[columns.seen]
+kind = "datetime"
+resolution = "second"
+bounds = [1960-01-01T00:00:00, 2020-12-31T23:59:59]
+[columns.smokes]
+kind = "boolean"
+nullable = true
+[columns.work]
+kind = "categorical"
+categories = ["clerk", "nurse"]
+other = "other"
+nullable = true
+[columns.sex]
+kind = "categorical"
+categories = ["F", "M"]
+""")
+TABLE = pa.table(
+    {
+        "age": [17, None, 90, 42],
+        "weight": [0.0, 69.9, 70.0, 200.0],
+        "born": [dt.date(1900, 1, 1), dt.date(1969, 12, 31), None, dt.date(2020, 12, 31)],
+        "seen": [dt.datetime(1960, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59)] * 2,
+        "smokes": [True, False, None, True],
+        "work": ["nurse", "pilot", None, "other"],
+        "sex": ["F", "M", "F", "M"],
+    }
+)
+
+
+def column(values):
+    return pa.table({"x": values})
+
+
+@pytest.mark.parametrize("name", list(SCHEMA.columns))
+def test_decoding_restores_type_and_missing_values_and_encodes_to_the_same_code(name):
+    declared = SCHEMA.coded[name]
+    codes = encode_codes(declared, name, TABLE)
+    again = pa.table(decode_codes(declared, name, codes, np.random.default_rng(0)))
+    assert (encode_codes(declared, name, again) == codes).all()
+    assert again.column(name).null_count == TABLE.column(name).null_count
+    stored = {"born": pa.date32(), "seen": pa.timestamp("s"), "work": pa.string()}
+    assert again.column(name).type == stored.get(name, TABLE.column(name).type)
+
+
+def test_every_integer_and_every_category_comes_back_as_it_was():
+    for name in ("age", "smokes", "sex"):
+        codes = encode_codes(SCHEMA.coded[name], name, TABLE)
+        again = decode_codes(SCHEMA.coded[name], name, codes, np.random.default_rng(0))[name]
+        assert again.to_pylist() == TABLE.column(name).to_pylist()
+    codes = encode_codes(SCHEMA.coded["work"], "work", TABLE)
+    assert codes.tolist() == [1, 2, 3, 2]  # an unlisted pilot is "other"
+
+
+def test_dates_before_1970_are_on_their_own_day():
+    born = SCHEMA.point_column("born")
+    days = encode_points(born, "born", TABLE.slice(0, 2))[:, 0]
+    assert days.tolist() == [-25567.0, -1.0]
+    again = decode_points(born, "born", days[:, None])["born"]
+    assert again.to_pylist() == [dt.date(1900, 1, 1), dt.date(1969, 12, 31)]
+    seen = SCHEMA.point_column("seen")
+    assert encode_points(seen, "seen", TABLE)[1, 0] == -1.0
+
+
+def test_text_from_a_csv_means_the_same():
+    text = pa.table(
+        {
+            "born": ["1900-01-01", "1969-12-31", "", "2020-12-31"],
+            "smokes": ["True", "no", "", "1"],
+            "work": ["nurse", "pilot", "", "other"],
+        }
+    )
+    for name in text.column_names:
+        declared = SCHEMA.coded[name]
+        np.testing.assert_array_equal(
+            encode_codes(declared, name, text), encode_codes(declared, name, TABLE)
+        )
+
+
+def test_frames_with_nan_for_missing_mean_the_same():
+    frame = pd.DataFrame({"age": [17, np.nan, 90, 42]})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    declared = SCHEMA.coded["age"]
+    assert (encode_codes(declared, "age", table) == encode_codes(declared, "age", TABLE)).all()
+
+
+def test_a_column_of_nothing_but_missing_values():
+    for name in ("age", "born", "smokes", "work"):
+        declared = SCHEMA.coded[name]
+        codes = encode_codes(declared, name, pa.table({name: pa.nulls(3)}))
+        assert (codes == declared.alphabet.size - 1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("weight", [1.0, None], "'weight' has no value in row 2: declare nullable"),
+        ("weight", ["a", "b"], "'weight' has type string"),
+        ("weight", [1.0, float("inf")], "holds inf in row 2"),
+        ("seen", ["2001-01-01", "yesterday"], "'seen' has type string and is not all dates"),
+        ("seen", pa.array([None, None], pa.timestamp("s")), "'seen' has no value in row 1"),
+        ("sex", ["F", "X"], "holds 'X' in row 2, which is not among its 2 categories"),
+        ("sex", pa.array(["F", None]), "'sex' has no value in row 2"),
+        ("smokes", ["true", "perhaps"], "holds 'perhaps' in row 2"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_column_and_row(name, values, words):
+    with pytest.raises(PrivotError) as caught:
+        encode_codes(SCHEMA.coded[name], name, pa.table({name: values}))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_schemas_of_every_kind_round_trip():
+    assert Schema.from_json(SCHEMA.to_json()) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('kind = "numeric"\nbounds = [0, 9]\nbins = "integers"', "need integer = true"),
+        ('kind = "numeric"\nbounds = [0.5, 9]\ninteger = true', "integer column"),
+        ('kind = "numeric"\nbounds = [0, 9]\nbins = [0, 5]', "do not begin and end"),
+        ('kind = "numeric"\nbounds = [0, 9]\nbins = 0', "bins 0 do not fit"),
+        ('kind = "numeric"\nbounds = [0, 9]\ninteger = true\nbins = 11', "bins 11 do not fit"),
+        ('kind = "datetime"\nbounds = ["2001-01-01", "soon"]', "'soon' is not a date"),
+        ('kind = "datetime"\nbounds = [2001-01-01, 2000-01-01]', "are not an interval"),
+        ('kind = "categorical"\ncategories = []\nother = "x"', "leave nothing to hide"),
+    ],
+)
+def test_declarations_that_cannot_be_are_refused(text, words):
+    with pytest.raises(PrivotError) as caught:
+        Schema.from_toml("[columns.x]\n" + text)
+    assert words in str(caught.value)
