@@ -38,7 +38,7 @@ def test_same_seed_same_weights_and_the_guarantee_is_the_release_s():
     settings = FitSettings(steps=5, batch_size=20, hidden=(8,))
     first, again = (fit_unregularized(release, settings) for _ in range(2))
     other = fit_unregularized(release, FitSettings(steps=5, batch_size=20, hidden=(8,), seed=1))
-    weights = [model.generator.layers[0].weight for model in (first, again, other)]
+    weights = [model.sampler.generator.layers[0].weight for model in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
     assert first.guarantee == release.guarantee

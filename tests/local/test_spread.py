@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from privot.local import FitSettings
-from privot.local.fitting import transport_objective
+from privot.local.entropic_fit import transport_objective
 from privot.local.heads import Head
 from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer

@@ -29,6 +29,7 @@ from privot.generators import MLP
 from privot.local import FitSettings, Model
 from privot.local.cost import LikelihoodCost
 from privot.local.heads import Head
+from privot.local.samplers import GeneratorSampler
 from privot.mechanisms import Gaussian, Laplace, Mechanism
 from privot.release import Release
 from privot.training import Progress, TrainingSettings, train
@@ -73,7 +74,8 @@ def fit_unregularized(
         progress=progress,
     )
     made_with = asdict(settings) | {"loss": f"unregularized W{power}", "num_reports": len(release)}
-    return Model(generator.eval(), release.randomizer, made_with, history)
+    sampler = GeneratorSampler(generator.eval(), head)
+    return Model(sampler, release.randomizer, made_with, history)
 
 
 def _power(release: Release) -> int:

@@ -43,7 +43,7 @@ from privot.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.files import replacing_file
 from privot.local import FitSettings, Model, fit
-from privot.local.heads import Head
+from privot.local.samplers import GeneratorSampler
 from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer
 from privot.report.clouds import Cloud, draw_clouds
@@ -244,8 +244,8 @@ def epsilon_by_radius(randomizer: Randomizer, curve: Curve) -> float:
 def raw_points(model: Model, num_points: int, seed: int) -> np.ndarray:
     """The generator's own outputs (num_points, 2) in the curve's units, not projected to it."""
     rng = torch.Generator().manual_seed(seed)
-    latent = model.generator.draw_latent(num_points, rng)
-    outputs = Head(model.randomizer)(model.generator(latent))["point"]
+    assert isinstance(model.sampler, GeneratorSampler)
+    outputs = model.sampler.outputs(num_points, rng)["point"]
     return from_unit(model.schema.point_column("point").domain, outputs.double().numpy())
 
 

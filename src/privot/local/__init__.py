@@ -1,7 +1,8 @@
 """Learning from locally privatized records: nobody is trusted with a raw one."""
 
 from privot.local.cost import LikelihoodCost
-from privot.local.fitting import FitSettings, fit
+from privot.local.fitting import fit
 from privot.local.model import Model
+from privot.local.settings import FitSettings
 
 __all__ = ["FitSettings", "LikelihoodCost", "Model", "fit"]

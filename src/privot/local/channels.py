@@ -188,6 +188,7 @@ def simulate_sets(
         num_values: Size of each one's alphabet (n,).
         size: Size of the sets: one, or each one's (n,).
         own: Probability that the truth is in: one, or each one's (n,).
+        rng: Seeded generator.
 
     Returns:
         Codes (n, largest size), padded with −1.

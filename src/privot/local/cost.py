@@ -43,9 +43,9 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -131,6 +131,15 @@ class LikelihoodCost:
             total = total + part
         return total
 
+    def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
+        """−log f(y_j | equal mixture of the outputs), shape (m,), up to a constant of each report."""
+        if self.joint is not None and not self.channels:
+            assert reports.combination is not None
+            assert reports.cells is not None
+            return self.joint.mixture_cost(outputs, reports.combination, reports.cells)
+        costs = self(outputs, reports)
+        return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
+
     @torch.no_grad()
     def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
         """Reports that people with these outputs as records would send, one a row.
@@ -190,6 +199,24 @@ class _JointChannel:
         supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
         ratio = self.ratio.to(log.device)[combination]
         return -torch.log1p((ratio - 1) * supported)
+
+    def mixture_cost(self, outputs: Outputs, combination: Tensor, cells: Tensor) -> Tensor:
+        """−log f(report | equal mixture of the outputs), shape (m,), up to a constant of the report.
+
+        A mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns: once
+        that is computed, a report costs as many look-ups as it has cells, whatever n.
+        """
+        p = torch.cat([outputs[name].exp() for name in self.names], dim=1)
+        p = torch.nn.functional.pad(p, (0, 1))
+        products = p
+        for _ in range(cells.shape[2] - 2):
+            products = (products[:, :, None] * p[:, None, :]).reshape(len(p), -1)
+        table = products.mean(dim=0) if cells.shape[2] == 1 else products.T @ p / len(p)
+        place = cells[..., 0]
+        for column in range(1, cells.shape[2]):
+            place = place * p.shape[1] + cells[..., column]
+        supported = table.reshape(-1)[place].sum(dim=1)
+        return -torch.log1p((self.ratio.to(p.device)[combination] - 1) * supported)
 
     def simulate(self, outputs: Outputs, combination: Tensor, rng: torch.Generator) -> Tensor:
         drawn = torch.cat(

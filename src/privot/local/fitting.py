@@ -1,84 +1,33 @@
-r"""Fitting a generator to a release by entropic optimal transport.
+"""Learning the distribution of the clean records from their reports, by whichever estimator fits them.
 
-Each step draws b reports and b latents, solves one small transport problem at the matched cost, and
-follows the gradient of $⟨π, C⟩$ with the plan held fixed (algorithm 1 of Reshetova et al.).
-
-**Mini-batch bias.** The recovery theorem is about distributions; a plan between b points and b points
-can match noise that only looks like structure, and shrinks what is learned: in 50 dimensions with
-noise of standard deviation 1 the learned spread at b = 400 is half the truth. The *self-corrected*
-loss subtracts the gradient that the model would receive from its own privatized samples,
-
-$$ g = g_b(θ; Y) − g_b(θ; Y'), \qquad Y' = M(\text{stopgrad } G_θ(z')) , $$
-
-with the same generated batch in both terms. When $P_G = P_X$, Y′ has the law of Y, so $E\,g = 0$ for
-every b, dimension and mechanism; as b → ∞ the second term vanishes. In a few dimensions the bias is
-small and the second plan only adds variance, so `loss="auto"` is `"plain"` up to 5 dimensions.
+Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
+exact and needs no batches; anything with added noise by a **generator** and entropic optimal transport.
 
 Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
-guarantee of the model, whatever is fitted, however long, however often. The seed is no secret.
+guarantee of the model, whatever is fitted, however long, however often. The seed is no secret; neither
+are held-out reports, which are as private as the others.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.generators import MLP
-from privot.local.cost import LikelihoodCost
-from privot.local.heads import Head
+from privot.local.entropic_fit import fit_generator
+from privot.local.grouping import all_coded, alphabet_sizes, report_groups
+from privot.local.latent_classes import LatentClassSettings, choose, refit
+from privot.local.marginals import column_marginals
 from privot.local.model import Model
+from privot.local.raking import rake
+from privot.local.report_counts import count_tables
+from privot.local.samplers import LatentClassSampler
+from privot.local.settings import FitSettings
 from privot.release import Release
-from privot.training import Progress, TrainingSettings, train
-from privot.training.threads import threads_for
-from privot.transport import SinkhornSolver, entropic_cost
-
-Loss = Literal["auto", "plain", "self_corrected"]
-
-_PLAIN_UP_TO = 5
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """How a generator is fitted. The defaults are meant to be right for tables of few columns.
-
-    Arguments:
-        loss: `"plain"`, `"self_corrected"`, or `"auto"` (plain up to 5 dimensions).
-        steps: Number of optimizer steps.
-        batch_size: Reports, and generated records, a step.
-        learning_rate: Peak learning rate of Adam.
-        averaging: Decay of the moving average of the weights.
-        latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
-        hidden: Widths of the generator's hidden layers.
-        tolerance: Marginal error at which a batch's transport problem counts as solved.
-        max_iterations: Most Sinkhorn iterations a step.
-        seed: Of initial weights, batches, latents.
-    """
-
-    loss: Loss = "auto"
-    steps: int = 12_000
-    batch_size: int = 500
-    learning_rate: float = 1e-3
-    averaging: float = 0.999
-    latent_dim: int | None = None
-    hidden: tuple[int, ...] = (256, 256)
-    tolerance: float = 1e-2
-    max_iterations: int = 200
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.loss not in ("auto", "plain", "self_corrected"):
-            raise PrivotError(
-                f"loss {self.loss!r} is not known: use 'auto', 'plain' or 'self_corrected'"
-            )
-        if self.batch_size < 2:
-            raise PrivotError(f"batch_size {self.batch_size} is too small: give at least 2")
+from privot.training import Progress
 
 
 def fit(
@@ -97,10 +46,10 @@ def fit(
         release: The reports; nothing else is looked at.
         settings: How to fit; the defaults otherwise.
         seed: Shorthand for a seed in the settings. Same seed, same machine, same model.
-        device: `"auto"`, `"cpu"`, `"cuda"`.
-        checkpoint: File for the state of the run, saved every half minute and on Ctrl-C.
+        device: `"auto"`, `"cpu"`, `"cuda"`; of a generator.
+        checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint, if there is one.
-        progress: Told the step and the loss after every step.
+        progress: Told the step and the loss after every step of a generator.
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
@@ -108,73 +57,52 @@ def fit(
     """
     settings = settings or FitSettings()
     if seed is not None:
-        settings = FitSettings(**(asdict(settings) | {"seed": seed}))
+        settings = replace(settings, seed=seed)
     where = _device(device)
-    head = Head(release.randomizer)
-    loss = _choose_loss(settings.loss, head)
-    latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
-    generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed).to(where)
-    objective = transport_objective(generator, head, release, settings, loss, where)
-    made_with = {k: v for k, v in asdict(settings).items() if k != "steps"}
-    with threads_for(settings.batch_size**2):
-        history = train(
-            generator,
-            objective,
-            TrainingSettings(
-                settings.steps, settings.learning_rate, settings.averaging, settings.seed
-            ),
-            checkpoint=None if checkpoint is None else Path(checkpoint),
-            resume=resume,
-            identity={
-                "hidden": list(settings.hidden),
-                "latent_dim": latent_dim,
-                "batch_size": settings.batch_size,
-                "loss": loss,
-                "tolerance": settings.tolerance,
-                "max_iterations": settings.max_iterations,
-                "release": _fingerprint(release),
-            },
-            progress=progress,
-        )
-    described: dict[str, Any] = made_with | {"steps": settings.steps, "loss": loss}
-    described |= {"num_reports": len(release), "seconds": float(history["seconds"][-1])}
-    return Model(generator.cpu().eval(), release.randomizer, described, history)
+    estimator = settings.estimator
+    if estimator == "auto":
+        estimator = "latent_classes" if all_coded(release.randomizer) else "generator"
+    if estimator == "latent_classes":
+        return fit_latent_class_model(release, settings)
+    path = None if checkpoint is None else Path(checkpoint)
+    return fit_generator(release, settings, where, path, resume, progress)
 
 
-def transport_objective(
-    generator: MLP,
-    head: Head,
-    release: Release,
-    settings: FitSettings,
-    loss: str,
-    device: torch.device,
-) -> Callable[[torch.Generator], tuple[Tensor, float]]:
-    """Loss and marginal error of one step, as a function of the run's random generator."""
-    cost = LikelihoodCost(release.randomizer)
-    reports = cost.read(release, device)
-    solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
-    size = settings.batch_size
+def fit_latent_class_model(
+    release: Release, settings: FitSettings, classes: LatentClassSettings | None = None
+) -> Model:
+    """A model whose sampler is a mixture of product distributions.
 
-    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        index = torch.randint(len(reports), (size,), generator=rng).to(device)
-        batch = reports.rows(index)
-        outputs = head(generator(generator.draw_latent(size, rng)))
-        value, result = entropic_cost(cost(outputs, batch), solver=solver)
-        if loss == "plain":
-            return value, result.marginal_error
-        with torch.no_grad():
-            own = head(generator(generator.draw_latent(size, rng)))
-            echo = cost.simulate(own, batch, rng)
-        correction, second = entropic_cost(cost(outputs, echo), solver=solver)
-        return value - correction, max(result.marginal_error, second.marginal_error)
+    Split reports have unbiased likelihoods of single columns, and the mixture is raked to them.
 
-    return objective
+    Arguments:
+        release: Reports of codes.
+        settings: Only the seed is used.
+        classes: What to try; the defaults otherwise.
 
-
-def _choose_loss(loss: Loss, head: Head) -> str:
-    if loss != "auto":
-        return loss
-    return "plain" if head.num_features <= _PLAIN_UP_TO else "self_corrected"
+    Raises:
+        PrivotError: if a column has noise added.
+    """
+    classes = classes or LatentClassSettings()
+    start = time.perf_counter()
+    groups, sizes = report_groups(release), alphabet_sizes(release.randomizer)
+    tables = count_tables(groups, sizes)
+    trials = choose(tables, classes, settings.seed)
+    model = refit(tables, trials, classes, settings.seed)
+    if release.randomizer.joint is None:
+        # Of joint reports the classes' own marginals are better: those of one column at a time have
+        # to guess what the other columns of a report add, and err where columns depend.
+        model = rake(model, column_marginals(groups, sizes))
+    made_with = {
+        "estimator": "latent_classes",
+        "loss": "exact likelihood",
+        "seed": settings.seed,
+        "classes": model.num_classes,
+        "averaged": [asdict(trial) for trial in trials],
+        "num_reports": len(release),
+        "seconds": time.perf_counter() - start,
+    }
+    return Model(LatentClassSampler(model, release.schema), release.randomizer, made_with)
 
 
 def _device(device: str) -> torch.device:
@@ -186,13 +114,3 @@ def _device(device: str) -> torch.device:
         return torch.device(device)
     except RuntimeError:
         raise PrivotError(f"device {device!r} is not known: use 'auto', 'cpu' or 'cuda'") from None
-
-
-def _fingerprint(release: Release) -> str:
-    """Which release it was: a hash of public things, the reports and their randomizer."""
-    digest = hashlib.sha256(release.randomizer.to_json().encode())
-    for name in release.schema.columns:
-        values, reported = release.reports(name)
-        digest.update(values.tobytes())
-        digest.update(reported.tobytes())
-    return digest.hexdigest()

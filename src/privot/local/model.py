@@ -1,12 +1,13 @@
 """A fitted model: it samples records, states its guarantee, and is a folder of open formats.
 
-`model.json` (schema, randomizer, guarantee, how it was made), `weights.safetensors`, and
-`history.parquet`. Nothing is pickled: loading a model runs no code from it.
+`model.json` (schema, randomizer, guarantee, how it was made), `weights.safetensors`, and, if it was
+trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no code from it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,8 +20,7 @@ import torch
 import privot
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
-from privot.generators import MLP
-from privot.local.heads import Head
+from privot.local.samplers import SAMPLERS, Sampler, read_condition
 from privot.privacy import ApproximateDP, PureDP
 from privot.release import Randomizer
 from privot.schema import Schema
@@ -32,19 +32,19 @@ _SAMPLE_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Model:
-    """A generator of clean records, learned from a release.
+    """A distribution of clean records, learned from a release.
 
     Arguments:
-        generator: Network from latents to features, with its learned weights.
+        sampler: What records are drawn from: a generator's network, or latent classes.
         randomizer: What was done to each record that it was learned from.
         made_with: Settings and facts of the fit, plain values.
-        history: Loss and learning rate over the steps.
+        history: Loss and learning rate over the steps; None if it was not trained by steps.
     """
 
-    generator: MLP
+    sampler: Sampler
     randomizer: Randomizer
     made_with: dict[str, Any]
-    history: History
+    history: History | None = None
 
     @property
     def schema(self) -> Schema:
@@ -56,30 +56,38 @@ class Model:
         """The guarantee of the release: whatever is computed from a release keeps it."""
         return self.randomizer.guarantee
 
-    @torch.no_grad()
-    def sample(self, num_rows: int, seed: int | None = None) -> pa.Table:
+    def sample(
+        self,
+        num_rows: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> pa.Table:
         """Draw synthetic records, as a table with the schema's columns.
 
         Arguments:
             num_rows: How many.
             seed: To repeat a draw; fresh randomness otherwise. Samples are not secret either way.
+            where: Only records with these values: by column, a category, True or False, None for
+                missing, a bin's label, or a list of them.
 
         Raises:
-            PrivotError: if `num_rows` is negative.
+            PrivotError: if `num_rows` is negative, or the condition cannot be met.
+
+        Examples:
+            `model.sample(1000, where={"sex": "F", "age": ["17 to 24", "25 to 32"]})`
         """
         if num_rows < 0:
             raise PrivotError(f"num_rows {num_rows} is negative: give how many records to draw")
+        condition = read_condition(self.schema, where or {})
         rng = torch.Generator()
         if seed is None:
             rng.seed()
         else:
             rng.manual_seed(seed)
-        head = Head(self.randomizer)
         parts = []
         for start in range(0, max(num_rows, 1), _SAMPLE_ROWS):
             rows = min(_SAMPLE_ROWS, num_rows - start)
-            latent = self.generator.draw_latent(rows, rng)
-            parts.append(head.records(head(self.generator(latent)), rng))
+            parts.append(self.sampler.records(rows, rng, condition))
         return pa.concat_tables(parts).select(list(self.schema.table_columns))
 
     def save(self, path: str | Path) -> None:
@@ -91,19 +99,16 @@ class Model:
             "privot": privot.__version__,
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
-            "generator": {
-                "latent_dim": self.generator.latent_dim,
-                "hidden": list(self.generator.hidden),
-            },
+            "sampler": {"kind": self.sampler.kind} | self.sampler.shape(),
             "made_with": self.made_with,
             "randomizer": json.loads(self.randomizer.to_json()),
         }
         with replacing_folder(path) as folder:
             text = json.dumps(fields, indent=2, ensure_ascii=False)
             (folder / "model.json").write_text(text + "\n", encoding="utf-8")
-            weights = {k: v.detach().contiguous() for k, v in self.generator.state_dict().items()}
-            safetensors.torch.save_file(weights, folder / "weights.safetensors")
-            self.history.save(folder / "history.parquet")
+            safetensors.torch.save_file(self.sampler.tensors(), folder / "weights.safetensors")
+            if self.history is not None:
+                self.history.save(folder / "history.parquet")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -126,15 +131,22 @@ class Model:
                 f"this version reads format {FORMAT} and kind 'local': upgrade privot"
             )
         randomizer = Randomizer.from_json(json.dumps(fields["randomizer"]))
-        shape = fields["generator"]
-        generator = MLP(shape["latent_dim"], Head(randomizer).num_features, tuple(shape["hidden"]))
+        shape = fields["sampler"]
         try:
             weights = safetensors.torch.load_file(path / "weights.safetensors")
-            generator.load_state_dict(weights)
-            history = History.load(path / "history.parquet")
-        except (OSError, RuntimeError, safetensors.SafetensorError, pa.ArrowException) as error:
+            sampler = SAMPLERS[shape["kind"]].build(randomizer, shape, weights)
+            trained = path / "history.parquet"
+            history = History.load(trained) if trained.exists() else None
+        except (
+            OSError,
+            KeyError,
+            RuntimeError,
+            PrivotError,
+            safetensors.SafetensorError,
+            pa.ArrowException,
+        ) as error:
             reason = str(error).splitlines()[0]
             raise PrivotError(
                 f"model {path} is damaged ({reason}): copy it again, or fit it again"
             ) from None
-        return cls(generator.eval(), randomizer, fields["made_with"], history)
+        return cls(sampler, randomizer, fields["made_with"], history)

@@ -1,4 +1,7 @@
-"""Sharing one person's budget between a joint report and the columns that are split from it."""
+"""Sharing one person's budget between a joint report and the columns that are split from it.
+
+Both are reports of the same person, so their losses add up (basic composition).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from dataclasses import dataclass
 
 from privot.errors import PrivotError
 from privot.mechanisms import Mechanism
-from privot.release.calibration import calibrate_columns, require_budget
+from privot.privacy import ApproximateDP, PureDP, compose
+from privot.release.calibration import calibrate_columns, require_budget, split_guarantee
 from privot.release.joint import CELLS, COMBINATION, JointReport, choose_report_columns
 from privot.schema import Schema
 
@@ -39,6 +43,26 @@ def share_budget(
     Raises:
         PrivotError: if the values are out of range, or do not fit each other or the schema.
     """
+    budget = _share(schema, epsilon, delta, report, mechanism, report_columns)
+    num_reported = budget.report_columns or len(budget.mechanisms)
+    promised = promise(schema, budget.mechanisms, num_reported, delta, budget.joint)
+    # Every step rounds to the safe side; what is promised is checked again, from the noise.
+    if promised.epsilon > epsilon:
+        raise PrivotError(
+            f"epsilon {epsilon} could not be reached (noise gives {promised.epsilon}): "
+            "please report this as a bug"
+        )
+    return budget
+
+
+def _share(
+    schema: Schema,
+    epsilon: float,
+    delta: float,
+    report: str,
+    mechanism: str | None,
+    report_columns: int | None,
+) -> Budget:
     if report not in REPORTS:
         raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
     require_budget(epsilon, delta)
@@ -46,6 +70,7 @@ def share_budget(
     if report == "auto":
         report = "joint" if coded and mechanism is None else "split"
     if report == "split":
+        _require_count(report_columns, len(schema.columns))
         columns, k = list(schema.columns), report_columns or len(schema.columns)
         mechanisms = calibrate_columns(schema, columns, epsilon, delta, mechanism or "laplace", k)
         return Budget(mechanisms, report_columns, None)
@@ -64,6 +89,27 @@ def share_budget(
     rest = math.nextafter(epsilon - share, 0.0)
     mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "laplace", len(apart))
     return Budget(mechanisms, None, JointReport(sizes, k, share))
+
+
+def promise(
+    schema: Schema,
+    mechanisms: Mapping[str, Mechanism],
+    num_reported: int,
+    delta: float,
+    joint: JointReport | None,
+) -> PureDP | ApproximateDP:
+    """What a joint report and any `num_reported` split columns promise together, from their noise.
+
+    Raises:
+        PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
+    """
+    parts: list[PureDP | ApproximateDP] = []
+    if joint is not None:
+        parts.append(PureDP(joint.epsilon, unit=schema.unit))
+    if mechanisms:
+        parts.append(split_guarantee(schema, mechanisms, num_reported, delta))
+    together: PureDP | ApproximateDP = compose(*parts)
+    return together
 
 
 def require_cover(
@@ -89,15 +135,18 @@ def require_cover(
                 f"column {name!r} of the joint report is not as the schema declares it: "
                 "calibrate again"
             )
-    total = len(mechanisms)
-    if report_columns is not None and (
-        type(report_columns) is not int or not 1 <= report_columns <= total
-    ):
-        raise PrivotError(
-            f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
-        )
+    _require_count(report_columns, len(mechanisms))
     if {COMBINATION, CELLS} & set(schema.table_columns):
         raise PrivotError(
             f"columns {COMBINATION!r} and {CELLS!r} are what a release calls its joint reports: "
             "give the schema's columns other names"
+        )
+
+
+def _require_count(report_columns: int | None, total: int) -> None:
+    if report_columns is None:
+        return
+    if type(report_columns) is not int or not 1 <= report_columns <= total:
+        raise PrivotError(
+            f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
         )

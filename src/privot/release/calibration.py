@@ -118,7 +118,7 @@ def calibrate_columns(
     while True:
         for name in points:
             mechanisms[name] = _gaussian(schema.point_column(name).domain, multiplier)
-        if joint_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
+        if split_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
             return {name: mechanisms[name] for name in names}
         multiplier *= _HAIR
 
@@ -160,7 +160,7 @@ def _shared_multiplier(
     return multiplier
 
 
-def joint_guarantee(
+def split_guarantee(
     schema: Schema, mechanisms: Mapping[str, Mechanism], num_reported: int, delta: float
 ) -> PureDP | ApproximateDP:
     """What any `num_reported` columns promise together, from their noise alone; ε is rounded up.
@@ -227,7 +227,7 @@ def _gaussian(domain: Domain, multiplier: float) -> Gaussian:
     """Noise of `multiplier` times the sensitivity, rounding to the grid included."""
     grid = choose_grid(multiplier * domain.unit.diameter(2))
     stddev = multiplier * rounded_sensitivity(domain, 2, grid)
-    # A few roundings up to here, each below 2^−52; ε is checked again by `joint_guarantee`.
+    # A few roundings up to here, each below 2^−52; ε is checked again by `split_guarantee`.
     return Gaussian(stddev * (1 + 2.0**-48), grid)
 
 

@@ -27,12 +27,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-import privot.release.calibration as calibration
 from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
-from privot.privacy import ApproximateDP, PureDP, compose, guarantee_from_dict
-from privot.release.budget import require_cover, share_budget
+from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
+from privot.release.budget import promise, require_cover, share_budget
+from privot.release.calibration import same_promise
 from privot.release.encoding import (
     check_reports,
     decode_reports,
@@ -46,7 +46,7 @@ from privot.release.joint import (
     JointAnswers,
     JointReport,
 )
-from privot.release.storage import read_reports, seal, unseal, write_reports
+from privot.release.storage import read_reports, read_text, seal, unseal, write_reports
 from privot.release.tables import as_table
 from privot.schema import PointColumn, Schema
 from privot.schema.values import count_outside, encode_codes
@@ -103,36 +103,18 @@ class Randomizer:
             mechanism: Of points (vectors; numbers and dates that are split): `"laplace"` (default),
                 `"gaussian"`, `"planar_laplace"`, `"square_wave"`; or `"auto"`: the one whose report
                 tells most about the value. Split categories use randomized response, or `"auto"`.
-            report_columns: Number of columns a person reports: of the joint report, or of all if
-                split. With 1, only one-column marginals can be learned.
+            report_columns: Number of columns a person reports; with 1, only marginals are learned.
 
         Raises:
             PrivotError: if the values are out of range, or do not fit each other.
         """
         budget = share_budget(schema, epsilon, delta, report, mechanism, report_columns)
-        randomizer = cls(schema, budget.mechanisms, budget.report_columns, delta, budget.joint)
-        # Calibration rounds to the safe side; what is promised is checked again, from the noise.
-        if randomizer.guarantee.epsilon > epsilon:
-            raise PrivotError(
-                f"epsilon {epsilon} could not be reached (noise gives "
-                f"{randomizer.guarantee.epsilon}): please report this as a bug"
-            )
-        return randomizer
+        return cls(schema, budget.mechanisms, budget.report_columns, delta, budget.joint)
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """What one report promises, computed from the noise as it is, never merely remembered."""
-        parts: list[PureDP | ApproximateDP] = []
-        if self.joint is not None:
-            parts.append(PureDP(self.joint.epsilon, unit=self.schema.unit))
-        if self.mechanisms:
-            parts.append(
-                calibration.joint_guarantee(
-                    self.schema, self.mechanisms, self.num_reported, self.delta
-                )
-            )
-        promised: PureDP | ApproximateDP = compose(*parts)
-        return promised
+        """What one report promises: computed from the noise as it is, never merely remembered."""
+        return promise(self.schema, self.mechanisms, self.num_reported, self.delta, self.joint)
 
     @property
     def num_reported(self) -> int:
@@ -158,22 +140,16 @@ class Randomizer:
         Raises:
             PrivotError: for missing, extra, or unusable columns and values.
         """
-        table = as_table(data)
-        self.schema.check_table(table)
+        table = self._records(data)
         # Everything is encoded, and refused if need be, before anything is drawn.
-        encoded = {
-            name: encode_column(self.schema, name, mechanism, table)
-            for name, mechanism in self.mechanisms.items()
-        }
-        together = {} if self.joint is None else self.joint.sizes
-        codes = {name: encode_codes(self.schema.coded[name], name, table) for name in together}
-        columns: dict[str, pa.Array] = {}
+        encoded = {n: encode_column(self.schema, n, m, table) for n, m in self.mechanisms.items()}
+        coded, columns = self.schema.coded, {}
         if self.joint is not None:
+            codes = {name: encode_codes(coded[name], name, table) for name in self.joint.sizes}
             columns |= self.joint.privatize(codes).to_table()
         chosen = draw_columns(table.num_rows, len(self.mechanisms), self.num_reported)
         for index, (name, mechanism) in enumerate(self.mechanisms.items()):
-            # What is not reported is never randomized, so that nothing of it can be left in memory
-            # under a null. Zeros stand there instead.
+            # What is not reported is never randomized: nothing of it is left in memory under a null.
             reported = chosen[:, index]
             noisy = mechanism.privatize(encoded[name][reported])
             columns |= report_columns(self.schema, name, mechanism, noisy, reported)
@@ -182,16 +158,20 @@ class Randomizer:
     def count_outside(self, data: Any) -> dict[str, int]:
         """How many raw values of each number, date or vector column lie outside its bounds.
 
-        For whoever holds the raw records, to notice a wrong unit before reporting. The counts are
-        exact functions of raw data: they never enter a release.
+        For whoever holds the raw records, to notice a wrong unit. The counts are exact functions of
+        raw data: they never enter a release.
         """
-        table = as_table(data)
-        self.schema.check_table(table)
+        table = self._records(data)
         return {
             name: count_outside(column, name, table)
             for name, column in self.schema.columns.items()
             if isinstance(column, PointColumn)
         }
+
+    def _records(self, data: Any) -> pa.Table:
+        table = as_table(data)
+        self.schema.check_table(table)
+        return table
 
     def to_json(self) -> str:
         """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
@@ -223,7 +203,7 @@ class Randomizer:
             None if fields["joint"] is None else JointReport(**fields["joint"]),
         )
         stated = guarantee_from_dict(fields["guarantee"])
-        if not calibration.same_promise(stated, randomizer.guarantee):
+        if not same_promise(stated, randomizer.guarantee):
             raise PrivotError(
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: "
                 "calibrate again with `privot calibrate`"
@@ -233,11 +213,7 @@ class Randomizer:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read `randomizer.json`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PrivotError(f"randomizer {path} cannot be read: {error}") from None
-        return cls.from_json(text)
+        return cls.from_json(read_text(path))
 
     def save(self, path: str | Path) -> None:
         """Write `randomizer.json`; an existing file survives any failure."""
@@ -252,8 +228,7 @@ class Release:
     It is a Parquet file whose metadata holds the randomizer, so it knows its own guarantee and its own
     likelihood. A split column is as in the schema, noisy, and null where a person did not report it; a
     joint report is the number of the combination of columns, and the list of reported cells. It holds
-    nothing that was not randomized on a device; whatever is computed from it keeps its guarantee
-    (post-processing), however often and by whomever.
+    nothing that was not randomized on a device; whatever is computed from it keeps its guarantee.
 
     Arguments:
         table: One row a report.
@@ -289,9 +264,8 @@ class Release:
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """One split column's reports, and a mask (n,) of who reported it.
 
-        Reports with additive noise, or by the square wave, are noisy unit coordinates (n, d), 0 for
-        those who did not report the column. Any other's are the codes that they support (n, w),
-        padded with −1.
+        Noisy numbers are unit coordinates (n, d), 0 for those who did not report the column; any
+        other reports are the codes that they support (n, w), padded with −1.
         """
         return decode_reports(self.schema, self.table, name, self.randomizer.mechanisms[name])
 

@@ -53,6 +53,18 @@ def unseal(text: str | bytes) -> dict[str, Any]:
     return fields
 
 
+def read_text(path: str | Path) -> str:
+    """The text of a randomizer's file.
+
+    Raises:
+        PrivotError: if it cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"randomizer {path} cannot be read: {error}") from None
+
+
 def _fingerprint(fields: dict[str, Any]) -> str:
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

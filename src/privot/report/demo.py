@@ -47,7 +47,8 @@ def write_demo_report(
     learned: np.ndarray,
 ) -> None:
     """Write `report.html` and `maps.png`; points are (n, 2) longitudes and latitudes."""
-    column = model.schema.point_column("home")
+    column, history = model.schema.point_column("home"), model.history
+    assert history is not None
     bounds = column.domain.center[:, None] + column.domain.scale[:, None] * np.array([-1.0, 1.0])
     inside = float(((released >= bounds[:, 0]) & (released <= bounds[:, 1])).all(axis=1).mean())
     figure = draw_maps(
@@ -70,7 +71,7 @@ def write_demo_report(
         {
             "m": metrics,
             "maps": data_uri(figure, dpi=150),
-            "loss": data_uri(draw_loss(model.history)),
+            "loss": data_uri(draw_loss(history)),
             "promise": model.guarantee.describe(),
             "guarantee": str(model.guarantee),
             "noise": f"{scale[0]:.2f}° of longitude and {scale[1]:.2f}° of latitude",

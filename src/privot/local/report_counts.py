@@ -1,0 +1,269 @@
+r"""Counts of reports and their likelihood: all that an estimator needs to know of a release.
+
+People who sent the same report about the same columns are interchangeable, so the distinct reports
+and how many people sent each are sufficient. One answer $y$ of a report is about one cell $v$ of a
+column, or of several columns' product alphabet, and its likelihood is written relative to its least
+likely cell,
+
+$$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
+
+$c(y)$ does not depend on the cell and drops out of every estimate. Frequency oracles have
+$A = 1[v ∈ S_y]$, the set that the report supports: one cell for randomized response ($r = e^ε$), w for
+subset selection ($r = e^ε$), the bits that are on for unary encoding ($r = p(1−q)/(q(1−p))$).
+Binned Laplace noise and the square wave over bins have fractions. The form reads as a mixture: with
+some probability the device told nothing, else it told a cell in proportion to $A_{y·}$; the EM of
+this package builds on that.
+
+Joint reports have one factor over the product of their columns; reports that split the budget have
+one factor a column. Cells of a factor are numbered in C order, the last column fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from privot.errors import PrivotError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The likelihood of one answer about `columns`: one row of A a distinct answer.
+
+    Args:
+        columns: indices of the columns, increasing.
+        shape: their alphabets' sizes; cells are C-order flat indices.
+        likelihood: A, sparse or dense, shape (answers, cells), entries from 0 to 1.
+        ratio: r ≥ 1, finite: largest over least likelihood of an answer where A is 1.
+
+    Raises:
+        PrivotError: if the parts do not fit together.
+    """
+
+    columns: tuple[int, ...]
+    shape: tuple[int, ...]
+    likelihood: Any
+    ratio: float
+
+    def __post_init__(self) -> None:
+        increasing = all(a < b for a, b in zip(self.columns, self.columns[1:], strict=False))
+        if not self.columns or not increasing or min(self.columns) < 0:
+            raise PrivotError(f"columns is {self.columns!r}: give increasing indices, at least one")
+        if len(self.shape) != len(self.columns) or min(self.shape) < 1:
+            raise PrivotError(f"shape is {self.shape!r}: give one size ≥ 1 for each of the columns")
+        if not 1 <= self.ratio < math.inf:
+            raise PrivotError(f"ratio is {self.ratio!r}: give a finite number from 1")
+        rows = self.likelihood.shape
+        if len(rows) != 2 or rows[1] != math.prod(self.shape):
+            raise PrivotError(
+                f"likelihood has shape {rows}: give (answers, {math.prod(self.shape)} cells)"
+            )
+        stored = self.likelihood.data if sparse.issparse(self.likelihood) else self.likelihood
+        stored = np.asarray(stored)
+        if stored.size and not (stored.min() >= 0 and stored.max() <= 1):
+            raise PrivotError(
+                "likelihood has entries outside [0, 1]: divide (f/min f − 1) by r − 1"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ReportGroup:
+    """All reports about the same combination of columns.
+
+    Args:
+        factors: independent answers of one report, about disjoint columns.
+        answers: row of each factor's likelihood, shape (distinct reports, factors).
+        counts: how many people sent it, whole numbers, shape (distinct reports,).
+
+    Raises:
+        PrivotError: if the parts do not fit together.
+    """
+
+    factors: tuple[Factor, ...]
+    answers: NDArray[np.int32]
+    counts: Array
+
+    def __post_init__(self) -> None:
+        columns = [column for factor in self.factors for column in factor.columns]
+        if not columns or len(set(columns)) < len(columns):
+            raise PrivotError(
+                f"factors are about columns {columns}: each column once, at least one"
+            )
+        if self.answers.shape != (self.counts.size, len(self.factors)) or self.counts.ndim != 1:
+            raise PrivotError(
+                f"answers has shape {self.answers.shape} and counts {self.counts.shape}: give "
+                f"(reports, {len(self.factors)} factors) and (reports,)"
+            )
+        rows = np.array([factor.likelihood.shape[0] for factor in self.factors])
+        if self.answers.size and ((self.answers < 0).any() or (self.answers >= rows).any()):
+            raise PrivotError("answers has a row that its factor's likelihood does not have")
+        if (self.counts < 0).any() or (self.counts != np.rint(self.counts)).any():
+            raise PrivotError("counts has a value that is no whole number ≥ 0: count people")
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All columns that the reports are about, in the factors' order."""
+        return tuple(column for factor in self.factors for column in factor.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class CountTables:
+    """Groups of reports laid end to end in flat arrays, as the kernels read them.
+
+    Rows of all factors are numbered through, and so are all reports. `alone` lists the reports of one
+    factor, sorted by factor (`alone_start`, `alone_rows`, and their places `alone_report` in `counts`);
+    `several` those of more, as runs of (factor, row) pairs.
+    """
+
+    sizes: NDArray[np.int64]  # (columns,)
+    offsets: NDArray[np.int64]  # (columns+1,) first category of each column, all numbered through
+    factor_columns: NDArray[np.int64]
+    factor_start: NDArray[np.int64]  # (factors+1,) into factor_columns
+    gains: Array  # (factors,) r − 1
+    row_start: NDArray[np.int64]  # (rows+1,) into cells
+    cells: NDArray[np.int32]
+    values: Array  # A at `cells`; empty where every entry is 1
+    alone_start: NDArray[np.int64]  # (factors+1,)
+    alone_rows: NDArray[np.int64]
+    alone_report: NDArray[np.int64]
+    several_start: NDArray[np.int64]
+    several_factors: NDArray[np.int64]
+    several_rows: NDArray[np.int64]
+    several_report: NDArray[np.int64]
+    counts: Array  # (reports,)
+
+    @property
+    def num_people(self) -> float:
+        """How many people reported."""
+        return float(self.counts.sum())
+
+    def with_counts(self, counts: Array) -> CountTables:
+        """The same reports, sent by other numbers of people."""
+        return replace(self, counts=counts)
+
+    def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
+        """Disjoint tables of one in `parts` people each, drawn without replacement, `folds` of them."""
+        left, out = self.counts.astype(np.int64), []
+        for fold in range(folds):
+            drawn = rng.binomial(left, 1 / (parts - fold))
+            left = left - drawn
+            out.append(self.with_counts(drawn.astype(np.float64)))
+        return out
+
+    def column_of_category(self) -> NDArray[np.int64]:
+        """The column of each of the categories that are numbered through."""
+        return np.repeat(np.arange(self.sizes.size), self.sizes)
+
+
+def count_tables(
+    groups: Iterable[ReportGroup], sizes: Sequence[int], *, merge: bool = True
+) -> CountTables:
+    """Lay `groups` end to end, equal reports added up (`merge=False` keeps them in their order).
+
+    Raises:
+        PrivotError: if a factor's shape contradicts `sizes`.
+    """
+    numbers: dict[int, int] = {}
+    factors: list[Factor] = []
+    gathered: dict[tuple[int, ...], list[ReportGroup]] = {}
+    for place, group in enumerate(groups):
+        for factor in group.factors:
+            if id(factor) not in numbers:
+                _require_fit(factor, sizes)
+                numbers[id(factor)] = len(factors)
+                factors.append(factor)
+        # Merging gathers the groups that share their factors; otherwise every group is its own.
+        key = tuple(numbers[id(factor)] for factor in group.factors)
+        gathered.setdefault(key if merge else (*key, -1 - place), []).append(group)
+
+    rows_of = np.array([0, *(factor.likelihood.shape[0] for factor in factors)])
+    first_row = np.cumsum(rows_of)
+    lengths, cells, values = _stack_rows(factors)
+    alone: list[tuple[NDArray[np.int64], ...]] = []
+    several: list[tuple[NDArray[np.int64], ...]] = []
+    counts: list[Array] = []
+    reports = 0
+    for key, same in gathered.items():
+        which = np.array([number for number in key if number >= 0], np.int64)
+        answers = np.concatenate([group.answers for group in same]).astype(np.int64)
+        sent: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
+        if merge:
+            answers, inverse = np.unique(answers, axis=0, return_inverse=True)
+            sent = np.bincount(inverse.ravel(), sent, len(answers)).astype(np.float64)
+        places = reports + np.arange(len(answers))
+        rows = answers + first_row[which]
+        if which.size == 1:
+            alone.append((np.repeat(which, len(rows)), rows[:, 0], places))
+        else:
+            several.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
+                            rows.ravel(), places))  # fmt: skip
+        counts.append(sent)
+        reports += len(answers)
+
+    of_factor, alone_rows, alone_report = _columns(alone, 3)
+    order = np.argsort(of_factor, kind="stable")
+    widths, several_factors, several_rows, several_report = _columns(several, 4)
+    return CountTables(
+        sizes=np.array(sizes, np.int64),
+        offsets=_starts(np.array(sizes, np.int64)),
+        factor_columns=np.array([c for f in factors for c in f.columns], np.int64),
+        factor_start=_starts(np.array([len(f.columns) for f in factors], np.int64)),
+        gains=np.array([f.ratio - 1.0 for f in factors], np.float64),
+        row_start=_starts(lengths),
+        cells=cells,
+        values=values,
+        alone_start=_starts(np.bincount(of_factor, minlength=len(factors))),
+        alone_rows=alone_rows[order],
+        alone_report=alone_report[order],
+        several_start=_starts(widths),
+        several_factors=several_factors,
+        several_rows=several_rows,
+        several_report=several_report,
+        counts=np.concatenate([*counts, np.zeros(0)]),
+    )
+
+
+def _require_fit(factor: Factor, sizes: Sequence[int]) -> None:
+    if factor.columns[-1] >= len(sizes) or factor.shape != tuple(
+        int(sizes[column]) for column in factor.columns
+    ):
+        raise PrivotError(
+            f"sizes has no columns {factor.columns} of shape {factor.shape}: give every column's "
+            "alphabet size, as in the factors"
+        )
+
+
+def _stack_rows(
+    factors: list[Factor],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
+    """Entries a row, cells and values of all rows; no values if all are 1, to save memory."""
+    lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
+    for factor in factors:
+        matrix = sparse.csr_array(factor.likelihood)
+        matrix.sum_duplicates()
+        lengths.append(np.diff(matrix.indptr).astype(np.int64))
+        cells.append(matrix.indices.astype(np.int32))
+        values.append(matrix.data)
+    flat = np.zeros(0)
+    if any((data != 1).any() for data in values):
+        flat = np.concatenate(values).astype(np.float64)
+    return np.concatenate(lengths), np.concatenate(cells), flat
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _columns(
+    rows: list[tuple[NDArray[np.int64], ...]], width: int
+) -> tuple[NDArray[np.int64], ...]:
+    empty = np.zeros(0, np.int64)
+    return tuple(np.concatenate([empty, *(row[i] for row in rows)]) for i in range(width))

@@ -1,0 +1,57 @@
+"""How a model is fitted: the estimator, and what it may be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from privot.errors import PrivotError
+
+Estimator = Literal["auto", "latent_classes", "generator"]
+Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
+
+_ESTIMATORS = ("auto", "latent_classes", "generator")
+_LOSSES = ("auto", "plain", "self_corrected", "likelihood")
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How a model is fitted. The defaults are meant to be right.
+
+    Arguments:
+        estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
+            are all reported as codes), `"generator"` (a network trained by steps, for anything), or
+            `"auto"`: latent classes where they can be used.
+        loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
+            `privot.local.entropic_fit`).
+        steps: Number of optimizer steps.
+        batch_size: Reports, and generated records, a step.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights.
+        latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
+        hidden: Widths of the generator's hidden layers.
+        tolerance: Marginal error at which a batch's transport problem counts as solved.
+        max_iterations: Most Sinkhorn iterations a step.
+        seed: Of initial weights, batches, latents, held-out reports.
+    """
+
+    estimator: Estimator = "auto"
+    loss: Loss = "auto"
+    steps: int = 12_000
+    batch_size: int = 500
+    learning_rate: float = 1e-3
+    averaging: float = 0.999
+    latent_dim: int | None = None
+    hidden: tuple[int, ...] = (256, 256)
+    tolerance: float = 1e-2
+    max_iterations: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("estimator", _ESTIMATORS), ("loss", _LOSSES)):
+            if getattr(self, name) not in known:
+                raise PrivotError(
+                    f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
+                )
+        if self.batch_size < 2:
+            raise PrivotError(f"batch_size {self.batch_size} is too small: give at least 2")

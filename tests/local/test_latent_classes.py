@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+
+from privot.errors import PrivotError
+from privot.local.latent_classes import (
+    INDEPENDENCE,
+    LatentClassSettings,
+    ascend,
+    choose,
+    fit_latent_classes,
+    objective,
+    random_start,
+)
+from privot.local.marginals import column_marginals, stacked_marginals
+from privot.local.product_mixture import LatentClasses
+from privot.local.report_counts import ReportGroup, count_tables
+from simulated_reports import (
+    draw_classes,
+    draw_people,
+    joint_group,
+    joint_reports,
+    split_reports,
+    total_variation,
+)
+
+SIZES = (4, 3, 5, 2, 3)
+QUICK = LatentClassSettings(class_counts=(2, 4), strengths=(1.0,), max_passes=100)
+
+
+def two_classes(seed, count):
+    rng = np.random.default_rng(seed)
+    truth = LatentClasses(*draw_classes(rng, SIZES, 2))
+    return rng, truth, draw_people(rng, truth.weights, truth.probabilities, count)
+
+
+def pair_error(model, truth):
+    pairs = [(i, j) for i in range(len(SIZES)) for j in range(i)]
+    return np.mean([total_variation(model.marginal(p), truth.marginal(p)) for p in pairs])
+
+
+@pytest.mark.parametrize("make", [joint_reports, split_reports])
+@pytest.mark.parametrize("num_classes", [1, 3, 8])
+def test_every_pass_raises_the_objective(make, num_classes):
+    rng, _, people = two_classes(0, 3000)
+    tables = count_tables(make(rng, people, SIZES, 2.0), SIZES)
+    prior = stacked_marginals(tables)
+    p, weights = random_start(prior, tables, num_classes, 0, 0)
+    reached = [objective(tables, prior, p, weights, 1.5)]
+    for _ in range(40):
+        p, weights = ascend(tables, prior, p, weights, 1.5, 1)
+        reached.append(objective(tables, prior, p, weights, 1.5))
+    assert (np.diff(reached) > -1e-9 * abs(reached[-1])).all()
+    if num_classes > 1:
+        assert reached[-1] > reached[0] + 5
+
+
+@pytest.mark.parametrize("make", [joint_reports, split_reports])
+def test_a_population_of_two_classes_is_recovered(make):
+    rng, truth, people = two_classes(1, 60_000)
+    groups = make(rng, people, SIZES, 3.0)
+    model = fit_latent_classes(groups, SIZES, settings=QUICK, seed=0)
+    marginals = column_marginals(groups, SIZES)
+    independent = LatentClasses(np.ones(1), tuple(m[:, None] for m in marginals))
+    assert pair_error(model, truth) < 0.2 * pair_error(independent, truth)
+    assert pair_error(model, truth) < 0.015
+
+
+def test_the_error_is_no_less_than_chance_allows():
+    """With clean reports of every column the fit cannot beat the multinomial error of the truth."""
+    rng, truth, people = two_classes(2, 2000)
+    group = joint_group(rng, people, (0, 1, 2), SIZES, 30.0)
+    model = fit_latent_classes([group], SIZES, settings=QUICK, seed=0)
+    found = total_variation(model.marginal([0]), truth.marginal([0]))
+    empirical = np.bincount(people[:, 0], minlength=4) / 2000
+    # An unregularized margin of clean data is the empirical one; the fit must be near it, not nearer
+    # to a truth that it cannot know.
+    assert total_variation(model.marginal([0]), empirical) < 0.005
+    assert found > 0.5 * total_variation(empirical, truth.marginal([0]))
+
+
+def test_independent_columns_give_independence():
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        people = np.stack([rng.choice(s, 5000, p=rng.dirichlet(np.ones(s))) for s in SIZES], 1)
+        groups = joint_reports(rng, people, SIZES, 2.0)
+        assert choose(count_tables(groups, SIZES), QUICK, seed) == (INDEPENDENCE,)
+    model = fit_latent_classes(groups, SIZES, settings=QUICK, seed=0)
+    for found, marginal in zip(model.probabilities, column_marginals(groups, SIZES)):
+        np.testing.assert_allclose(found[:, 0], marginal)
+
+
+def test_dependence_is_chosen_where_there_is_some():
+    rng, _, people = two_classes(3, 20_000)
+    tables = count_tables(joint_reports(rng, people, SIZES, 2.0), SIZES)
+    best = choose(tables, QUICK, 0)[0]
+    assert best.num_classes > 1
+    assert best.gain > 2 * best.standard_error > 0
+
+
+def test_the_same_reports_in_any_form_give_the_same_fit():
+    rng, _, people = two_classes(4, 4000)
+    groups = joint_reports(rng, people, SIZES, 2.0)
+    one_by_one = [
+        ReportGroup(
+            g.factors,
+            np.repeat(g.answers, g.counts.astype(int), axis=0)[::-1],
+            np.ones(int(g.counts.sum())),
+        )
+        for g in groups
+    ]
+    fits = [fit_latent_classes(g, SIZES, settings=QUICK, seed=3) for g in (groups, one_by_one)]
+    np.testing.assert_array_equal(fits[0].weights, fits[1].weights)
+    for a, b in zip(fits[0].probabilities, fits[1].probabilities):
+        np.testing.assert_array_equal(a, b)
+    other = fit_latent_classes(groups, SIZES, settings=QUICK, seed=4)
+    assert not np.array_equal(fits[0].probabilities[0], other.probabilities[0])
+
+
+def test_passes_do_not_depend_on_the_columns_order():
+    rng, _, people = two_classes(5, 3000)
+    order = [3, 0, 4, 1, 2]
+    sizes = tuple(SIZES[c] for c in order)
+    pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
+    assigned = rng.integers(len(pairs), size=len(people))
+    starts = draw_classes(rng, SIZES, 4)
+    found = []
+    for shuffled in (False, True):
+        groups = []
+        for number, (i, j) in enumerate(pairs):
+            noise = np.random.default_rng(number)
+            mine = people[assigned == number]
+            # w = 1 at this epsilon: the set of one cell does not depend on the cells' order.
+            cells = noise.random(len(mine)) < 0.8
+            told = np.where(cells[:, None], mine[:, [i, j]], 0)
+            columns = (i, j)
+            if shuffled:
+                columns = tuple(order.index(c) for c in (i, j))
+                if columns[0] > columns[1]:
+                    columns, told = columns[::-1], told[:, ::-1]
+            shape = tuple((sizes if shuffled else SIZES)[c] for c in columns)
+            whole = np.zeros((len(told), 5), np.int64)
+            whole[:, list(columns)] = told
+            assert np.prod(shape) < 1 + np.exp(6.0)
+            groups.append(joint_group(Silent(), whole, columns, sizes if shuffled else SIZES, 6.0))
+        size = sizes if shuffled else SIZES
+        tables = count_tables(groups, size)
+        start = [starts[1][c] for c in order] if shuffled else starts[1]
+        prior = stacked_marginals(tables)
+        p, weights = ascend(tables, prior, np.concatenate(start), starts[0], 1.0, 30)
+        columns = np.split(p, np.cumsum(size)[:-1])
+        found.append(
+            (weights, [columns[order.index(c)] for c in range(5)] if shuffled else columns)
+        )
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
+    for a, b in zip(found[0][1], found[1][1]):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-8)
+
+
+class Silent:
+    """A source of coins that always keeps the true cell."""
+
+    def random(self, size):
+        return np.zeros(size)
+
+
+def test_one_column_two_people_constant_columns_and_absent_categories():
+    rng = np.random.default_rng(6)
+    single = joint_group(rng, rng.integers(0, 3, (500, 1)), (0,), (4,), 2.0)
+    model = fit_latent_classes([single], (4,), seed=0)
+    np.testing.assert_allclose(model.marginal([0]), column_marginals([single], (4,))[0])
+    pair = joint_group(rng, np.array([[0, 1], [1, 1]]), (0, 1), (2, 2), 1.0)
+    assert fit_latent_classes([pair], (2, 2), seed=0).marginal([0, 1]).sum() == pytest.approx(1)
+    people = np.stack([np.zeros(4000, int), rng.integers(0, 2, 4000)], axis=1)
+    people = np.concatenate([people, people[:, 1:]], axis=1)  # the third column equals the second
+    groups = joint_reports(rng, people, (1, 3, 2), 3.0)
+    model = fit_latent_classes(groups, (1, 3, 2), settings=QUICK, seed=0)
+    joint = model.marginal([1, 2])
+    assert joint[2].sum() < 0.02
+    assert joint[0, 0] + joint[1, 1] > 0.9
+    assert fit_latent_classes([], (2, 3), seed=0).marginal([1]).tolist() == [1 / 3] * 3
+
+
+def test_settings_are_checked():
+    for wrong in (
+        {"starts": 0},
+        {"class_counts": (0, 2)},
+        {"strengths": ()},
+        {"strengths": (0.0,)},
+        {"max_passes": 0},
+        {"reach": -1.0},
+    ):
+        with pytest.raises(PrivotError):
+            LatentClassSettings(**wrong)
