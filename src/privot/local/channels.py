@@ -69,7 +69,8 @@ class LaplaceChannel(_PointChannel):
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         """See `Channel`."""
         uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
-        magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-26))
+        # The largest float32 below ½: a uniform draw of exactly 0 would be infinite noise.
+        magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-25))
         return output + self.scale * uniform.sign() * magnitude
 
 

@@ -12,7 +12,8 @@ $$ g = g_b(θ; Y) − g_b(θ; Y'), \qquad Y' = M(\text{stopgrad } G_θ(z')) , $$
 
 with the same generated batch in both terms. When $P_G = P_X$, Y′ has the law of Y, so $E\,g = 0$ for
 every b, dimension and mechanism; as b → ∞ the second term vanishes. In a few dimensions the bias is
-small and the second plan only adds variance, so `loss="auto"` is `"plain"` up to 5 features.
+small and the second plan only adds variance, so `loss="auto"` is `"plain"` up to 5 features. (z′ must
+be fresh: privatizing the batch's own points again would bring the bias back.)
 
 **Likelihood.** For columns that are all reported as codes, the generator's outputs are distributions,
 and a batch's b latents make a mixture whose exact likelihood can be followed,
@@ -61,7 +62,7 @@ def fit_generator(
 ) -> Model:
     """A model whose sampler is a network; see `privot.local.fitting.fit`."""
     head = Head(release.randomizer)
-    loss = choose_loss(settings.loss, head)
+    loss = choose_loss(settings.loss, head, release.randomizer.joint is not None)
     latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed).to(device)
     if loss == "likelihood":
@@ -130,11 +131,11 @@ def transport_objective(
     return objective
 
 
-def choose_loss(loss: str, head: Head) -> str:
+def choose_loss(loss: str, head: Head, joint: bool) -> str:
     """The loss that `"auto"` stands for."""
     if loss != "auto":
         return loss
-    if len(head.coded) == len(head.widths):
+    if joint and len(head.coded) == len(head.widths):
         return "likelihood"
     return "plain" if head.num_features <= _PLAIN_UP_TO else "self_corrected"
 
