@@ -29,16 +29,19 @@ def table(num, seed, shift=0.0, red=0.5):
 
 def test_a_shift_is_measured_in_unit_coordinates():
     """Moved by 3 of a side of 10: by 0.6 of a side of 2."""
-    place, color = compare(SCHEMA, table(3000, 0, shift=3.0), table(3000, 1), num_points=600)
+    comparison = compare(SCHEMA, table(3000, 0, shift=3.0), table(3000, 1), num_points=600)
+    (place,) = comparison.vectors
     assert place.distance == pytest.approx(0.6, abs=0.06)
     assert place.floor < 0.12
-    assert color.distance < 0.03
+    (color,) = comparison.table.columns
+    assert color.total_variation.synthetic < 0.03
 
 
 def test_shares_differ_by_their_total_variation():
-    _, color = compare(SCHEMA, table(9000, 0, red=0.8), table(9000, 1), num_points=50)
-    assert color.distance == pytest.approx(0.3, abs=0.02)
-    assert color.floor < 0.03
+    comparison = compare(SCHEMA, table(9000, 0, red=0.8), table(9000, 1), num_points=50)
+    (color,) = comparison.table.columns
+    assert color.total_variation.synthetic == pytest.approx(0.3, abs=0.02)
+    assert color.total_variation.floor < 0.03
     assert total_variation(np.array([0.2, 0.8]), np.array([0.5, 0.5])) == pytest.approx(0.3)
 
 
@@ -47,6 +50,12 @@ def test_the_floor_uses_disjoint_halves():
     x = np.random.default_rng(0).random((400, 2))
     assert sample_distance(x, x, 400) > 0.03
     assert sample_distance(x, x.copy(), 400) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_schema_of_vectors_alone_has_no_table():
+    place = Schema.from_dict({"columns": {"place": SCHEMA.to_dict()["columns"]["place"]}})
+    ours, truth = (table(50, seed).select(["x", "y"]) for seed in (0, 1))
+    assert compare(place, ours, truth).table is None
 
 
 def test_too_few_records_are_refused():

@@ -35,8 +35,8 @@ def page(tmp_path_factory):
     model = fit(release, FitSettings(steps=20, batch_size=50))
     path = tmp_path_factory.mktemp("report") / "report.html"
     drawn = model.sample(300, seed=0)
-    rows = compare(SCHEMA, drawn, as_table(real))
-    write_evaluation_report(path, model, drawn, as_table(real), rows)
+    comparison = compare(SCHEMA, drawn, as_table(real))
+    write_evaluation_report(path, model, drawn, as_table(real), comparison)
     return path.read_text()
 
 

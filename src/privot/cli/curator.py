@@ -16,7 +16,12 @@ def fit(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")] = Path(
         "model"
     ),
-    loss: Annotated[str, typer.Option(help="auto, plain or self_corrected.")] = "auto",
+    estimator: Annotated[
+        str, typer.Option(help="auto, latent_classes (of tables) or generator.")
+    ] = "auto",
+    loss: Annotated[
+        str, typer.Option(help="Of a generator: auto, plain, self_corrected or likelihood.")
+    ] = "auto",
     steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Reports a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
@@ -24,7 +29,9 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
 ) -> None:
-    """Train a generator on a release; Ctrl-C saves, --resume continues bit for bit.
+    """Learn a model from a release: latent classes of a table, or a generator trained by steps.
+
+    Ctrl-C saves a generator's state, --resume continues it bit for bit.
 
     Example: privot fit release.parquet -o model/
     """
@@ -36,6 +43,7 @@ def fit(
 
     given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
     settings = FitSettings(
+        estimator=estimator,  # type: ignore[arg-type]  # checked by FitSettings
         loss=loss,  # type: ignore[arg-type]  # checked by FitSettings
         seed=seed,
         **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]  # each has its option's type
@@ -63,7 +71,7 @@ def fit(
     checkpoint.unlink(missing_ok=True)
     print(
         f"{output}: learned from {len(reports):,} reports in {model.made_with['seconds']:.0f} s "
-        f"({model.made_with['loss']} loss), {model.guarantee}"
+        f"({model.made_with['estimator']}, {model.made_with['loss']}), {model.guarantee}"
     )
 
 
@@ -74,33 +82,50 @@ def sample(
         Path, typer.Option("-o", "--output", help="csv, csv.gz, parquet, npz.")
     ] = Path("synthetic.csv"),
     seed: Annotated[int | None, typer.Option(help="To repeat a draw.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=VALUE: only such records. May be repeated, also for one column."),
+    ] = None,
 ) -> None:
     """Draw synthetic records from a model.
 
-    Example: privot sample model/ --num-rows 10000 -o synthetic.parquet
+    Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
+    from privot.errors import PrivotError
     from privot.local import Model
     from privot.release import write_table
     from privot.release.tables import table_suffix
 
     table_suffix(output)  # refuse an unknown format before drawing
     loaded = Model.load(model)
-    write_table(loaded.sample(num_rows, seed=seed), output)
+    condition: dict[str, list[str]] = {}
+    for given in where or []:
+        column, equals, value = given.partition("=")
+        if not equals:
+            raise PrivotError(f"--where {given!r} says no value: write COLUMN=VALUE")
+        condition.setdefault(column, []).append(value)
+    write_table(loaded.sample(num_rows, seed=seed, where=condition), output)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Folder of the model.")],
     against: Annotated[Path, typer.Option(help="Real records: csv, csv.gz, parquet, npz.")],
+    target: Annotated[
+        str | None, typer.Option(help="Column that classifiers are to tell from the others.")
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The report.")] = Path(
         "report.html"
     ),
+    num_rows: Annotated[
+        int, typer.Option("-n", "--num-rows", help="Synthetic records to compare.")
+    ] = 50_000,
     seed: Annotated[int, typer.Option(help="Of the samples compared.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the distances as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
 ) -> None:
     """Compare a model's samples with real records. The output is not private.
 
-    Example: privot evaluate model/ --against holdout.csv -o report.html
+    Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
     from dataclasses import asdict
 
@@ -111,13 +136,30 @@ def evaluate(
 
     loaded = Model.load(model)
     real = read_table(against, loaded.schema)
-    synthetic = loaded.sample(max(real.num_rows, 10_000), seed=seed)
-    rows = compare(loaded.schema, synthetic, real, seed=seed)
-    write_evaluation_report(output, loaded, synthetic, real, rows)
+    synthetic = loaded.sample(num_rows, seed=seed)
+    prediction = None
+    if target is not None:
+        from privot.evaluation.prediction import predict_target
+
+        prediction = predict_target(loaded.schema, synthetic, real, target, seed=seed)
+    comparison = compare(loaded.schema, synthetic, real, seed=seed)
+    write_evaluation_report(output, loaded, synthetic, real, comparison, prediction)
     note("what follows, and the report, depend on real records: they are not private")
+    summary = {} if comparison.table is None else comparison.table.summary
     if as_json:
-        print(json.dumps([asdict(row) for row in rows]))
+        numbers = {
+            "summary": {name: asdict(score) for name, score in summary.items()},
+            "prediction": None if prediction is None else asdict(prediction),
+        }
+        print(json.dumps(numbers | asdict(comparison)))
         return
-    for row in rows:
-        print(f"{row.column}: {row.measure} {row.distance:.4f} (floor {row.floor:.4f})")
+    for name, score in summary.items():
+        ceiling = "" if score.independence is None else f", independence {score.independence:.4f}"
+        print(f"{name}: {score.synthetic:.4f} (floor {score.floor:.4f}{ceiling})")
+    for row in comparison.vectors:
+        print(f"{row.column}: W2 {row.distance:.4f} (floor {row.floor:.4f})")
+    for told in () if prediction is None else prediction.scores:
+        print(
+            f"AUC of {target}, {told.classifier}: {told.synthetic:.4f} (from real {told.real:.4f})"
+        )
     print(f"{output}: written")

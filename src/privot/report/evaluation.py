@@ -2,45 +2,133 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation import Comparison
+from privot.evaluation import Comparison, Prediction, Score, TableComparison
 from privot.local import Model
-from privot.report.curves import draw_density, draw_loss, draw_shares
+from privot.report.curves import draw_density, draw_loss
 from privot.report.maps import Panel, draw_maps
 from privot.report.pages import write_page
 from privot.report.style import data_uri
-from privot.schema import Bins
-from privot.schema.values import encode_codes, encode_points
+from privot.report.tables import MOST_COLUMNS, MOST_PAIRED, column_bars, draw_pair_errors
+from privot.schema import VectorColumn
+from privot.schema.values import encode_points
 
-_MEASURES = {"W2": "2-Wasserstein, sides scaled to [−1, 1]", "TV": "total variation"}
+_MEASURES = {
+    "one_way": ("Each column", "total variation"),
+    "two_way": ("Each pair of columns", "total variation"),
+    "cramers_v": ("Association of a pair", "difference of Cramér's V"),
+    "correlation": ("Correlation of two numbers", "difference, of the bins' centers"),
+}
+_MOST_COORDINATES = 16
+_WORST_PAIRS = 10
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A score as marks on a line from 0, where values agree, to `end`."""
+
+    title: str
+    measure: str
+    score: Score
+    end: float
+
+    def place(self, value: float) -> float:
+        """Where on the line a value stands, from 0 to 1."""
+        return min(value / self.end, 1.0) if self.end > 0 else 0.0
+
+
+def structure_found(score: Score) -> float | None:
+    """How far a score is on the way from independence to the floor; None where that is hardly a way.
+
+    Examples:
+        >>> structure_found(Score(synthetic=0.05, floor=0.03, independence=0.13))
+        0.8
+    """
+    if score.independence is None or score.independence <= 1.1 * score.floor:
+        return None
+    share = (score.independence - score.synthetic) / (score.independence - score.floor)
+    return round(float(np.clip(share, 0, 1)), 12)
 
 
 def write_evaluation_report(
-    path: Path, model: Model, synthetic: pa.Table, real: pa.Table, rows: list[Comparison]
+    path: Path,
+    model: Model,
+    synthetic: pa.Table,
+    real: pa.Table,
+    comparison: Comparison,
+    prediction: Prediction | None = None,
 ) -> None:
-    """Write the page; `rows` come from [`compare`][privot.evaluation.compare]."""
-    schema = model.schema
-    marginals, maps = [], []
-    for name in schema.columns:
-        column = schema.coded.get(name)
-        if column is not None and (column.nullable or not isinstance(column.alphabet, Bins)):
-            shares = [
-                np.bincount(encode_codes(column, name, table), minlength=column.alphabet.size)
-                / table.num_rows
-                for table in (real, synthetic)
-            ]
-            marginals.append(data_uri(draw_shares(name, column.labels, *shares)))
+    """Write the page.
+
+    Arguments:
+        path: Where to.
+        model: Whose promise and training are told.
+        synthetic: Its samples.
+        real: What they were compared with.
+        comparison: By [`compare`][privot.evaluation.compare].
+        prediction: By `predict_target` of `privot.evaluation.prediction`, if a target was named.
+    """
+    table = comparison.table
+    maps, densities = _draw_vectors(model, synthetic, real)
+    fields = {} if table is None else _table_fields(table)
+    write_page(
+        path,
+        "evaluation.html",
+        {
+            "num_reports": model.made_with["num_reports"],
+            "num_real": real.num_rows,
+            "num_synthetic": synthetic.num_rows,
+            "unit": model.schema.unit,
+            "promise": model.guarantee.describe(),
+            "guarantee": str(model.guarantee),
+            "table": table,
+            "bars": [] if table is None else column_bars(model.schema, synthetic, real, table),
+            "most_columns": MOST_COLUMNS,
+            "most_paired": MOST_PAIRED,
+            "prediction": prediction,
+            "vectors": comparison.vectors,
+            "maps": maps,
+            "densities": densities,
+            "loss": None if model.history is None else data_uri(draw_loss(model.history)),
+            **{"gauges": [], "found": None, "pairs": None, "worst": []},
+            **fields,
+        },
+    )
+
+
+def _table_fields(table: TableComparison) -> dict[str, object]:
+    summary = table.summary
+    ends = {name: 1.04 * _largest(score) for name, score in summary.items()}
+    # Columns stand on the scale of pairs: both are total variations.
+    ends["one_way"] = max(ends["one_way"], ends.get("two_way", 0.0))
+    worst = sorted(table.pairs, key=lambda pair: -pair.total_variation.synthetic)
+    return {
+        "gauges": [Gauge(*_MEASURES[n], score, ends[n]) for n, score in summary.items()],
+        "found": structure_found(summary["two_way"]) if table.pairs else None,
+        "pairs": data_uri(draw_pair_errors(table), dpi=190) if table.pairs else None,
+        "worst": worst[:_WORST_PAIRS] if len(worst) > _WORST_PAIRS else [],
+    }
+
+
+def _largest(score: Score) -> float:
+    return max(score.synthetic, score.floor, score.independence or 0.0)
+
+
+def _draw_vectors(model: Model, synthetic: pa.Table, real: pa.Table) -> tuple[list[str], list[str]]:
+    """Maps of vectors in the plane, and the density of every coordinate."""
+    maps, densities = [], []
+    for name, column in model.schema.columns.items():
+        if not isinstance(column, VectorColumn):
             continue
-        continuous = schema.point_column(name)
-        points = [encode_points(continuous, name, table) for table in (real, synthetic)]
-        parts = continuous.table_columns(name)
-        for j, part in enumerate(parts[:16]):
-            marginals.append(data_uri(draw_density(part, points[0][:, j], points[1][:, j])))
-        if len(parts) == 2:
+        points = [encode_points(column, name, table) for table in (real, synthetic)]
+        for j, part in enumerate(column.columns[:_MOST_COORDINATES]):
+            densities.append(data_uri(draw_density(part, points[0][:, j], points[1][:, j])))
+        if len(column.columns) == 2:
             both = np.concatenate(points)
             low, high = both.min(axis=0), both.max(axis=0)
             panels = [
@@ -48,21 +136,6 @@ def write_evaluation_report(
                 Panel("Synthetic", "samples of the model", points[1]),
             ]
             bounds = ((low[0], high[0]), (low[1], high[1]))
-            geographic = "latitude" in parts[1].lower()
+            geographic = "latitude" in column.columns[1].lower()
             maps.append(data_uri(draw_maps(panels, bounds, geographic=geographic)))
-    write_page(
-        path,
-        "evaluation.html",
-        {
-            "num_reports": model.made_with["num_reports"],
-            "num_real": real.num_rows,
-            "unit": schema.unit,
-            "promise": model.guarantee.describe(),
-            "guarantee": str(model.guarantee),
-            "rows": rows,
-            "measures": _MEASURES,
-            "maps": maps,
-            "marginals": marginals,
-            "loss": data_uri(draw_loss(model.history)),
-        },
-    )
+    return maps, densities

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class Bins:
     Examples:
         >>> hours = Bins((1.0, 21.0, 41.0, 100.0), spikes=(40.0,), integer=True)
         >>> hours.labels
-        ('1 to 20', '21 to 40', '41 to 99', '40')
+        ('1 to 20', '21 to 39', '41 to 99', '40')
         >>> hours.encode(np.array([20.0, 40.0, 41.0, 250.0])).tolist()
         [0, 3, 2, 2]
     """
@@ -139,14 +140,18 @@ class Bins:
     def labels(self) -> tuple[str, ...]:
         """A name for every code."""
         if self.integer:
-            bins = [
-                f"{low:.15g}" if high - low == 1 else f"{low:.15g} to {high - 1:.15g}"
-                for low, high in zip(self.edges[:-1], self.edges[1:], strict=True)
-            ]
+            bins = []
+            for low, high in pairwise(self.edges):
+                first, last = low, high - 1
+                while first in self.spikes:
+                    first += 1
+                while last in self.spikes:
+                    last -= 1
+                bins.append(f"{first:.15g}" if first == last else f"{first:.15g} to {last:.15g}")
         else:
             bins = [
                 f"[{low:.6g}, {high:.6g})"
-                for low, high in zip(self.edges[:-1], self.edges[1:], strict=True)
+                for low, high in pairwise(self.edges)
             ]
             bins[-1] = bins[-1][:-1] + "]"
         return (*bins, *(f"{s:.15g}" for s in self.spikes)) + (MISSING,) * self.nullable

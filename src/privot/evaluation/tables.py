@@ -1,0 +1,249 @@
+r"""A synthetic table against real records, in the codes of the schema: each column, and each pair.
+
+Columns are compared by the total variation of their codes: the least share of records that would have
+to change for the two tables to agree. Pairs of columns are compared so too, cell by cell, and by the
+differences of Cramér's V and, for numbers and dates, of the correlation (of the bins' centers).
+Vectors have no codes and are not compared here.
+
+Two samples of one population are never the same, and a model that knows the columns alone is not bad
+at everything, so each number stands between two others:
+
+- its **floor**, what a perfect model would score: a sample of as many records as the synthetic table
+  has, against one of as many as the real table has, both drawn from the real shares. (One half of the
+  real records against the other would be a floor of half as many records, and too high: with equal
+  numbers by √2.) Shares that are themselves a sample put nothing in cells that nobody was seen in, so
+  where cells are many and records few this floor is a little too low: to the model's disadvantage;
+- its **ceiling**, independence: as many records again, drawn from the product of the real one-way
+  marginals. A model above it would have done better to learn no pair at all. (The product itself,
+  without sampling error, would stand below a perfect model's sample where cells are many.)
+
+Pairs see up to 256 values of a column, of which the last stands for all less frequent ones. Of more
+than 100 columns, pairs are compared among 100, drawn by the seed.
+
+Every result depends on real records: **not private**.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+
+from privot.errors import PrivotError
+from privot.evaluation.distances import total_variation
+from privot.evaluation.pairs import (
+    Array,
+    Codes,
+    correlation,
+    cramers_v,
+    independent,
+    joint_shares,
+)
+from privot.schema import Bins, Schema
+from privot.schema.values import encode_codes
+
+FEWEST_RECORDS = 4
+_MOST_PAIRED = 100
+_MOST_LEVELS = 256
+_DRAWS = 6
+
+
+@dataclass(frozen=True)
+class Score:
+    """A distance from the real records, between its floor and its ceiling.
+
+    Arguments:
+        synthetic: Of the synthetic table.
+        floor: Of a perfect model's table of the same size.
+        independence: Of a table of the same size whose columns are right and independent; None for a
+            single column, which it gets as well as a perfect model.
+    """
+
+    synthetic: float
+    floor: float
+    independence: float | None = None
+
+
+@dataclass(frozen=True)
+class ColumnScore:
+    """One column: the total variation of its codes."""
+
+    column: str
+    total_variation: Score
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """Two columns: total variation of their joint codes, differences of V and of correlation.
+
+    `correlation` is None unless both columns are numbers or dates.
+    """
+
+    first: str
+    second: str
+    total_variation: Score
+    cramers_v: Score
+    correlation: Score | None
+
+
+@dataclass(frozen=True)
+class TableComparison:
+    """All columns and pairs of a synthetic table against a real one.
+
+    Arguments:
+        num_synthetic: Records of the synthetic table.
+        num_real: Real records.
+        columns: One score a column that has codes, in the schema's order.
+        pairs: One score a pair of columns; of too many columns, of some.
+    """
+
+    num_synthetic: int
+    num_real: int
+    columns: tuple[ColumnScore, ...]
+    pairs: tuple[PairScore, ...]
+
+    @property
+    def all_pairs(self) -> int:
+        """Number of pairs that there are, compared or not."""
+        return len(self.columns) * (len(self.columns) - 1) // 2
+
+    @property
+    def summary(self) -> dict[str, Score]:
+        """Means: `one_way` of columns, `two_way`, `cramers_v` and `correlation` of pairs, if any."""
+        correlations = [pair.correlation for pair in self.pairs if pair.correlation is not None]
+        groups = {
+            "one_way": [column.total_variation for column in self.columns],
+            "two_way": [pair.total_variation for pair in self.pairs],
+            "cramers_v": [pair.cramers_v for pair in self.pairs],
+            "correlation": correlations,
+        }
+        return {name: _mean(scores) for name, scores in groups.items() if scores}
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """One column for pairs: level numbers of both tables' records, and the number each stands for."""
+
+    synthetic: Codes
+    real: Codes
+    size: int
+    values: Array | None
+
+
+def compare_tables(
+    schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
+) -> TableComparison:
+    """Compare two tables over all columns but vectors; the result is **not private**.
+
+    Arguments:
+        schema: Whose columns, bins and categories are compared.
+        synthetic: Records of a model; the more, the less of the distances is sampling error.
+        real: Real records.
+        seed: Of the floor's draws, and of which columns are paired where they are many.
+
+    Raises:
+        PrivotError: if a table does not fit the schema or has fewer than 4 records, or if all columns
+            are vectors.
+    """
+    require_records(schema, synthetic, real)
+    if not schema.coded:
+        raise PrivotError(
+            f"columns {list(schema.columns)} are all vectors: compare them by `compare`"
+        )
+    rng = np.random.default_rng(seed)
+    sizes = (synthetic.num_rows, real.num_rows)
+    columns, levels = [], {}
+    for name, column in schema.coded.items():
+        ours, truth = (encode_codes(column, name, table) for table in (synthetic, real))
+        shares = [np.bincount(c, minlength=column.alphabet.size) / len(c) for c in (ours, truth)]
+        drawn = [rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes]
+        floor = np.abs(drawn[0] - drawn[1]).sum() / 2 / _DRAWS
+        columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
+        centers = column.alphabet.centers if isinstance(column.alphabet, Bins) else None
+        levels[name] = _levels(ours, truth, column.alphabet.size, centers)
+    paired = list(levels)
+    if len(paired) > _MOST_PAIRED:
+        chosen = np.sort(rng.choice(len(paired), _MOST_PAIRED, replace=False))
+        paired = [paired[i] for i in chosen]
+    pairs = [
+        _compare_pair(a, b, levels[a], levels[b], sizes, rng) for a, b in combinations(paired, 2)
+    ]
+    return TableComparison(*sizes, tuple(columns), tuple(pairs))
+
+
+def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None:
+    """Refuse tables that do not fit the schema, or that are too short to compare."""
+    for table in (synthetic, real):
+        schema.check_table(table)
+        if table.num_rows < FEWEST_RECORDS:
+            raise PrivotError(
+                f"{table.num_rows} records are too few to compare: give at least {FEWEST_RECORDS}"
+            )
+
+
+def _levels(ours: Codes, truth: Codes, size: int, centers: Array | None) -> _Levels:
+    """Number the codes that occur from the most frequent on; the last number takes the rest."""
+    seen, real = (np.bincount(codes, minlength=size) for codes in (ours, truth))
+    present = np.flatnonzero(seen + real)
+    order = present[np.argsort(-real[present], kind="stable")]
+    level = np.minimum(np.arange(len(order)), _MOST_LEVELS - 1)
+    numbers = np.zeros(size, dtype=np.int64)
+    numbers[order] = level
+    values = None
+    if centers is not None:
+        known = np.isfinite(centers[order])
+        weights = np.bincount(level, weights=known)
+        sums = np.bincount(level, weights=np.where(known, centers[order], 0.0))
+        values = np.divide(sums, weights, out=np.full(len(sums), np.nan), where=weights > 0)
+    return _Levels(numbers[ours], numbers[truth], int(level[-1]) + 1, values)
+
+
+def _compare_pair(
+    first: str,
+    second: str,
+    a: _Levels,
+    b: _Levels,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+) -> PairScore:
+    shape = (a.size, b.size)
+    ours, real = joint_shares(a.synthetic, b.synthetic, shape), joint_shares(a.real, b.real, shape)
+
+    def draw(num_records: int, shares: Array) -> Array:
+        counts = rng.multinomial(num_records, shares.ravel(), size=_DRAWS)
+        return counts.reshape(-1, *shape) / num_records
+
+    # The synthetic table, perfect models' and independent ones; and what each stands against.
+    models = [ours[None], draw(sizes[0], real), draw(sizes[0], independent(real))]
+    tables = np.concatenate(models)
+    again = draw(sizes[1], real)
+    against = np.concatenate([real[None], again, again])
+    variations = np.abs(tables - against).sum((1, 2)) / 2
+    associations = np.abs(cramers_v(tables) - cramers_v(against))
+    correlations = None
+    if a.values is not None and b.values is not None:
+        x, y = a.values, b.values
+        correlations = np.abs(correlation(tables, x, y) - correlation(against, x, y))
+    return PairScore(
+        first,
+        second,
+        _score(variations),
+        _score(associations),
+        None if correlations is None else _score(correlations),
+    )
+
+
+def _score(distances: Array) -> Score:
+    floor, independence = distances[1:].reshape(2, _DRAWS).mean(axis=1)
+    return Score(float(distances[0]), float(floor), float(independence))
+
+
+def _mean(scores: list[Score]) -> Score:
+    ceilings = [score.independence for score in scores if score.independence is not None]
+    return Score(
+        float(np.mean([score.synthetic for score in scores])),
+        float(np.mean([score.floor for score in scores])),
+        float(np.mean(ceilings)) if ceilings else None,
+    )
