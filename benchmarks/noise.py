@@ -5,13 +5,17 @@
 
 All run in this process, one thread, best of several repeats. OpenDP adds noise on the same grid
 through its vector interface; where a rival has no vector interface, single values are timed.
+A rival that cannot be imported is named with the reason: diffprivlib 0.6.6 asks for scikit-learn
+below 1.6, so install both in an environment of their own.
 Numbers differ between machines and with what else runs: quote the ratios.
 """
 
 import argparse
 import json
+import platform
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 
 import numpy as np
 
@@ -158,6 +162,11 @@ def diffprivlib_rates(count: int, repeats: int) -> tuple[dict[str, float], dict[
     return rates, {"10 numeric columns, a call each": loop * 1e6}
 
 
+def versions(packages: list[str]) -> dict[str, str]:
+    """What the numbers were measured with."""
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
 RIVALS = {"opendp": opendp_rates, "diffprivlib": diffprivlib_rates}
 
 
@@ -176,6 +185,7 @@ def main() -> None:
         "values_per_second": {"privot": rates},
         "record_microseconds": {"privot": record},
         "calibration_milliseconds": {"privot": calibration_milliseconds(options.repeats)},
+        "versions": versions(["numpy", "cryptography"]),
         "skipped": [],
     }
     for name, measure in RIVALS.items():
@@ -186,6 +196,7 @@ def main() -> None:
             continue
         result["values_per_second"][name] = their_rates
         result["record_microseconds"][name] = their_record
+        result["versions"] |= versions([name])
     if options.json:
         print(json.dumps(result, indent=2))
         return
@@ -203,6 +214,7 @@ def main() -> None:
                     ratio = ours / theirs if better is max else theirs / ours
                     line += f"   {rival} {theirs * factor:.3f} (×{ratio:.1f})"
             print(line)
+    print("\n" + ", ".join(f"{name} {number}" for name, number in result["versions"].items()))
     for reason in result["skipped"]:
         print(f"\nskipped {reason}")
 

@@ -48,6 +48,10 @@ def account(monkeypatch, capsys):
             "shuffle --epsilon 5 --people 400000 --delta 1e-6",
             {"epsilon": 0.09785, "epsilon_lower": 0.0975, "epsilon_closed_form": 0.35209},
         ),
+        (
+            "shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6",
+            {"epsilon_local": 5.039708, "epsilon": 0.1, "people": 400000, "delta": 1e-6},
+        ),
     ],
 )
 def test_json(account, arguments, expected):
@@ -74,6 +78,14 @@ def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side(account, forward
     assert epsilon * (1 - 1e-8) <= json.loads(out)["epsilon"] <= epsilon
 
 
+def test_shuffling_and_its_inverse_err_on_the_safe_side(account):
+    setting = "--people 50000 --delta 1e-7"
+    _, out, _ = account(f"shuffle --central-epsilon 0.25 {setting} --json")
+    local = json.loads(out)["epsilon_local"]
+    _, out, _ = account(f"shuffle --epsilon {local!r} {setting} --json")
+    assert 0.25 * (1 - 1e-6) <= json.loads(out)["epsilon"] <= 0.25
+
+
 @pytest.mark.parametrize(
     ("arguments", "phrases"),
     [
@@ -88,6 +100,10 @@ def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side(account, forward
         (
             "shuffle --epsilon 5 --people 400000 --delta 1e-6",
             ["0.0978507", "0.0975003", "0.352093", "trusts the shuffler"],
+        ),
+        (
+            "shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6",
+            ["reports of epsilon = 5.0397 (pure)", "give epsilon = 0.1 at", "trusts the shuffler"],
         ),
     ],
 )
@@ -119,6 +135,15 @@ def test_the_closed_form_is_left_out_where_it_is_silent(account):
         ("randomized-response --categories 2 --keep 1", "strictly between 0 and 1"),
         ("shuffle --epsilon 1 --people 0 --delta 1e-6", "give the number of reports"),
         ("shuffle --epsilon 41 --people 10 --delta 1e-6", "use epsilon0 itself"),
+        ("shuffle --central-epsilon 41 --people 10 --delta 1e-6", "give every report epsilon"),
+        (
+            "shuffle --people 10 --delta 1e-6",
+            "neither given; give exactly one, --epsilon to ask for the central epsilon or",
+        ),
+        (
+            "shuffle --epsilon 1 --central-epsilon 1 --people 10 --delta 1e-6",
+            "--central-epsilon: both given",
+        ),
     ],
 )
 def test_refusals_are_one_line_and_exit_with_2(account, arguments, message):

@@ -1,5 +1,7 @@
 """The sampler's law on fine grids, and the filter: what floats cannot decide, they do not."""
 
+from decimal import Decimal
+
 import mpmath
 import numpy as np
 import pytest
@@ -8,12 +10,14 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square
 from privot.errors import PrivotError
-from privot.mechanisms import discrete_laplace
+from privot.mechanisms import discrete_laplace, exact_rounding
 from privot.mechanisms.discrete_laplace import (
     draw_discrete_laplace,
-    exact_geometric,
+    enclose,
     sample_discrete_laplace,
 )
+from privot.mechanisms.exact_log import directed_contexts
+from privot.mechanisms.exact_rounding import decide
 
 FINE = 2.0**19.5
 
@@ -39,15 +43,40 @@ def test_law_with_power_at_one_percent(ratio):
 
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_exact_path_has_the_same_law(ratio, monkeypatch):
-    monkeypatch.setattr(discrete_laplace, "LOG_ERROR_OK", False)
-    assert p_value(sample_discrete_laplace(20_000, ratio), ratio, ratio) > FALSE_ALARM
-    few = np.array([draw_discrete_laplace(1, ratio)[0] for _ in range(5_000)])
+    monkeypatch.setattr(exact_rounding, "LOG_ERROR_OK", False)
+    draws = sample_discrete_laplace(10_000, ratio)
+    assert p_value(draws, ratio, ratio) > FALSE_ALARM
+    assert p_value(draws, ratio, ratio * 1.15) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
+def test_single_draws_have_the_same_law(ratio):
+    few = np.array([draw_discrete_laplace(1, ratio)[0] for _ in range(100_000)])
     assert p_value(few, ratio, ratio) > FALSE_ALARM
+    assert p_value(few, ratio, ratio * 1.1) < FALSE_ALARM
 
 
 def test_low_bits_are_uniform():
     counts = np.bincount(sample_discrete_laplace(1_000_000, FINE) % 32, minlength=32)
     assert chi_square(counts, np.full(32, 1 / 32)) > FALSE_ALARM
+
+
+def mpf(bound):
+    return mpmath.inf if bound.is_infinite() else mpmath.mpf(str(bound))
+
+
+@given(bits=st.integers(1, 70), share=st.floats(0, 0.999), inside=st.floats(0.01, 0.99))
+def test_bounds_enclose_every_point_of_the_cell(bits, share, inside):
+    prefix = int(share * 2**bits)
+    (low,), (high,) = (enclose([prefix], bits, Decimal(FINE), c) for c in directed_contexts(bits))
+    with mpmath.workdps(60):
+        value = -FINE * mpmath.log((prefix + mpmath.mpf(inside)) / 2**bits) - 0.5
+        assert mpf(low) <= value <= mpf(high)
+
+
+def exact_geometric(prefix, ratio):
+    (magnitude,) = decide([prefix], ratio, enclose)
+    return int(magnitude)
 
 
 @given(prefix=st.integers(0, 2**63 - 1), ratio=st.floats(0.01, 2.0**30))
@@ -58,58 +87,62 @@ def test_exact_geometric_against_mpmath(prefix, ratio):
     assert low <= exact_geometric(prefix, ratio) <= high + (0 if prefix else 10**12)
 
 
-def boundary_words(ratio, magnitudes):
-    """Words whose 63-bit prefix straddles U = e^(−k/t), where the floor jumps."""
+def asked_by(words, ratio, monkeypatch):
+    """The noise for given words, and the prefixes for which the exact path was asked."""
+    asked = []
+
+    def spy(prefixes, *_):
+        asked.extend(prefixes)
+        return [1.0]
+
+    monkeypatch.setattr(exact_rounding, "decide", spy)
+    monkeypatch.setattr(discrete_laplace, "random_words", lambda n: words[:n])
+    return sample_discrete_laplace(len(words), ratio), asked
+
+
+def words_of(prefix, sign):
+    """Words read as a ≥ 0 or −a−1: the same first 63 bits of |U| with either sign."""
+    return np.full(3, prefix if sign > 0 else -prefix - 1, np.int64).view(np.uint64)
+
+
+def boundary_prefixes(ratio, magnitudes):
+    """63-bit prefixes that straddle U = e^(−k/t), where the floor jumps."""
     with mpmath.workdps(60):
         return [int(mpmath.floor(mpmath.exp(-mpmath.mpf(k) / ratio) * 2**63)) for k in magnitudes]
 
 
 @pytest.mark.parametrize("ratio", [1.5, 777.7, FINE, 2.0**26])
-@pytest.mark.parametrize("count", [1, 64])
-def test_undecidable_words_always_take_the_exact_path(ratio, count, monkeypatch):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_undecidable_words_always_take_the_exact_path(ratio, sign, monkeypatch):
     magnitudes = np.unique(np.rint(np.geomspace(1, 12, 64) * ratio)).astype(int).tolist()
-    asked = []
-
-    def spy(prefix, ratio):
-        asked.append(prefix)
-        return 1
-
-    monkeypatch.setattr(discrete_laplace, "exact_geometric", spy)
-    for prefix in boundary_words(ratio, magnitudes):
+    for prefix in boundary_prefixes(ratio, magnitudes):
         for near in (prefix - 1, prefix, prefix + 1):
-            words = np.full(count, near, np.uint64)
-            monkeypatch.setattr(discrete_laplace, "random_words", lambda n, out, w=words: w[:n])
-            monkeypatch.setattr(discrete_laplace, "random_word", lambda w=near: w)
-            sample_discrete_laplace(count, ratio)
-            assert asked == [near] * count
-            asked.clear()
+            noise, asked = asked_by(words_of(near, sign), ratio, monkeypatch)
+            assert asked == [near] * 3
+            assert (noise == sign).all()
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 2**20, 2**43, 2**44 - 1])
-@pytest.mark.parametrize("count", [1, 64])
-def test_short_prefixes_always_take_the_exact_path(prefix, count, monkeypatch):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_short_prefixes_always_take_the_exact_path(prefix, sign, monkeypatch):
     """So few bits were drawn that the next ones would move the logarithm by more than the margin."""
-    asked = []
-    monkeypatch.setattr(discrete_laplace, "exact_geometric", lambda p, r: asked.append(p) or 1)
-    words = np.full(count, prefix, np.uint64)
-    monkeypatch.setattr(discrete_laplace, "random_words", lambda n, out: words[:n])
-    monkeypatch.setattr(discrete_laplace, "random_word", lambda: prefix)
-    sample_discrete_laplace(count, 1.3)
-    assert asked == [prefix] * count
+    _, asked = asked_by(words_of(prefix, sign), 1.3, monkeypatch)
+    assert asked == [prefix] * 3
 
 
-@given(words=st.lists(st.integers(2**44, 2**63 - 1), min_size=20, max_size=60))
-def test_fast_decisions_hold_for_every_continuation(words):
+@given(
+    words=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=20, max_size=60),
+    ratio=st.sampled_from([0.4, 33.3, FINE]),
+)
+def test_fast_decisions_hold_for_every_continuation(words, ratio):
     """Where the exact path is not asked, both ends of the cell have the same floor."""
-    exact = []
+    words = [word for word in words if word >= 0] or [1]  # −0 would be drawn again
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(discrete_laplace, "exact_geometric", lambda p, r: exact.append(p) or 1)
-        patch.setattr(discrete_laplace, "random_words", lambda n, out: np.array(words, np.uint64))
-        drawn = sample_discrete_laplace(len(words), FINE)
+        drawn, asked = asked_by(np.array(words, np.uint64), ratio, patch)
     for word, magnitude in zip(words, drawn.tolist(), strict=True):
-        if word not in exact:
+        if word not in asked:
             with mpmath.workdps(60):
-                ends = [-FINE * mpmath.log(mpmath.mpf(word + e) / 2**63) for e in (0, 1)]
+                ends = [-ratio * mpmath.log(mpmath.mpf(word + e) / 2**63) for e in (0, 1)]
             assert [int(mpmath.floor(end)) for end in ends] == [magnitude, magnitude]
 
 
@@ -124,6 +157,8 @@ def test_tails_reach_beyond_63_bits(prefix):
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf"), 2.0**41])
 def test_ratios_out_of_range_are_refused(ratio):
-    for size in (1, 100):
+    for size in (0, 1, 100):
         with pytest.raises(PrivotError, match="ratio"):
             sample_discrete_laplace(size, ratio)
+    with pytest.raises(PrivotError, match="ratio"):
+        draw_discrete_laplace(1, ratio)

@@ -6,8 +6,10 @@ import threading
 import numpy as np
 import pytest
 
+from privot.errors import PrivotError
 from privot.mechanisms import entropy
-from privot.mechanisms.entropy import random_bits, random_word, random_words
+from privot.mechanisms.discrete_laplace import draw_discrete_laplace, sample_discrete_laplace
+from privot.mechanisms.entropy import random_bits, random_word, random_words, upcoming
 
 
 def test_every_bit_is_fair_and_neighboring_bits_are_independent():
@@ -60,25 +62,76 @@ def test_a_new_key_is_taken_when_the_old_one_is_used_up(monkeypatch):
     assert entropy._stream._encryptor is not first
 
 
+WIDE = 2.0**38  # noise that does not repeat by chance
+
+
+def test_no_noise_repeats_across_threads_or_calls():
+    drawn = []
+
+    def draw():
+        drawn.extend(draw_discrete_laplace(1, WIDE)[0] for _ in range(50))
+        drawn.extend(draw_discrete_laplace(300, WIDE))
+
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(drawn)) == len(drawn) == 4 * 350
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_forgets_words_drawn_ahead():
+def test_a_child_forgets_words_and_noise_drawn_ahead():
     random_word()
-    ahead = np.array(entropy._stream.pool, np.uint64)
+    draw_discrete_laplace(1, WIDE)
+    stocks = entropy._stream.stocks
+    ahead = stocks[random_words, ()] + stocks[sample_discrete_laplace, (WIDE,)]
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(writer, np.array([random_word() for _ in range(200)], np.uint64).tobytes())
+            theirs = [random_word() for _ in range(200)] + draw_discrete_laplace(200, WIDE)
+            os.write(writer, b"".join(n.to_bytes(16, "big", signed=True) for n in theirs))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    theirs = np.frombuffer(os.read(reader, 2**16), np.uint64)
+    received = os.read(reader, 2**16)
     os.close(reader)
     os.close(writer)
-    assert len(ahead) > 0
-    assert len(theirs) == 200
-    assert not np.isin(theirs, ahead).any()
+    theirs = {
+        int.from_bytes(received[i : i + 16], "big", signed=True)
+        for i in range(0, len(received), 16)
+    }
+    assert len(ahead) == 2 * 127
+    assert len(theirs) == 400
+    assert not theirs & set(ahead)
+
+
+def test_a_stock_is_used_up_before_it_is_refilled():
+    drawn = []
+
+    def draw(count, step):
+        numbers = np.arange(count) * step + len(drawn)
+        drawn.extend(numbers.tolist())
+        return numbers
+
+    taken = [number for _ in range(30) for number in upcoming(10, draw, 1000)]
+    assert len(drawn) == 3 * 128
+    assert len(set(taken)) == len(taken) == 300
+    assert set(taken) < set(drawn)
+
+
+def test_stocks_do_not_grow_without_bound():
+    for ratio in range(1, 3 * entropy._MAX_STOCKS):
+        upcoming(1, lambda count, _: np.zeros(count, np.int64), ratio)
+        assert len(entropy._stream.stocks) <= entropy._MAX_STOCKS + 1
+
+
+def test_a_refused_draw_leaves_no_stock():
+    with pytest.raises(PrivotError):
+        draw_discrete_laplace(1, -3.0)
+    assert not entropy._stream.stocks[sample_discrete_laplace, (-3.0,)]
 
 
 def test_random_bits_have_their_length():

@@ -23,6 +23,12 @@ def test_bounds_enclose_the_logarithm_tightly(numerator, extra):
         assert mpmath.mpf(str(upper)) - mpmath.mpf(str(lower)) <= mpmath.mpf(2) ** -bits
 
 
+def test_bounds_at_the_ends():
+    down, up = directed_contexts(64)
+    assert negative_log(0, 64, up) == math.inf
+    assert negative_log(2**64, 64, down) == 0 < negative_log(2**64, 64, up) < 1e-40
+
+
 def test_this_machine_is_accurate_enough():
     assert exact_log.LOG_ERROR_OK
 

@@ -1,16 +1,22 @@
 """The sampler's law on fine grids, and the filter: what floats cannot decide, they do not."""
 
+from decimal import Decimal
+
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from laws.mechanism import FALSE_ALARM, chi_square
 from privot.errors import PrivotError
-from privot.mechanisms import rounded_gaussian
+from privot.mechanisms import exact_rounding, rounded_gaussian
+from privot.mechanisms.exact_log import directed_contexts
+from privot.mechanisms.exact_rounding import decide
 from privot.mechanisms.rounded_gaussian import (
     draw_rounded_gaussian,
-    exact_pair,
+    enclose,
     sample_rounded_gaussian,
 )
 
@@ -35,20 +41,30 @@ def test_law_with_power_at_one_percent(ratio):
 
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_exact_path_has_the_same_law(ratio, monkeypatch):
-    monkeypatch.setattr(rounded_gaussian, "LOG_ERROR_OK", False)
-    assert p_value(sample_rounded_gaussian(10_000, ratio), ratio, ratio) > FALSE_ALARM
-    few = np.array([draw_rounded_gaussian(1, ratio)[0] for _ in range(2_000)])
+    monkeypatch.setattr(exact_rounding, "LOG_ERROR_OK", False)
+    draws = sample_rounded_gaussian(10_000, ratio)
+    assert p_value(draws, ratio, ratio) > FALSE_ALARM
+    assert p_value(draws, ratio, ratio * 1.15) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
+def test_single_draws_have_the_same_law(ratio):
+    few = np.array([draw_rounded_gaussian(1, ratio)[0] for _ in range(100_000)])
     assert p_value(few, ratio, ratio) > FALSE_ALARM
+    assert p_value(few, ratio, ratio * 1.1) < FALSE_ALARM
 
 
 def test_the_two_values_of_a_pair_are_independent():
-    left, right = sample_rounded_gaussian((2, 2**14 // 2), FINE) / FINE
-    pairs = np.concatenate([rounded_gaussian._draw_pairs(2**14, FINE) for _ in range(60)], axis=1)
-    first, second = pairs / FINE
+    """A block is all first values of its pairs, then all second ones."""
+    blocks = [rounded_gaussian._draw(2**14, FINE).reshape(2, -1) for _ in range(60)]
+    first, second = np.concatenate(blocks, axis=1) / FINE
     limit = 6 / np.sqrt(first.size)
     assert abs((first * second).mean()) < limit
     assert abs(((first**2 - 1) * (second**2 - 1)).mean()) < 2 * limit
-    assert abs((left * right).mean()) < 6 / np.sqrt(left.size)
+    assert abs((abs(first) - second**2 - abs(first).mean() + 1).mean()) < 2 * limit
+    in_order = sample_rounded_gaussian(2**20, FINE) / FINE
+    for lag in (1, 2, 2**13):
+        assert abs((in_order[lag:] * in_order[:-lag]).mean()) < 6 / np.sqrt(in_order.size - lag)
 
 
 def test_low_bits_are_uniform():
@@ -61,15 +77,36 @@ def polar(u, v, ratio):
     return ratio * mpmath.sqrt(-2 * mpmath.log(square) / square) * u
 
 
+def mpf(bound):
+    return mpmath.inf if bound.is_infinite() else mpmath.mpf(str(bound))
+
+
+@given(
+    bits=st.integers(1, 70),
+    shares=st.tuples(*[st.floats(0, 0.999)] * 2),
+    inside=st.tuples(*[st.floats(0.01, 0.99)] * 2),
+)
+@example(bits=1, shares=(0.5, 0.5), inside=(0.9, 0.9))  # part of the cell is outside the disk
+def test_bounds_enclose_every_point_of_the_cell(bits, shares, inside):
+    prefixes = [int(share * 2**bits) for share in shares]
+    bounds = (enclose(prefixes, bits, Decimal(FINE), c) for c in directed_contexts(2 * bits))
+    with mpmath.workdps(60):
+        u, v = ((m + mpmath.mpf(i)) / 2**bits for m, i in zip(prefixes, inside, strict=True))
+        outside = u * u + v * v >= 1
+        pair = (mpmath.inf, mpmath.inf) if outside else (polar(u, v, FINE), polar(v, u, FINE))
+        for low, value, high in zip(next(bounds), pair, next(bounds), strict=True):
+            assert mpf(low) <= value <= mpf(high)
+
+
 def test_exact_pair_against_mpmath():
     rng = np.random.default_rng(3)
     accepted = 0
-    for first, second in rng.integers(-(2**63), 2**63, (200, 2)).tolist():
-        pair = exact_pair(first, second, FINE)
+    for prefixes in rng.integers(0, 2**63, (200, 2)).tolist():
+        pair = decide(prefixes, FINE, enclose)
         with mpmath.workdps(60):
-            u, v = (mpmath.mpf(w + mpmath.mpf("0.5")) / 2**63 for w in (first, second))
+            u, v = (mpmath.mpf(m + mpmath.mpf("0.5")) / 2**63 for m in prefixes)
             if u * u + v * v >= 1:
-                assert pair is None
+                assert pair == [np.inf, np.inf]
                 continue
             accepted += 1
             exact = polar(u, v, FINE), polar(v, u, FINE)
@@ -77,19 +114,29 @@ def test_exact_pair_against_mpmath():
     assert accepted > 100
 
 
+def given_words(first, second):
+    """`random_words` that gives these two signed words to every pair."""
+
+    def words(count):
+        return np.repeat(np.array([first, second], np.int64), count // 2).view(np.uint64)
+
+    return words
+
+
 @pytest.mark.parametrize("ratio", [1.5, 777.7, FINE, 2.0**26])
-@pytest.mark.parametrize("count", [1, 64])
-def test_undecidable_words_always_take_the_exact_path(ratio, count, monkeypatch):
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch):
     """Words of U at which ratio·Z crosses a half-integer, found by bisection."""
     rng = np.random.default_rng(4)
     asked = []
+    tried = 0
 
-    def spy(first, second, ratio):
-        asked.append((first, second))
-        return 1, 1
+    def spy(prefixes, *_):
+        asked.append(tuple(prefixes))
+        return [1.0, 2.0]
 
-    monkeypatch.setattr(rounded_gaussian, "exact_pair", spy)
-    for second in rng.integers(-(2**62), 2**62, 12).tolist():
+    monkeypatch.setattr(exact_rounding, "decide", spy)
+    for second in rng.integers(0, 2**62, 12).tolist():
         low, high = 2**60, 2**62  # ratio·Z increases with U here or decreases: bisection follows
         with mpmath.workdps(50):
             v = mpmath.mpf(second) / 2**63
@@ -101,30 +148,51 @@ def test_undecidable_words_always_take_the_exact_path(ratio, count, monkeypatch)
                 middle = (low + high) // 2
                 above = polar(mpmath.mpf(middle) / 2**63, v, ratio) > target
                 low, high = (low, middle) if above == (ends[1] > ends[0]) else (middle, high)
-        words = np.repeat(np.array([low, second], np.int64), 200).view(np.uint64)
-        monkeypatch.setattr(
-            rounded_gaussian,
-            "random_words",
-            lambda n, w=words: w.reshape(2, -1)[:, : n // 2].ravel(),
-        )
-        stock = [low + 2**63, second + 2**63] * 4
-        monkeypatch.setattr(rounded_gaussian, "random_word", lambda s=stock: s.pop(0))
-        sample_rounded_gaussian(count, ratio)
+        tried += 1
+        words = [m if sign > 0 else ~m for m, sign in zip((low, second), signs, strict=True)]
+        monkeypatch.setattr(rounded_gaussian, "random_words", given_words(*words))
+        noise = sample_rounded_gaussian(20, ratio)
         assert set(asked) == {(low, second)}
+        assert set(noise.tolist()) <= {signs[0], 2 * signs[1]}
         asked.clear()
+    assert tried > 3
 
 
 @pytest.mark.parametrize(
-    "words", [(0, 0), (1, -1), (2**52, 5), (2**63 - 1, 0), (-(2**63), 0), (2**63 - 1, 2**31)]
+    "words", [(0, 0), (1, 1), (2**52, 5), (2**63 - 1, 0), (2**63 - 1, 2**31), (-(2**63), 0)]
 )
-def test_pairs_at_the_edges_are_decided(words):
+def test_words_at_the_edges_take_the_exact_path(words, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        exact_rounding, "decide", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
+    )
+    monkeypatch.setattr(rounded_gaussian, "random_words", given_words(*words))
+    sample_rounded_gaussian(20, 100.0)
+    assert asked[0] == [words[0] if words[0] >= 0 else ~words[0], words[1]]
+
+
+@pytest.mark.parametrize(
+    "prefixes", [[0, 0], [1, 1], [2**52, 5], [2**63 - 1, 0], [2**63 - 1, 2**31]]
+)
+def test_pairs_at_the_edges_are_decided(prefixes):
     for _ in range(10):
-        pair = exact_pair(*words, 100.0)
-        assert pair is None or all(abs(k) < 100 * 14 for k in pair)
+        pair = decide(prefixes, 100.0, enclose)
+        assert pair == [np.inf, np.inf] or all(abs(k) < 100 * 14 for k in pair)
+
+
+def test_pairs_outside_the_disk_leave_nothing_behind(monkeypatch):
+    """S straddles 1: some continuations are accepted, and only they may come out."""
+    monkeypatch.setattr(rounded_gaussian, "random_words", given_words(2**63 - 1, 3 * 2**30))
+    noise = sample_rounded_gaussian(40, 2.0**40)
+    assert noise.size == 40
+    assert (noise[:1] > 0).all()
+    assert abs(noise).max() < 2**40
 
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf"), 2.0**41])
 def test_ratios_out_of_range_are_refused(ratio):
-    for size in (1, 100):
+    for size in (0, 1, 100):
         with pytest.raises(PrivotError, match="ratio"):
             sample_rounded_gaussian(size, ratio)
+    with pytest.raises(PrivotError, match="ratio"):
+        draw_rounded_gaussian(1, ratio)

@@ -1,3 +1,4 @@
+import itertools
 import math
 from fractions import Fraction
 from math import comb
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from privot.errors import PrivotError
 from privot.privacy.shuffling import (
     _binomial_pmf,
     _delta_attained,
+    calibrate_shuffling,
     shuffled_delta,
     shuffled_epsilon,
 )
@@ -115,6 +118,38 @@ def test_no_random_mechanism_exceeds_the_bound(seed):
         assert hockey_stick(*pair, epsilon) <= shuffled_delta(epsilon0, num_people, epsilon)
 
 
+def extremal_mechanism(rng, num_records, num_outputs, epsilon0):
+    """Return an extreme point of the ε₀-DP mechanisms: columns proportional to {1, e^ε₀}."""
+    patterns = np.array(list(itertools.product([1.0, math.exp(epsilon0)], repeat=num_records))).T
+    while True:
+        some = patterns[:, rng.permutation(patterns.shape[1])[:num_outputs]]
+        solved = linprog(rng.normal(size=some.shape[1]), A_eq=some, b_eq=np.ones(num_records))
+        if solved.status == 0:
+            return some * solved.x
+
+
+@pytest.mark.parametrize("num_people", [1, 2, 3, 4])
+def test_no_extremal_mechanism_exceeds_the_bound_and_some_attain_it(num_people):
+    """Every multiset of other people's records, and mixtures of records, in both orders."""
+    rng = np.random.default_rng(num_people)
+    tightest = 0.0
+    for _ in range(12):
+        epsilon0 = rng.choice([0.1, 0.5, 1.0, 2.0, 5.0])
+        laws = extremal_mechanism(rng, 3, 6, epsilon0)
+        laws = laws[:, laws[0] > 1e-12]
+        mixed = rng.dirichlet(np.ones(3), size=2) @ laws
+        everybody = np.concatenate([laws, mixed])
+        for others in itertools.combinations_with_replacement(everybody, num_people - 1):
+            pair = [shuffled_counts([laws[c], *others]) for c in (0, 1)]
+            for ratio in (0.0, 0.2, 0.6, 0.95):
+                epsilon = ratio * epsilon0
+                exact = hockey_stick(*pair, epsilon)
+                bound = shuffled_delta(epsilon0, num_people, epsilon)
+                assert exact <= bound
+                tightest = max(tightest, exact / bound)
+    assert tightest > 1 - 2e-6
+
+
 def test_published_numbers():
     bound = shuffled_epsilon(5.0, 400_000, 1e-6)
     assert bound.epsilon_closed_form == pytest.approx(0.352, abs=5e-4)
@@ -171,6 +206,29 @@ def test_laws(epsilon0, num_people, exponent):
     assert shuffled_epsilon(epsilon0, num_people, 2 * delta).epsilon <= bound.epsilon
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    epsilon=st.floats(0.005, 5.0), num_people=st.integers(1, 50_000), exponent=st.floats(-10, -2)
+)
+def test_calibration_is_the_inverse_from_the_safe_side(epsilon, num_people, exponent):
+    delta = 10.0**exponent
+    epsilon0 = calibrate_shuffling(epsilon, num_people, delta)
+    assert epsilon <= epsilon0
+    assert shuffled_epsilon(epsilon0, num_people, delta).epsilon <= epsilon
+    assert shuffled_epsilon(epsilon0 * 1.001, num_people, delta).epsilon > epsilon
+    assert shuffled_delta(epsilon0, num_people, epsilon, delta) <= delta
+
+
+def test_calibration_at_its_ends():
+    assert calibrate_shuffling(0.1, 400_000, 1e-6) == pytest.approx(5.0397, abs=1e-4)
+    # One report is not shuffled among anything: all it gains is δ, about δ(e^ε₀+1) in e^ε₀.
+    alone = calibrate_shuffling(1.0, 1, 1e-6)
+    assert math.exp(alone) - math.e == pytest.approx(1e-6 * (math.e + 1), rel=0.2)
+    assert 0 < calibrate_shuffling(0.0, 1000, 1e-6) < 1e-3
+    assert calibrate_shuffling(39.9, 10, 0.5) == 40.0
+    assert calibrate_shuffling(40.0, 3, 1e-6) == 40.0
+
+
 def test_closed_form_condition():
     assert shuffled_epsilon(5.0, 1000, 1e-6).epsilon_closed_form == 5.0
     assert Fraction(shuffled_epsilon(0.0, 10, 1e-6).epsilon) == 0
@@ -183,6 +241,10 @@ def test_closed_form_condition():
         (lambda: shuffled_epsilon(50.0, 10, 1e-6), "above 40 shuffling amplifies nothing"),
         (lambda: shuffled_epsilon(1.0, 0, 1e-6), "num_people is 0"),
         (lambda: shuffled_epsilon(1.0, 10, 0.0), "delta is 0.0"),
+        (lambda: calibrate_shuffling(-1.0, 10, 1e-6), "epsilon is -1.0"),
+        (lambda: calibrate_shuffling(50.0, 10, 1e-6), "give every report epsilon"),
+        (lambda: calibrate_shuffling(1.0, 0, 1e-6), "num_people is 0"),
+        (lambda: calibrate_shuffling(1.0, 10, 1.0), "delta is 1.0"),
     ],
 )
 def test_refusals(call, message):

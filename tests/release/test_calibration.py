@@ -8,7 +8,7 @@ from privot.mechanisms import Gaussian
 from privot.mechanisms.additive_noise import rounded_sensitivity
 from privot.privacy import gaussian_epsilon
 from privot.privacy.rounding import sum_up
-from privot.release.calibration import calibrate_columns, joint_guarantee
+from privot.release.calibration import calibrate_columns, split_guarantee
 from privot.schema import Schema
 
 
@@ -47,7 +47,7 @@ def test_gaussian_columns_reach_epsilon_in_every_mixture(num_columns, epsilon, d
         mechanisms = calibrate_columns(
             schema, list(schema.columns), epsilon, delta, "gaussian", num_reported
         )
-        guarantee = joint_guarantee(schema, mechanisms, num_reported, delta)
+        guarantee = split_guarantee(schema, mechanisms, num_reported, delta)
         worst = max(every_mixture(schema, mechanisms, num_reported, delta))
         assert worst * (1 - 1e-12) <= guarantee.epsilon <= epsilon
         assert guarantee.epsilon >= epsilon * (1 - 1e-9)

@@ -14,7 +14,7 @@ import warnings
 
 import typer
 
-from privot.cli import account, audit, curator, demo, device
+from privot.cli import account, audit, curator, demo, device, plan
 from privot.cli.console import complain, short_warnings
 from privot.errors import PrivotError
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
 schema_app.command("check")(device.check_schema)
+schema_app.command("import")(device.import_schema)
 app.add_typer(schema_app, name="schema")
 account_app = typer.Typer(
     help="Privacy arithmetic: noise for an epsilon, epsilon for a noise.", no_args_is_help=True
@@ -37,6 +38,7 @@ account_app.command("gaussian")(account.gaussian)
 account_app.command("randomized-response")(account.randomized_response)
 account_app.command("shuffle")(account.shuffle)
 app.command("demo")(demo.run)
+app.command("plan")(plan.plan)
 app.command("calibrate")(device.calibrate)
 app.command("privatize")(device.privatize)
 app.command("fit")(curator.fit)

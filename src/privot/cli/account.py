@@ -125,32 +125,50 @@ def randomized_response(
 
 
 def shuffle(
-    epsilon: Annotated[float, typer.Option(help="Of each report before shuffling; pure.")],
     people: Annotated[int, typer.Option(help="Reports shuffled together, one a person.")],
     delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Of each report before shuffling, pure; asks for the central one."),
+    ] = None,
+    central_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Wanted after shuffling; asks for the largest epsilon of each report."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What local reports promise once a trusted shuffler has dropped who sent which.
 
     Example: privot account shuffle --epsilon 5 --people 400000 --delta 1e-6
-    """
-    from privot.privacy.shuffling import shuffled_epsilon
 
-    bound = shuffled_epsilon(epsilon, people, delta)
+    The other way: privot account shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6
+    """
+    from privot.privacy.shuffling import calibrate_shuffling, shuffled_epsilon
+
+    forward = central_epsilon is None
+    local, central = _solve(
+        epsilon,
+        "--central-epsilon",
+        central_epsilon,
+        lambda e: shuffled_epsilon(e, people, delta).epsilon,
+        lambda e: calibrate_shuffling(e, people, delta),
+        ("central epsilon", "epsilon of each report"),
+    )
+    bound = shuffled_epsilon(local, people, delta)
     if as_json:
         fields = {
-            "epsilon": bound.epsilon,
+            "epsilon": central,
             "epsilon_lower": bound.epsilon_lower,
             "epsilon_closed_form": bound.epsilon_closed_form,
-            "epsilon_local": epsilon,
+            "epsilon_local": local,
             "people": people,
             "delta": delta,
         }
-        print(json.dumps(fields))
+        print(_object("epsilon" if forward else "epsilon_local", fields))
         return
     print(
-        f"{people:,} reports of epsilon = {epsilon:g} (pure), shuffled, give epsilon = "
-        f"{_up(bound.epsilon)} at delta = {delta:g} between data sets that differ in one person's "
+        f"{people:,} reports of epsilon = {_down(local, not forward)} (pure), shuffled, give epsilon = "
+        f"{_up(central, forward)} at delta = {delta:g} between data sets that differ in one person's "
         f"record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
     )
     print(
@@ -169,6 +187,7 @@ def _solve(
     noise: float | None,
     noise_for: Callable[[float], float],
     epsilon_of: Callable[[float], float],
+    asked: tuple[str, str] = ("noise", "epsilon"),
 ) -> tuple[float, float]:
     """Return epsilon and noise, the one that was not given computed from the other."""
     if epsilon is not None and noise is None:
@@ -178,7 +197,7 @@ def _solve(
     given = "neither" if epsilon is None else "both"
     raise PrivotError(
         f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "
-        f"noise or {noise_name} to ask for the epsilon"
+        f"{asked[0]} or {noise_name} to ask for the {asked[1]}"
     )
 
 

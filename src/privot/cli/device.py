@@ -40,6 +40,34 @@ def check_schema(
             )
 
 
+def import_schema(
+    metadata: Annotated[Path, typer.Argument(help="SDV's metadata: metadata.json.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it.")] = Path(
+        "schema.toml"
+    ),
+    table: Annotated[str | None, typer.Option(help="Which table, of several.")] = None,
+) -> None:
+    """Draft a schema from SDV's metadata; bounds and categories are left to you.
+
+    Example: privot schema import metadata.json -o schema.toml
+    """
+    from privot.errors import PrivotError
+    from privot.files import replacing_file
+    from privot.schema.sdv import draft_schema
+
+    try:
+        text = metadata.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"metadata {metadata} cannot be read: {error}") from None
+    draft = draft_schema(text, table)
+    # What a person declared by hand is worth more than any draft.
+    if output.exists():
+        raise PrivotError(f"{output} exists: give another -o, or remove it")
+    with replacing_file(output) as file:
+        file.write_text(draft, encoding="utf-8")
+    print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
+
+
 def calibrate(
     schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
     epsilon: Annotated[float, typer.Option(help="Privacy loss of one person's whole report.")],

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms.discrete_laplace import check_ratio
+from privot.mechanisms.exact_rounding import check_ratio
 from privot.mechanisms.mechanism import Array, Mechanism, require_positive
 from privot.privacy.rounding import round_up
 from privot.schema.domain import Domain

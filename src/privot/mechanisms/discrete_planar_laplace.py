@@ -37,13 +37,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.mechanisms.discrete_laplace import (
-    check_ratio,
-    draw_discrete_laplace,
-    sample_discrete_laplace,
-)
+from privot.mechanisms.discrete_laplace import draw_discrete_laplace, sample_discrete_laplace
 from privot.mechanisms.entropy import random_bits, random_word, random_words
 from privot.mechanisms.exact_log import LOG_ERROR_OK, directed_contexts, negative_log
+from privot.mechanisms.exact_rounding import check_ratio
 
 Integers = NDArray[np.int64]
 

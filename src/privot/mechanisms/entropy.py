@@ -10,6 +10,10 @@ that no word is handed out twice. A stream takes a new key every $2^{32}$ bytes,
 $2^{68}$ bytes at which counter mode departs from random by the birthday bound, and in the child
 after a fork, whose copy of the parent's stream would otherwise repeat the parent's noise.
 
+Single records take words and noise from stocks drawn ahead by the array code: one law, one proof,
+and no array is made for one number. A stock belongs to its thread, gives out each number once,
+knows nothing of any record, and is forgotten with the key.
+
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
     differential privacy* (2020).
@@ -19,6 +23,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -29,7 +36,8 @@ Words = NDArray[np.uint64]
 _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
-_POOL_WORDS = 128
+_AHEAD = 128  # numbers a stock draws at once
+_MAX_STOCKS = 1024  # a few MB; beyond, all are forgotten
 
 
 class _Stream(threading.local):
@@ -39,11 +47,11 @@ class _Stream(threading.local):
         self.rekey()
 
     def rekey(self) -> None:
-        """Forget the key and every word drawn ahead; take a fresh key."""
+        """Forget the key and all that was drawn ahead; take a fresh key."""
         key, counter = os.urandom(32), os.urandom(16)
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
-        self.pool: list[int] = []
+        self.stocks: defaultdict[Hashable, list[int]] = defaultdict(list)
 
     def fill(self, target: memoryview) -> None:
         """Overwrite `target` (bytes) with key stream."""
@@ -70,12 +78,19 @@ def random_words(count: int, out: Words | None = None) -> Words:
     return out
 
 
+def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
+    """The next `count` numbers of the stock that draw(how many, *arguments) refills: 0.3 µs each."""
+    stock = _stream.stocks[draw, arguments]
+    while len(stock) < count:
+        if len(_stream.stocks) > _MAX_STOCKS:
+            _stream.stocks.clear()
+        stock.extend(draw(_AHEAD, *arguments).tolist())
+    return [stock.pop() for _ in range(count)]
+
+
 def random_word() -> int:
-    """One uniform 64-bit word from a small stock, for single records: about 0.1 µs."""
-    pool = _stream.pool
-    if not pool:
-        pool.extend(random_words(_POOL_WORDS).tolist())
-    return pool.pop()
+    """One uniform 64-bit word from a small stock, for single records."""
+    return upcoming(1, random_words)[0]
 
 
 def random_bits(count: int) -> int:

@@ -36,15 +36,20 @@ def dyadic(numerator: int, bits: int) -> Decimal:
     return Decimal(f"{numerator * 5**bits}e-{bits}")
 
 
-def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
-    r"""$−\ln(\text{numerator}/2^{\text{bits}})$, rounded outward as `context` rounds.
-
-    `decimal.ln` rounds to nearest, so one step in the last digit makes it a bound.
-    """
-    value = context.ln(dyadic(numerator, bits))
+def outward(nearest: Decimal, context: Context) -> Decimal:
+    """A bound, on the side to which `context` rounds, of what was rounded to nearest."""
     if context.rounding == ROUND_FLOOR:
-        return max(Decimal(0), context.minus(context.next_plus(value)))
-    return context.minus(context.next_minus(value))
+        return context.next_minus(nearest)
+    return context.next_plus(nearest)
+
+
+def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
+    r"""$−\ln(\text{numerator}/2^{\text{bits}})$, at least 0, rounded outward as `context` rounds.
+
+    From above, a numerator of 0 gives infinity.
+    """
+    # `ln` rounds to nearest whatever the context says, and the change of sign is exact.
+    return max(Decimal(0), outward(context.minus(context.ln(dyadic(numerator, bits))), context))
 
 
 def _log_error_ok() -> bool:

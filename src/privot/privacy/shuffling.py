@@ -1,6 +1,6 @@
 """Privacy amplification by shuffling: what a local promise becomes once reports lose their senders.
 
-**Assumption.** n people each send one report through a mechanism that is ε₀-DP locally (pure),
+**Assumption.** n people each send one report through the same mechanism, ε₀-DP locally (pure),
 a trusted shuffler drops who sent what, and the curator sees only the multiset. Neighbors:
 `replace_one`. It says nothing about an adversary who sees reports before the shuffler, nor when
 reports carry an identifier, a time or an address, nor if fewer than n people are honest.
@@ -29,6 +29,9 @@ so both orders of the pair have this same δ.
 binomial N₀ is closed: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). What is left out of the sum
 over M has probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added.
 
+**The other way.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
+given ε and δ is found by bracketing. What is returned was itself checked: its promise holds anyway.
+
 **Lower bounds.** Ternary randomized response, everybody else holding the third category, has
 exactly δ(ε) = (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁ − (e^ε−1)e^−ε₀ N₂]₊ with multinomial counts
 (1, 1, e^ε₀)/(e^ε₀+2); binary randomized response has a shifted binomial. No bound for all
@@ -50,7 +53,8 @@ Array = NDArray[np.float64]
 
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
-_EPSILON_TOLERANCE = 1e-7
+_TOLERANCE = 1e-7
+_EPSILON0_MAX = 40.0
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,49 @@ def shuffled_epsilon(epsilon0: float, num_people: int, delta: float) -> ShuffleB
     """
     require_finite("epsilon0", epsilon0)
     require_delta(delta, positive=True)
-    if isinstance(num_people, bool) or num_people != int(num_people) or num_people < 1:
-        raise PrivotError(f"num_people is {num_people!r}: give the number of reports, at least 1")
-    if epsilon0 > 40:
+    _require_people(num_people)
+    if epsilon0 > _EPSILON0_MAX:
         raise PrivotError(
             f"epsilon0 is {epsilon0!r}: above 40 shuffling amplifies nothing; use epsilon0 itself"
         )
     closed_form = shuffled_epsilon_closed_form(epsilon0, num_people, delta)
     _, above = _bracket(
-        lambda e: shuffled_delta(epsilon0, num_people, e, delta), closed_form, delta
+        lambda e: shuffled_delta(epsilon0, num_people, e, delta), 0.0, closed_form, delta
     )
-    below, _ = _bracket(lambda e: _delta_attained(epsilon0, num_people, e), above, delta)
+    below, _ = _bracket(lambda e: _delta_attained(epsilon0, num_people, e), 0.0, above, delta)
     return ShuffleBound(above, min(below, above), closed_form)
+
+
+def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
+    """Return the largest ε₀ of each report (pure) whose shuffled reports keep (ε, δ), rounded down.
+
+    >>> epsilon0 = calibrate_shuffling(epsilon=0.1, num_people=400_000, delta=1e-6)
+    >>> round(epsilon0, 3), shuffled_epsilon(epsilon0, 400_000, 1e-6).epsilon <= 0.1
+    (5.04, True)
+
+    At most 40: beyond, shuffling amplifies nothing. At least ε: shuffling never harms.
+
+    Raises:
+        PrivotError: if epsilon is not in [0, 40], num_people < 1, or δ not in (0, 1).
+    """
+    require_finite("epsilon", epsilon)
+    require_delta(delta, positive=True)
+    _require_people(num_people)
+    if epsilon > _EPSILON0_MAX:
+        raise PrivotError(
+            f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"
+        )
+    # A little less, so that `shuffled_epsilon`, which rounds up, agrees.
+    target = epsilon * (1 - 2 * _TOLERANCE)
+    _, epsilon0 = _bracket(
+        lambda e0: shuffled_delta(e0, num_people, target, delta), _EPSILON0_MAX, target, delta
+    )
+    return max(epsilon, epsilon0)
+
+
+def _require_people(num_people: int) -> None:
+    if isinstance(num_people, bool) or num_people != int(num_people) or num_people < 1:
+        raise PrivotError(f"num_people is {num_people!r}: give the number of reports, at least 1")
 
 
 def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float) -> float:
@@ -226,34 +261,35 @@ def _remainder(count: Array) -> Array:
     return np.where(count < 16, exact, 0.5 * np.log(2 * np.pi * large) + series)
 
 
-def _bracket(delta_at: Callable[[float], float], above: float, delta: float) -> tuple[float, float]:
-    """Return (below, above) with δ(below) > δ ≥ δ(above); both are 0 if δ(0) ≤ δ.
+def _bracket(
+    delta_at: Callable[[float], float], broken: float, kept: float, delta: float
+) -> tuple[float, float]:
+    """Return neighbors (broken, kept) with δ(broken) > δ ≥ δ(kept); both `broken` if it keeps δ.
 
-    The `above` given must be proven. Log δ is interpolated, the guess pushed a little past the
-    root to move the far end, and every third step halves the bracket: 10 to 30 evaluations.
+    The `kept` given must be proven. Log δ is interpolated, the guess pushed a little past the
+    root to move the far end, and every third step halves the bracket: 10 to 40 evaluations.
     """
-    below = 0.0
-    log_below, log_above = _log(delta_at(below)), _log(delta_at(above))
+    log_broken, log_kept = _log(delta_at(broken)), _log(delta_at(kept))
     target = math.log(delta)
-    if log_below <= target:
-        return 0.0, 0.0
-    moved_above, step = True, 0
-    while above - below > _EPSILON_TOLERANCE * above:
+    if log_broken <= target:
+        return broken, broken
+    moved_kept, step = True, 0
+    while abs(kept - broken) > (resolution := _TOLERANCE * max(kept, broken)):
         step += 1
-        guess = below + (above - below) / 2
-        if step % 3 and math.isfinite(log_above):
-            share = (log_below - target) / (log_below - log_above)
-            push = 0.4 * _EPSILON_TOLERANCE * above * (-1 if moved_above else 1)
-            guess = min(max(below + share * (above - below) + push, below), above)
-            if guess in (below, above):
-                guess = below + (above - below) / 2
+        share = 0.5
+        if step % 3 and math.isfinite(log_kept):
+            push = 0.4 * resolution / abs(kept - broken) * (-1 if moved_kept else 1)
+            share = (log_broken - target) / (log_broken - log_kept) + push
+        guess = broken + share * (kept - broken)
+        if not min(broken, kept) < guess < max(broken, kept):
+            guess = broken + (kept - broken) / 2
         log_delta = _log(delta_at(guess))
-        moved_above = log_delta <= target
-        if moved_above:
-            above, log_above = guess, log_delta
+        moved_kept = log_delta <= target
+        if moved_kept:
+            kept, log_kept = guess, log_delta
         else:
-            below, log_below = guess, log_delta
-    return below, above
+            broken, log_broken = guess, log_delta
+    return broken, kept
 
 
 def _log(delta: float) -> float:

@@ -1,0 +1,119 @@
+"""`privot plan`: what to expect of each way of reporting, before anyone reports. No PyTorch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from privot.release.planning import ExpectedError, Plan
+
+_HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
+
+
+def plan(
+    schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of one person's whole report.")],
+    people: Annotated[int, typer.Option(help="How many people will report.")],
+    target_error: Annotated[
+        float, typer.Option(help="Two-way error to count the people for.")
+    ] = 0.05,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Expected error for each number of columns a person, and the choice to make.
+
+    Reads the schema only, so it costs no privacy.
+
+    Example: privot plan schema.toml --epsilon 4 --people 50000
+    """
+    from privot.release.planning import plan_reports
+    from privot.schema import Schema
+
+    loaded = Schema.load(schema)
+    made = plan_reports(loaded, epsilon, people, target_error=target_error)
+    command = _command(schema, epsilon, made)
+    if as_json:
+        print(json.dumps(asdict(made) | {"command": command}))
+        return
+    sizes = sorted(column.alphabet.size for column in loaded.coded.values())
+    columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
+    print(f"{columns} of {_range(sizes[0], sizes[-1])} values, {people:,} people, ε = {epsilon:g}")
+    if len(loaded.columns) > len(sizes):
+        print(f"{made.epsilon:.4g} of ε for these columns, an equal share for each vector")
+    print()
+    header = (*_HEADER, f"people for {target_error:g}")
+    _print_table([header, *(_row(option, made) for option in made.options)])
+    print()
+    best = made.recommended
+    k = f"{best.report_columns} column{'s' if best.report_columns > 1 else ''}"
+    print(f"recommended: a {best.report} report of {k} a person: {made.reason}.")
+    shown = best.two_way if best.two_way is not None else best.one_way
+    if shown > made.guess:
+        print(
+            f"That error is larger than of a guess without any reports ({made.guess:.2f}): joint "
+            "structure will be as good as the model's assumptions. More people, a larger ε, or "
+            "fewer bins and categories would help."
+        )
+    print(
+        "Errors are expected total variation, averaged over columns and pairs, at most, of an "
+        "estimate without a model. Latent classes, which `privot fit` uses for tables, do better: "
+        "two to six times on a census, the more so the smaller ε."
+    )
+    print(f"next: {command}")
+
+
+def _command(schema: Path, epsilon: float, made: Plan) -> str:
+    """The command that calibrates what is recommended."""
+    best = made.recommended
+    words = ["privot calibrate", str(schema), f"--epsilon {epsilon:g}"]
+    words += [] if best.report == "joint" else [f"--report {best.report}"]
+    return " ".join([*words, f"--report-columns {best.report_columns}", "-o randomizer.json"])
+
+
+def _row(option: ExpectedError, made: Plan) -> tuple[str, ...]:
+    needed = "–" if option.people_needed is None else _rounded(option.people_needed)
+    note = "   marginals only" if option.marginals_only else ""
+    note = "   <- recommended" if option == made.recommended else note
+    return (
+        option.report,
+        str(option.report_columns),
+        _range(*option.cells),
+        f"{option.pair_share:.2%}" if option.pair_share else "nobody",
+        _error(option.one_way),
+        _error(option.two_way),
+        needed + note,
+    )
+
+
+def _error(error: float | None) -> str:
+    """Distributions differ by 1 at most; estimates without a model can miss by more."""
+    if error is None:
+        return "–"
+    return f"{error:.4f}" if error < 1 else "over 1"
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _rounded(number: int) -> str:
+    """Two digits are known at best."""
+    digits = max(0, len(str(number)) - 2)
+    return f"{-(-number // 10**digits) * 10**digits:,}"
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    """Names to the left, numbers to the right; what follows the last number is not aligned."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+    last = max(len(row[-1].partition("   ")[0]) for row in rows)
+    for row in rows:
+        cells = [
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        number, gap, note = row[-1].partition("   ")
+        print("  ".join([*cells, number.rjust(last)]) + gap + note)

@@ -1,0 +1,99 @@
+"""Floats decide only what every continuation of the bits confirms; blocks keep their order."""
+
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privot.mechanisms import exact_rounding
+from privot.mechanisms.exact_log import dyadic
+from privot.mechanisms.exact_rounding import decide, middles, sample, settle
+
+
+def enclose_uniform(prefixes, bits, ratio, context):
+    """h = t|U|: the simplest magnitude."""
+    edges = [prefix + (context.rounding != ROUND_FLOOR) for prefix in prefixes]
+    return [context.multiply(ratio, dyadic(edge, bits)) for edge in edges]
+
+
+@given(word=st.integers(-(2**63), 2**63 - 1))
+def test_middles_lie_in_their_cells(word):
+    (middle,) = middles(np.array([word])).tolist()
+    exact = (Decimal(word) + Decimal("0.5")) / 2**63
+    assert abs(Decimal(middle) - exact) <= abs(exact) * Decimal(2) ** -52
+    assert middle != 0
+
+
+@given(word=st.integers(-(2**63), 2**63 - 1))
+def test_both_signs_have_the_same_magnitude(word):
+    assert middles(np.array([word])) == -middles(np.array([~word]))
+
+
+@given(prefixes=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3))
+def test_decided_integers_are_nearest(prefixes):
+    for prefix, nearest in zip(prefixes, decide(prefixes, 1000.0, enclose_uniform), strict=True):
+        low, high = (1000 * Decimal(edge) / 2**63 for edge in (prefix, prefix + 1))
+        assert low - Decimal("0.5") <= Decimal(nearest) <= high + Decimal("0.5")
+
+
+@pytest.mark.parametrize(("last", "nearest"), [(0, 0.0), (2**64 - 1, 1.0)])
+def test_bits_are_drawn_until_bounds_agree(last, nearest, monkeypatch):
+    """3|U| = ½ at |U| = 1/6, whose bits 0101… the first two draws repeat: the third one tells."""
+    drawn = []
+
+    def bits(count):
+        drawn.append(count)
+        return 2**count // 3 if len(drawn) < 3 else last
+
+    monkeypatch.setattr(exact_rounding, "random_bits", bits)
+    assert decide([2**63 // 6], 3.0, enclose_uniform) == [nearest]
+    assert drawn == [64] * 3
+
+
+def test_settle_takes_the_sign_of_the_word_and_asks_where_floats_know_nothing(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        exact_rounding, "decide", lambda prefixes, *_: asked.append(prefixes) or [7.0, np.inf]
+    )
+    words = np.array([[5, -6, 5, -1], [1, 2, -3, 4]])
+    values = np.array([[1.2, 2.9, np.nan, 0.1], [0.1, 3.5, 1.0, 5.0]])
+    settled = settle(words, values, 2.0**20, enclose_uniform)
+    assert asked == [[5, 2], [5, 2]]
+    assert settled.tolist() == [[1.0, -7.0, 7.0, -0.0], [0.0, np.inf, -np.inf, 5.0]]
+    assert np.signbit(settled[0, 3])
+
+
+def test_ties_within_the_error_are_left_to_the_exact_path(monkeypatch):
+    asked = []
+    monkeypatch.setattr(exact_rounding, "decide", lambda p, *_: asked.append(p[0]) or [9.0])
+    ratio, error = 2.0**20, 2.0**-19
+    values = np.array(
+        [[0.5 - 1.01 * error, 0.5 - 0.99 * error, 0.5 + 0.99 * error, 0.5 + 2 * error]]
+    )
+    settled = settle(np.arange(4)[None], values, ratio, enclose_uniform)
+    assert asked == [1, 2]
+    assert settled.tolist() == [[0.0, 9.0, 9.0, 1.0]]
+
+
+def test_infinite_magnitudes_are_decided_as_such():
+    assert decide([3], 1.0, lambda *_: [Decimal("Infinity")]) == [np.inf]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, (3, 5), (40_000, 2), (2, 0)])
+def test_blocks_of_any_length_fill_the_shape_in_order(size):
+    drawn = []
+
+    def draw(wanted, ratio):
+        assert ratio == 2.0
+        length = [wanted, wanted // 2, wanted + 5, 0][len(drawn) % 4]
+        drawn.append(np.arange(length) + sum(map(len, drawn)) * 1.0)
+        return drawn[-1]
+
+    out = sample(size, 2.0, draw)
+    assert out.shape == np.empty(size).shape
+    assert out.dtype == np.int64
+    kept = np.concatenate([np.zeros(0), *drawn])[: out.size]
+    assert (out.ravel() == kept).all() or out.size > 2**15
+    assert len(np.unique(out)) == out.size
