@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.errors import PrivotError
     from privot.local import FitSettings, Model, fit
-    from privot.release import Randomizer, Release, read_table, write_table
+    from privot.release import (
+        Randomizer,
+        Release,
+        collect,
+        plan_reports,
+        read_table,
+        write_table,
+    )
     from privot.schema import Schema
 
 __version__ = "0.1.0"
@@ -24,7 +31,9 @@ _WHERE = {
     "Randomizer": "privot.release",
     "Release": "privot.release",
     "Schema": "privot.schema",
+    "collect": "privot.release",
     "fit": "privot.local",
+    "plan_reports": "privot.release",
     "read_table": "privot.release",
     "write_table": "privot.release",
 }
@@ -37,7 +46,9 @@ __all__ = [
     "Release",
     "Schema",
     "__version__",
+    "collect",
     "fit",
+    "plan_reports",
     "read_table",
     "write_table",
 ]

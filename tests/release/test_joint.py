@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from privot.errors import PrivotError
-from privot.release import Randomizer, Release
+from privot.release import Randomizer, Release, collect
 from privot.release.audit import audit_randomizer
 from privot.release.expected import expected_noise
 from privot.release.joint import (
@@ -196,3 +196,20 @@ def test_a_hundred_columns_and_two_people():
     release = Randomizer.calibrate(schema, 1.0).privatize({f"c{i}": ["a", "b"] for i in range(100)})
     assert len(release.joint_answers.combination) == 2
     assert len(release.randomizer.joint.combinations) == 4950
+
+
+def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
+    randomizer = Randomizer.calibrate(MIXED, 4.0)
+    person = one_person(1) | {"x": [0.5], "y": [0.5]}
+    parts = [randomizer.privatize(person) for _ in range(5)]
+    together = collect(parts)
+    assert len(together) == 5
+    assert together.guarantee == parts[0].guarantee
+    assert together.joint_answers.combination.tolist() == [
+        int(part.joint_answers.combination[0]) for part in parts
+    ]
+    other = Randomizer.calibrate(MIXED, 2.0).privatize(person)
+    with pytest.raises(PrivotError, match="release 6 was made by another randomizer"):
+        collect([*parts, other])
+    with pytest.raises(PrivotError, match="releases are none"):
+        collect([])

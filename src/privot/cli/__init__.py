@@ -41,6 +41,7 @@ app.command("demo")(demo.run)
 app.command("plan")(plan.plan)
 app.command("calibrate")(device.calibrate)
 app.command("privatize")(device.privatize)
+app.command("collect")(device.collect)
 app.command("fit")(curator.fit)
 app.command("sample")(curator.sample)
 app.command("evaluate")(curator.evaluate)
@@ -65,7 +66,7 @@ def main() -> None:
         complain(str(error))
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors", "matplotlib", "jinja2"):
+        if error.name not in ("torch", "numba", "safetensors", "matplotlib", "jinja2"):
             raise
         complain(f"this command needs {error.name}: pip install 'privot[learn]'")
         sys.exit(2)

@@ -149,3 +149,21 @@ def privatize(
             "This count is not private: it is for you, and not in the release."
         )
     print(f"{output}: {len(release):,} reports, {release.guarantee}")
+
+
+def collect(
+    releases: Annotated[list[Path], typer.Argument(help="Reports of many devices.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Where to write them all.")
+    ] = Path("release.parquet"),
+) -> None:
+    """Put many devices' reports into one release; all must be of the same randomizer.
+
+    Example: privot collect inbox/*.parquet -o release.parquet
+    """
+    from privot.release import Release
+    from privot.release import collect as collect_releases
+
+    together = collect_releases(Release.load(path) for path in releases)
+    together.save(output)
+    print(f"{output}: {len(together):,} reports, {together.guarantee}")
