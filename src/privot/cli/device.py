@@ -153,9 +153,9 @@ def privatize(
 
 def collect(
     releases: Annotated[list[Path], typer.Argument(help="Reports of many devices.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where to write them all.")
-    ] = Path("release.parquet"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write them all.")] = Path(
+        "release.parquet"
+    ),
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 

@@ -55,7 +55,9 @@ def run_demo(
     randomizer = Randomizer.calibrate(schema, epsilon)
     release = randomizer.privatize(people)
     say(f"2  each noised their own location on their device: {randomizer.guarantee}")
-    say(f"3  the curator, who sees only noise, trains a generator ({settings.steps:,} steps)")
+    say(
+        f"3  the curator, who sees only noise, trains a generator ({settings.schedule()[0]:,} steps)"
+    )
     started = time.perf_counter()
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
@@ -69,7 +71,7 @@ def run_demo(
         train_seconds=round(seconds, 2),
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        steps=settings.steps,
+        steps=settings.schedule()[0],
     )
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

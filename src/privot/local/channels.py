@@ -13,6 +13,7 @@ Simulated reports come from a seeded generator: they are the model's own, and pr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -79,10 +80,12 @@ class GaussianChannel(_PointChannel):
 
     def __init__(self, mechanism: Gaussian) -> None:
         self.stddev = mechanism.stddev
+        # Scaled so that no matrix has to be halved.
+        self.scale = math.sqrt(2) * mechanism.stddev
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """See `Channel`."""
-        return squared_euclidean(output / self.stddev, reports / self.stddev) / 2
+        return squared_euclidean(output / self.scale, reports / self.scale)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         """See `Channel`."""

@@ -22,6 +22,8 @@ $$ −\frac1m \sum_j \log \frac1b \sum_i e^{−C_{ij}} , $$
 
 which is the transport problem with its first marginal left free: no plan need be solved for. Joint
 reports depend on the mixture through its table over few columns, so one step looks at many reports.
+The b latents of a step are then all the classes that it may use: few of them (100) keep a network from
+fitting the noise, where hundreds do (two-way error 1.02 and 1.12 times that of latent classes).
 The product of the marginals is a saddle of this likelihood, and a network of small output weights
 starts on it: the output weights of codes are made larger.
 """
@@ -34,7 +36,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privot.generators import MLP
 from privot.local.cost import LikelihoodCost
@@ -66,22 +68,23 @@ def fit_generator(
     latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed).to(device)
     if loss == "likelihood":
+        last = generator.layers[-1]
+        assert isinstance(last, nn.Linear)
         with torch.no_grad():
-            generator.layers[-1].weight.mul_(_OUTPUT_GAIN)
+            last.weight.mul_(_OUTPUT_GAIN)
     objective = transport_objective(generator, head, release, settings, loss, device)
-    with threads_for(settings.batch_size**2):
+    steps, batch_size = settings.schedule(loss)
+    with threads_for(batch_size**2):
         history = train(
             generator,
             objective,
-            TrainingSettings(
-                settings.steps, settings.learning_rate, settings.averaging, settings.seed
-            ),
+            TrainingSettings(steps, settings.learning_rate, settings.averaging, settings.seed),
             checkpoint=checkpoint,
             resume=resume,
             identity={
                 "hidden": list(settings.hidden),
                 "latent_dim": latent_dim,
-                "batch_size": settings.batch_size,
+                "batch_size": batch_size,
                 "loss": loss,
                 "tolerance": settings.tolerance,
                 "max_iterations": settings.max_iterations,
@@ -90,6 +93,7 @@ def fit_generator(
             progress=progress,
         )
     made_with = asdict(settings) | {"estimator": "generator", "loss": loss}
+    made_with |= {"latent_dim": latent_dim, "steps": steps, "batch_size": batch_size}
     made_with |= {"num_reports": len(release), "seconds": float(history["seconds"][-1])}
     sampler = GeneratorSampler(generator.cpu().eval(), head)
     return Model(sampler, release.randomizer, made_with, history)
@@ -107,7 +111,7 @@ def transport_objective(
     cost = LikelihoodCost(release.randomizer)
     reports = cost.read(release, device)
     solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
-    size = settings.batch_size
+    size = settings.schedule(loss)[1]
 
     tables = loss == "likelihood" and cost.joint is not None and not cost.channels
     num_reports = min(len(reports), _REPORTS_OF_TABLES) if tables else size

@@ -24,8 +24,8 @@ class FitSettings:
             `"auto"`: latent classes where they can be used.
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.entropic_fit`).
-        steps: Number of optimizer steps.
-        batch_size: Reports, and generated records, a step.
+        steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood.
+        batch_size: Reports, and generated records, a step; 500 by default, 100 for the likelihood.
         learning_rate: Peak learning rate of Adam.
         averaging: Decay of the moving average of the weights.
         latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
@@ -37,8 +37,8 @@ class FitSettings:
 
     estimator: Estimator = "auto"
     loss: Loss = "auto"
-    steps: int = 12_000
-    batch_size: int = 500
+    steps: int | None = None
+    batch_size: int | None = None
     learning_rate: float = 1e-3
     averaging: float = 0.999
     latent_dim: int | None = None
@@ -53,5 +53,10 @@ class FitSettings:
                 raise PrivotError(
                     f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
                 )
-        if self.batch_size < 2:
+        if self.batch_size is not None and self.batch_size < 2:
             raise PrivotError(f"batch_size {self.batch_size} is too small: give at least 2")
+
+    def schedule(self, loss: str = "plain") -> tuple[int, int]:
+        """Steps and batch size of a run with this loss."""
+        steps, size = (2_000, 100) if loss == "likelihood" else (12_000, 500)
+        return self.steps or steps, self.batch_size or size

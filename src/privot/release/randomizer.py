@@ -143,7 +143,8 @@ class Randomizer:
         table = self._records(data)
         # Everything is encoded, and refused if need be, before anything is drawn.
         encoded = {n: encode_column(self.schema, n, m, table) for n, m in self.mechanisms.items()}
-        coded, columns = self.schema.coded, {}
+        coded = self.schema.coded
+        columns: dict[str, pa.Array] = {}
         if self.joint is not None:
             codes = {name: encode_codes(coded[name], name, table) for name in self.joint.sizes}
             columns |= self.joint.privatize(codes).to_table()
@@ -232,7 +233,7 @@ class Release:
 
     Arguments:
         table: One row a report.
-        randomizer: What was done to each record.
+        randomizer: What was done to them.
     """
 
     table: pa.Table
@@ -271,11 +272,7 @@ class Release:
 
     @cached_property
     def joint_answers(self) -> JointAnswers:
-        """The joint reports.
-
-        Raises:
-            PrivotError: if there are none, or they were altered.
-        """
+        """The joint reports; refused if there are none, or they were altered."""
         if self.randomizer.joint is None:
             raise PrivotError("the release holds no joint reports: read its columns' reports")
         return self.randomizer.joint.read(self.table, "the release")

@@ -149,10 +149,7 @@ class Bins:
                     last -= 1
                 bins.append(f"{first:.15g}" if first == last else f"{first:.15g} to {last:.15g}")
         else:
-            bins = [
-                f"[{low:.6g}, {high:.6g})"
-                for low, high in pairwise(self.edges)
-            ]
+            bins = [f"[{low:.6g}, {high:.6g})" for low, high in pairwise(self.edges)]
             bins[-1] = bins[-1][:-1] + "]"
         return (*bins, *(f"{s:.15g}" for s in self.spikes)) + (MISSING,) * self.nullable
 

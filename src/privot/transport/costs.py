@@ -3,25 +3,49 @@ r"""Ground costs between two clouds of points, as matrices that autograd can dif
 `manhattan` is $‖x − y‖_1$; `squared_euclidean` is $‖x − y‖_2^2$, without the factor ½ that some
 libraries hide. Matched to noise of density $f(n) ∝ e^{−‖n‖_1/b}$ or $e^{−‖n‖_2^2/(2σ^2)}$, the
 entropic weights are $b$ and $2σ^2$.
+
+Gradients are written by hand. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_2^2$ with
+respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, one matrix product, or a sum over the few
+pairs that matter; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums of signs, by compiled loops. Gradients
+with respect to y are worked out only where asked for.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-# Up to this many coordinates, summing |x_j − y_j| coordinate by coordinate is faster than `cdist`.
-_FEW_COORDINATES = 8
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from privot.errors import PrivotError
+from privot.transport import pair_loops
+from privot.transport.compiled import in_threads, runs_compiled
+
+# Up to this many coordinates, loops run along the points rather than along the coordinates.
+_FEW_COORDINATES = 32
+_FEW_COORDINATES_SQUARED = 8
+# A sum over the pairs that matter beats a matrix product up to this share of them.
+_SPARSE = 0.3
+# Differences of fewer coordinates, all pairs together, are one thread's work.
+_ONE_THREADS_WORK = 2**24
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
-    """Costs $‖x_i − y_j‖_1$ of points x (n, d) and y (m, d), shape (n, m)."""
-    if x.shape[1] > _FEW_COORDINATES:
-        return torch.cdist(x, y, p=1)
-    cost = (x[:, 0, None] - y[None, :, 0]).abs()
-    for j in range(1, x.shape[1]):
-        cost = cost + (x[:, j, None] - y[None, :, j]).abs()
-    return cost
+    """Costs $‖x_i − y_j‖_1$ of points x (n, d) and y (m, d), shape (n, m).
+
+    Raises:
+        PrivotError: x and y are no matrices of as many columns.
+    """
+    _check(x, y)
+    if runs_compiled(x) and x.dtype == y.dtype:
+        cost: Tensor = _Manhattan.apply(x, y)
+        return cost
+    return torch.cdist(x, y, p=1)
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
@@ -29,8 +53,143 @@ def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
 
     Expanded into one matrix product, after centering on the mean of y: the square of a common
     offset would otherwise cancel digits.
+
+    Raises:
+        PrivotError: x and y are no matrices of as many columns.
     """
-    center = y.mean(dim=0, keepdim=True).detach()
+    _check(x, y)
+    cost: Tensor = _SquaredEuclidean.apply(x, y)
+    return cost
+
+
+class _Manhattan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < 4:
+            return _cost_few(x, y, 1)
+        cost = x.new_empty(len(x), len(y))
+        points, others, out = _array(x), _array(y), cost.numpy()
+        _over_rows(
+            len(x), cost.numel() * x.shape[1],
+            lambda first, last: pair_loops.cost_blocks(points, others, out, first, last),
+        )  # fmt: skip
+        return cost
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        return _for_each(ctx, lambda a, b, g: _gradient(a, b, g, 1), x, y, grad)
+
+
+class _SquaredEuclidean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        if runs_compiled(x) and x.dtype == y.dtype and x.shape[1] <= _FEW_COORDINATES_SQUARED:
+            return _cost_few(x, y, 2)
+        center = y.mean(dim=0, keepdim=True)
+        x, y = x - center, y - center
+        cost = torch.linalg.vecdot(x, x)[:, None] + torch.linalg.vecdot(y, y)[None, :]
+        with _full_precision(x):
+            return cost.addmm_(x, y.T, alpha=-2).clamp_min_(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        return _for_each(ctx, lambda a, b, g: _gradient(a, b, g, 2), x, y, grad)
+
+
+def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
+    """Gradient of Σ G_ij ‖x_i − y_j‖ with respect to x, of the costs with that power."""
+    n, d = x.shape
+    if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
+        return _squared_product(x, y, weights)
+    points, pairs = _array(x), _array(weights)
+    gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
+    out = gradient.numpy()
+    work = pairs.size * d
+    if d <= (_FEW_COORDINATES if power == 1 else _FEW_COORDINATES_SQUARED):
+        columns = np.ascontiguousarray(_array(y).T)
+
+        def few(first: int, last: int) -> None:
+            pair_loops.gradient_few(points, columns, pairs, out, first, last, power)
+
+        _over_rows(n, work, few)
+        return gradient
+    others = _array(y)
+    counts, kept = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
+    total = pair_loops.kept(pairs, 0, n, counts, kept)
+    if power == 2 and total > _SPARSE * pairs.size:
+        return _squared_product(x, y, weights)
+    loop = pair_loops.manhattan_gradient if power == 1 else pair_loops.squared_gradient
+
+    def many(first: int, last: int) -> None:
+        loop(points, others, pairs, counts, kept, out, first, last)
+
+    _over_rows(n, total * d, many)
+    return gradient
+
+
+def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    center = y.mean(dim=0, keepdim=True)
     x, y = x - center, y - center
-    squares = (x * x).sum(dim=1, keepdim=True) + (y * y).sum(dim=1)[None]
-    return (squares - 2 * (x @ y.T)).clamp_min(0)
+    with _full_precision(x):
+        return x.mul_(weights.sum(dim=1, keepdim=True)).addmm_(weights, y, alpha=-1).mul_(2)
+
+
+def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
+    cost = x.new_empty(len(x), len(y))
+    points, columns, out = _array(x), np.ascontiguousarray(_array(y).T), cost.numpy()
+    _over_rows(
+        len(x), cost.numel() * x.shape[1],
+        lambda first, last: pair_loops.cost_few(points, columns, out, first, last, power),
+    )  # fmt: skip
+    return cost
+
+
+def _for_each(
+    ctx: Any, rule: Callable[[Tensor, Tensor, Tensor], Tensor], x: Tensor, y: Tensor, grad: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    return (
+        rule(x, y, grad) if ctx.needs_input_grad[0] else None,
+        rule(y, x, grad.T) if ctx.needs_input_grad[1] else None,
+    )
+
+
+def _over_rows(num_rows: int, work: int, task: Callable[[int, int], None]) -> None:
+    """Split rows among threads, where there is work enough for them."""
+    parts = min(torch.get_num_threads(), num_rows // 8) if work > _ONE_THREADS_WORK else 1
+    if parts <= 1:
+        task(0, num_rows)
+        return
+    edges = [num_rows * part // parts for part in range(parts + 1)]
+    in_threads(lambda part: task(edges[part], edges[part + 1]), parts)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().contiguous().numpy()
+    return array
+
+
+@contextmanager
+def _full_precision(like: Tensor) -> Iterator[None]:
+    """No TF32 inside the block: costs in ten bits are no costs."""
+    if like.device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _check(x: Tensor, y: Tensor) -> None:
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise PrivotError(
+            f"points have shapes {tuple(x.shape)} and {tuple(y.shape)}: give (n, d) and (m, d)"
+        )

@@ -20,27 +20,31 @@ import torch
 from torch import Tensor
 
 from privot.transport.problem import Problem
-from privot.transport.sinkhorn import SinkhornResult, SinkhornSolver
+from privot.transport.sinkhorn import Potentials, SinkhornResult, SinkhornSolver
 
 
 def entropic_cost(
-    cost: Tensor, reg: float = 1.0, solver: SinkhornSolver | None = None
+    cost: Tensor,
+    reg: float = 1.0,
+    solver: SinkhornSolver | None = None,
+    start: SinkhornResult | Potentials | None = None,
 ) -> tuple[Tensor, SinkhornResult]:
     """Entropic cost of uniform weights on the rows and columns of `cost` (n, m), and how it ended.
 
-    The first output is a scalar that can be differentiated with respect to `cost`.
+    The first output is a scalar that can be differentiated with respect to `cost`. `start` is where
+    the solver starts, as in `SinkhornSolver.solve`.
     """
     solver = solver or SinkhornSolver()
-    result = solver.solve(Problem(cost.detach(), reg))
+    result = solver.solve(Problem(cost.detach(), reg), start)
     return _Envelope.apply(cost, result), result
 
 
 class _Envelope(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cost: Tensor, result: SinkhornResult) -> Tensor:
-        ctx.result = result
+        ctx.plan = result.plan
         return result.value
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.result.plan.mul_(grads[0]), None
+        return ctx.plan * grads[0], None

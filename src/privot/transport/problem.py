@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.transport.costs import manhattan, squared_euclidean
+
+Ground = Literal["manhattan", "squared_euclidean"]
+_GROUNDS = {"manhattan": manhattan, "squared_euclidean": squared_euclidean}
+
+# Largest rounding error of a cost, in units of reg, that single precision may leave.
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,32 @@ class Problem:
                     ": give positive probabilities, and leave points of no weight out"
                 )
 
+    @classmethod
+    def between(
+        cls,
+        x: Tensor,
+        y: Tensor,
+        ground: Ground = "squared_euclidean",
+        reg: float = 1.0,
+        weights_x: Tensor | None = None,
+        weights_y: Tensor | None = None,
+    ) -> Self:
+        """The problem between points x (n, d) and y (m, d), without gradients.
+
+        Costs are worked out in double precision where rounding in single precision would change the
+        plan, which happens when they exceed reg some ten thousand times.
+        """
+        if ground not in _GROUNDS:
+            raise PrivotError(f"ground {ground!r} is not known: use one of {', '.join(_GROUNDS)}")
+        x, y = x.detach(), y.detach()
+        cost = _GROUNDS[ground](x, y)
+        if cost.dtype == torch.float32:
+            rounding = torch.finfo(torch.float32).eps * float(_magnitude(x, y, ground))
+            # Overflow has no magnitude that could be trusted.
+            if not rounding <= _ROUNDING * reg:
+                cost = _GROUNDS[ground](x.double(), y.double())
+        return cls(cost, reg, weights_x, weights_y)
+
     @property
     def a(self) -> Tensor:
         """Row probabilities (n,)."""
@@ -63,3 +97,11 @@ class Problem:
 def _uniform(cost: Tensor, dim: int) -> Tensor:
     size = cost.shape[dim]
     return torch.full((size,), 1.0 / size, dtype=cost.dtype, device=cost.device)
+
+
+def _magnitude(x: Tensor, y: Tensor, ground: Ground) -> Tensor:
+    """Largest number that the sum of a cost may hold."""
+    center = y.mean(dim=0, keepdim=True)
+    power = 1 if ground == "manhattan" else 2
+    largest = [(points - center).abs().pow(power).sum(dim=1).amax() for points in (x, y)]
+    return power * (largest[0] + largest[1])

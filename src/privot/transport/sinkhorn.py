@@ -1,42 +1,46 @@
-r"""Sinkhorn's algorithm in the kernel domain, with shifts and absorption, and in the log domain.
+r"""The solver of entropic problems: settings, choice of precision, and an honest account of the end.
 
-The solution of the entropic problem has the form
+The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
+alternates between the potentials f and g, each time fitting one marginal (`kernel_domain` and
+`log_domain` do it).
 
-$$ π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ} , $$
+**What the marginal error says.** The plan returned has the form above, and exact columns. So it *is* the
+solution of the same problem for row weights a′ = π1 instead of a, and `marginal_error`
+$= ‖a′ − a‖_1$ is how far that problem is from the one asked for. How far the plans are apart follows
+from the identity, for plans of mass 1,
 
-and Sinkhorn's algorithm alternates between the potentials f and g, each time fitting one marginal.
-With $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials and scalings $u = v = 1$, a
-step in the *kernel domain* is two matrix-vector products,
+$$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) $$
 
-$$ u ← 1 / K(bv), \qquad v ← 1 / K^⊤(au) . $$
+of the dual value D, and Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\, \mathrm{KL}(π^* ‖ π)}$: slow problems, of
+contraction ρ near 1, can be off by $1/\sqrt{1 − ρ}$ times the marginal error.
 
-Single precision is safe because (1) the initial potentials, row minima and then column minima of C,
-give every row and column of K an entry 1, and (2) as soon as a scaling leaves $[e^{−10}, e^{10}]$ it
-is *absorbed* into the potentials and K is rebuilt (Schmitzer 2019). The *log domain* replaces the
-products by `logsumexp`: ten times slower, no kernel, the reference that tests compare with.
-
-The row marginal's error Σ_i |Σ_j π_ij − a_i| comes free with the next product; the columns' is zero
-after each step.
+**Precision.** Single precision sums thousands of terms with relative errors near 1e-6. A tolerance below
+1e-5, or numbers that overflow, make the solver work in double precision by itself; the result says in
+which. Where costs exceed λ so far that even double precision does not resolve the exponents to the
+tolerance, the result says so too, whatever its marginals look like.
 
 References:
-    Cuturi, *Sinkhorn distances* (2013). Schmitzer, *Stabilized sparse scaling algorithms for entropy
-    regularized transport problems* (2019). Peyré, Cuturi, *Computational optimal transport* (2019).
+    Cuturi, *Sinkhorn distances* (2013). Peyré, Cuturi, *Computational optimal transport* (2019).
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.transport.compiled import runs_compiled
+from privot.transport.kernel_domain import Iterated, solve_compiled, solve_tensors
+from privot.transport.log_domain import solve_log
 from privot.transport.problem import Problem
 
-_ABSORB_ABOVE = 10.0
-# Kernel entries below this cannot matter beside the 1 in their row, and denormals slow sweeps 9×.
-_NEGLIGIBLE = 1e-30
+Potentials = tuple[Tensor, Tensor]
+
+_SINGLE_DOWN_TO = 1e-5
 
 
 class Status(enum.Enum):
@@ -44,6 +48,7 @@ class Status(enum.Enum):
 
     CONVERGED = "the marginal error is within the tolerance"
     MAX_ITERATIONS = "stopped at max_iterations before the tolerance was reached"
+    UNRESOLVED = "costs exceed reg so far that double precision cannot tell plans apart: raise reg"
     NOT_FINITE = (
         "numbers overflowed: the cost is not finite, or reg is too small for this precision"
     )
@@ -51,30 +56,27 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class SinkhornResult:
-    """Potentials of the last step, and how far their plan is from a coupling.
+    """Potentials and plan of the last step, and how far the plan is from a coupling.
 
     Arguments:
         problem: What was solved.
-        f: Row potentials (n,).
-        g: Column potentials (m,).
-        marginal_error: Σ_i |Σ_j π_ij − a_i|, of the plan returned.
+        f: Row potentials (n,), in double precision.
+        g: Column potentials (m,), in double precision.
+        plan: The coupling π (n, m), in the precision of the costs; NaN if numbers overflowed.
+        marginal_error: Σ_i |Σ_j π_ij − a_i|, of the plan returned; NaN if numbers overflowed.
         iterations: Number of steps, each fitting the rows and then the columns.
         status: How the solver ended.
+        precision: What the iterations ended in, `"single"` or `"double"`.
     """
 
     problem: Problem
     f: Tensor
     g: Tensor
+    plan: Tensor
     marginal_error: float
     iterations: int
     status: Status
-
-    @property
-    def plan(self) -> Tensor:
-        """The coupling π (n, m)."""
-        p = self.problem
-        kernel = torch.exp((self.f[:, None] + self.g[None, :] - p.cost) / p.reg)
-        return kernel.mul_(p.a[:, None]).mul_(p.b[None, :])
+    precision: Literal["single", "double"]
 
     @property
     def value(self) -> Tensor:
@@ -82,7 +84,8 @@ class SinkhornResult:
 
         The columns' marginal being exact, the plan has mass 1 and no further term is left.
         """
-        return self.problem.a @ self.f + self.problem.b @ self.g
+        a, b = self.problem.a.double(), self.problem.b.double()
+        return (a @ self.f + b @ self.g).to(self.problem.cost.dtype)
 
 
 @dataclass(frozen=True)
@@ -92,12 +95,12 @@ class SinkhornSolver:
     Arguments:
         tolerance: Largest marginal error to stop at.
         max_iterations: Number of steps to give up after, with `Status.MAX_ITERATIONS`.
-        domain: `"kernel"` (fast) or `"log"` (the reference).
+        domain: `"kernel"` (fast) or `"log"` (the reference, in double precision).
     """
 
     tolerance: float = 1e-3
     max_iterations: int = 1000
-    domain: str = "kernel"
+    domain: Literal["kernel", "log"] = "kernel"
 
     def __post_init__(self) -> None:
         if self.domain not in ("kernel", "log"):
@@ -109,65 +112,55 @@ class SinkhornSolver:
             )
 
     @torch.no_grad()
-    def solve(self, problem: Problem) -> SinkhornResult:
-        """Solve one problem; gradients do not flow through the iterations (see `entropic_cost`)."""
-        step = self._solve_kernel if self.domain == "kernel" else self._solve_log
-        f, g, error, iterations = step(problem)
-        finite = bool(torch.isfinite(f).all() and torch.isfinite(g).all())
-        if not finite:
-            status = Status.NOT_FINITE
+    def solve(
+        self, problem: Problem, start: SinkhornResult | Potentials | None = None
+    ) -> SinkhornResult:
+        """Solve one problem; gradients do not flow through the iterations (see `entropic_cost`).
+
+        Arguments:
+            problem: What to solve.
+            start: Potentials (f, g) to start from, or the result of a similar problem. The state of
+                the iterations is g alone; potentials that are not finite are not used.
+        """
+        start_g = _start(problem, start)
+        single = problem.cost.dtype != torch.float64 and self.tolerance >= _SINGLE_DOWN_TO
+        if self.domain == "log":
+            single, ended = False, solve_log(problem, self.tolerance, self.max_iterations, start_g)
         else:
-            status = Status.CONVERGED if error <= self.tolerance else Status.MAX_ITERATIONS
-        return SinkhornResult(problem, f, g, error, iterations, status)
+            ended = self._kernel_domain(problem, single, start_g)
+            if ended.plan is None and single:
+                single, ended = False, self._kernel_domain(problem, False, start_g)
+        plan = torch.full_like(problem.cost, torch.nan) if ended.plan is None else ended.plan
+        return SinkhornResult(
+            problem, ended.f, ended.g, plan.to(problem.cost.dtype), ended.marginal_error,
+            ended.iterations, self._status(problem, ended), "single" if single else "double",
+        )  # fmt: skip
 
-    def _solve_kernel(self, problem: Problem) -> tuple[Tensor, Tensor, float, int]:
-        cost, reg, a, b = problem.cost, problem.reg, problem.a, problem.b
-        f = cost.amin(dim=1)
-        g = (cost - f[:, None]).amin(dim=0)
-        kernel = _kernel(cost, f, g, reg)
-        u, v = torch.ones_like(a), torch.ones_like(b)
-        error, iterations = float("inf"), 0
-        while True:
-            row = kernel @ (b * v)
-            if iterations:
-                error = float((a * (u * row - 1)).abs().sum())
-                if error <= self.tolerance or iterations >= self.max_iterations:
-                    break
-                if error != error:
-                    break
-            u = 1 / row
-            v = 1 / (kernel.T @ (a * u))
-            iterations += 1
-            if max(_spread(u), _spread(v)) > _ABSORB_ABOVE:
-                f, g = f + reg * u.log(), g + reg * v.log()
-                kernel = _kernel(cost, f, g, reg)
-                u, v = torch.ones_like(a), torch.ones_like(b)
-        return f + reg * u.log(), g + reg * v.log(), error, iterations
+    def _kernel_domain(self, problem: Problem, single: bool, start_g: Tensor | None) -> Iterated:
+        iterate = solve_compiled if runs_compiled(problem.cost) else solve_tensors
+        dtype = torch.float32 if single else torch.float64
+        return iterate(problem, dtype, self.tolerance, self.max_iterations, start_g)
 
-    def _solve_log(self, problem: Problem) -> tuple[Tensor, Tensor, float, int]:
-        reg, log_a, log_b = problem.reg, problem.a.log(), problem.b.log()
-        scores = -problem.cost / reg
-        g = torch.zeros_like(log_b)
-        f = torch.zeros_like(log_a)
-        error, iterations = float("inf"), 0
-        while True:
-            fitted = -torch.logsumexp(scores + (g + log_b)[None, :], dim=1)
-            if iterations:
-                # π's row sums are a·exp(f − fitted): the new f would make them exact.
-                error = float((problem.a * torch.expm1(f - fitted)).abs().sum())
-                if not error > self.tolerance or iterations >= self.max_iterations:
-                    break
-            f = fitted
-            g = -torch.logsumexp(scores + (f + log_a)[:, None], dim=0)
-            iterations += 1
-        return reg * f, reg * g, error, iterations
+    def _status(self, problem: Problem, ended: Iterated) -> Status:
+        if ended.plan is None:
+            return Status.NOT_FINITE
+        largest = max(float(ended.f.abs().max()), float(ended.g.abs().max()))
+        if 4 * torch.finfo(torch.float64).eps * largest > self.tolerance * problem.reg:
+            return Status.UNRESOLVED
+        # Columns are exact up to rounding; where they are not, the error of the rows says nothing.
+        error = max(ended.marginal_error, ended.column_error)
+        return Status.CONVERGED if error <= self.tolerance else Status.MAX_ITERATIONS
 
 
-def _kernel(cost: Tensor, f: Tensor, g: Tensor, reg: float) -> Tensor:
-    kernel = torch.exp_((f[:, None] + g[None, :] - cost).div_(reg))
-    return torch.threshold_(kernel, _NEGLIGIBLE, 0.0)
-
-
-def _spread(scaling: Tensor) -> float:
-    low, high = torch.aminmax(scaling)
-    return max(abs(float(low.log())), abs(float(high.log())))
+def _start(problem: Problem, start: SinkhornResult | Potentials | None) -> Tensor | None:
+    if start is None:
+        return None
+    f, g = (start.f, start.g) if isinstance(start, SinkhornResult) else start
+    shapes = tuple(f.shape) + tuple(g.shape)
+    if shapes != tuple(problem.cost.shape):
+        raise PrivotError(
+            f"start has potentials of shapes {tuple(f.shape)} and {tuple(g.shape)}: "
+            f"give one number for each of {problem.cost.shape[0]} rows and "
+            f"{problem.cost.shape[1]} columns"
+        )
+    return g if bool(torch.isfinite(g).all()) else None

@@ -1,0 +1,66 @@
+"""Loops compiled by Numba, and threads for them.
+
+Compiled code is cached on disk between processes, and runs without the interpreter's lock, so that
+plain threads can share the work. Where Numba is missing, importing still works, and calling a
+compiled loop says what to install.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from typing import Any
+
+import torch
+
+from privot.errors import PrivotError
+
+try:
+    import numba
+except ImportError:
+    numba = None
+
+
+# Additions may be reordered, so that sums use vector registers; NaN and infinity keep their meaning.
+_REORDERING = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, compiled at its first call for the types that it is given."""
+    return _compile(function, fastmath=False)
+
+
+def compiled_reordering(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for loops whose sums may be added up in any order, which is several times faster."""
+    return _compile(function, fastmath=_REORDERING)
+
+
+def _compile(function: Callable[..., Any], fastmath: bool | set[str]) -> Callable[..., Any]:
+    if numba is not None:
+        return numba.njit(cache=True, nogil=True, fastmath=fastmath)(function)
+
+    @wraps(function)
+    def refuse(*args: object) -> None:
+        raise PrivotError(
+            f"{function.__name__} needs numba, which is not installed: pip install 'privot[learn]'"
+        )
+
+    return refuse
+
+
+def runs_compiled(tensor: torch.Tensor) -> bool:
+    """Whether compiled loops can work on a tensor: on the CPU, single or double, Numba present."""
+    known = tensor.dtype in (torch.float32, torch.float64)
+    return numba is not None and tensor.device.type == "cpu" and known
+
+
+def in_threads(task: Callable[[int], None], count: int, parallel: bool = True) -> None:
+    """Run task(0), …, task(count − 1), on as many threads as torch is told to use."""
+    workers = min(torch.get_num_threads(), count) if parallel else 1
+    if workers == 1:
+        for k in range(count):
+            task(k)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(task, range(count)))

@@ -1,0 +1,213 @@
+r"""Costs and their gradients on the CPU by loops over cache blocks, with no array of n·m·d entries.
+
+For $C_{ij} = \sum_k |x_{ik} − y_{jk}|$ and weights G (a plan, say),
+
+$$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}), \qquad
+\frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
+
+with sign(0) = 0. With many coordinates, the costs of four points with four others are summed together
+along the coordinates, in registers; with few, those of one point with all others, which come
+transposed.
+
+**Skipping.** Plans of little regularization are nearly matchings: between images at noise of standard
+deviation 1, 3 % of the pairs carry all of the mass. A row's entries that are each below $10^{−6}/m$ of
+the row's sum change its gradient by less than one part in a million, single precision's own error, and
+are left out.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import numpy as np
+
+from privot.transport.compiled import compiled, compiled_reordering
+
+_NEGLIGIBLE = 1e-6
+_STRIP = 256
+
+
+@compiled_reordering
+def cost_blocks(x, y, out, first, last):
+    """Rows first … last of the costs of x (n, d) and y (m, d); n, m and last − first at least 4.
+
+    The last block overlaps the one before, where sizes are no multiples of 4.
+    """
+    m, d = y.shape
+    zero = x.dtype.type(0)
+    for start in range(first, last, 4):
+        i = min(start, last - 4)
+        for begin in range(0, m, 4):
+            j = min(begin, m - 4)
+            c00 = c01 = c02 = c03 = c10 = c11 = c12 = c13 = zero
+            c20 = c21 = c22 = c23 = c30 = c31 = c32 = c33 = zero
+            for k in range(d):
+                x0, x1, x2, x3 = x[i, k], x[i + 1, k], x[i + 2, k], x[i + 3, k]
+                y0, y1, y2, y3 = y[j, k], y[j + 1, k], y[j + 2, k], y[j + 3, k]
+                c00 += abs(x0 - y0)
+                c01 += abs(x0 - y1)
+                c02 += abs(x0 - y2)
+                c03 += abs(x0 - y3)
+                c10 += abs(x1 - y0)
+                c11 += abs(x1 - y1)
+                c12 += abs(x1 - y2)
+                c13 += abs(x1 - y3)
+                c20 += abs(x2 - y0)
+                c21 += abs(x2 - y1)
+                c22 += abs(x2 - y2)
+                c23 += abs(x2 - y3)
+                c30 += abs(x3 - y0)
+                c31 += abs(x3 - y1)
+                c32 += abs(x3 - y2)
+                c33 += abs(x3 - y3)
+            out[i, j], out[i, j + 1], out[i, j + 2], out[i, j + 3] = c00, c01, c02, c03
+            out[i + 1, j], out[i + 1, j + 1], out[i + 1, j + 2], out[i + 1, j + 3] = (
+                c10,
+                c11,
+                c12,
+                c13,
+            )
+            out[i + 2, j], out[i + 2, j + 1], out[i + 2, j + 2], out[i + 2, j + 3] = (
+                c20,
+                c21,
+                c22,
+                c23,
+            )
+            out[i + 3, j], out[i + 3, j + 1], out[i + 3, j + 2], out[i + 3, j + 3] = (
+                c30,
+                c31,
+                c32,
+                c33,
+            )
+
+
+@compiled
+def cost_few(x, y_columns, out, first, last, power):
+    """The same for few coordinates, from y transposed (d, m); |x − y| or, with power 2, squares."""
+    d, m = y_columns.shape
+    for i in range(first, last):
+        for j in range(m):
+            out[i, j] = 0
+        for k in range(d):
+            a = x[i, k]
+            if power == 1:
+                for j in range(m):
+                    out[i, j] += abs(a - y_columns[k, j])
+            else:
+                for j in range(m):
+                    gap = a - y_columns[k, j]
+                    out[i, j] += gap * gap
+
+
+@compiled
+def kept(weights, first, last, counts, columns):
+    """List each row's columns whose weight matters; returns how many there are in all."""
+    m = weights.shape[1]
+    total = 0
+    for i in range(first, last):
+        limit = _NEGLIGIBLE / m * _mass(weights, i)
+        count = 0
+        for j in range(m):
+            columns[i, count] = j
+            count += abs(weights[i, j]) > limit
+        counts[i] = count
+        total += count
+    return total
+
+
+@compiled_reordering
+def _mass(weights, i):
+    total = weights.dtype.type(0)
+    for j in range(weights.shape[1]):
+        total += abs(weights[i, j])
+    return total
+
+
+@compiled_reordering
+def manhattan_gradient(x, y, weights, counts, columns, out, first, last):
+    """Rows first … last of Σ_j G_ij sign(x_ik − y_jk), over the listed columns."""
+    d = x.shape[1]
+    out[first:last] = 0
+    for begin in range(0, d, _STRIP):
+        end = min(d, begin + _STRIP)
+        for i in range(first, last):
+            _signs(x, y, weights, counts[i], columns, out, i, begin, end)
+
+
+@compiled_reordering
+def _signs(x, y, weights, count, columns, out, i, begin, end):
+    """Add to row i of the gradient, for coordinates begin … end, of which all y fit in the cache."""
+    one = x.dtype.type(1)
+    # Times this, every difference but 0 goes beyond ±1.
+    steep = x.dtype.type(np.float32(3e38))
+    point, sums = x[i, begin:end], out[i, begin:end]
+    whole = count // 8 * 8
+    for c in range(0, whole, 8):
+        j = columns[i, c : c + 8]
+        y0, y1 = y[j[0], begin:end], y[j[1], begin:end]
+        y2, y3 = y[j[2], begin:end], y[j[3], begin:end]
+        y4, y5 = y[j[4], begin:end], y[j[5], begin:end]
+        y6, y7 = y[j[6], begin:end], y[j[7], begin:end]
+        w0, w1, w2, w3 = weights[i, j[0]], weights[i, j[1]], weights[i, j[2]], weights[i, j[3]]
+        w4, w5, w6, w7 = weights[i, j[4]], weights[i, j[5]], weights[i, j[6]], weights[i, j[7]]
+        for k in range(end - begin):
+            a = point[k]
+            s = w0 * min(max((a - y0[k]) * steep, -one), one)
+            s += w1 * min(max((a - y1[k]) * steep, -one), one)
+            s += w2 * min(max((a - y2[k]) * steep, -one), one)
+            s += w3 * min(max((a - y3[k]) * steep, -one), one)
+            s += w4 * min(max((a - y4[k]) * steep, -one), one)
+            s += w5 * min(max((a - y5[k]) * steep, -one), one)
+            s += w6 * min(max((a - y6[k]) * steep, -one), one)
+            s += w7 * min(max((a - y7[k]) * steep, -one), one)
+            sums[k] += s
+    for c in range(whole, count):
+        row = y[columns[i, c], begin:end]
+        w = weights[i, columns[i, c]]
+        for k in range(end - begin):
+            sums[k] += w * min(max((point[k] - row[k]) * steep, -one), one)
+
+
+@compiled_reordering
+def squared_gradient(x, y, weights, counts, columns, out, first, last):
+    """Rows first … last of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
+    d = x.shape[1]
+    for i in range(first, last):
+        out[i] = 0
+        count = counts[i]
+        whole = count // 4 * 4
+        for c in range(0, whole, 4):
+            j0, j1, j2, j3 = columns[i, c], columns[i, c + 1], columns[i, c + 2], columns[i, c + 3]
+            w0, w1, w2, w3 = (
+                2 * weights[i, j0], 2 * weights[i, j1], 2 * weights[i, j2], 2 * weights[i, j3]
+            )  # fmt: skip
+            for k in range(d):
+                a = x[i, k]
+                out[i, k] += (w0 * (a - y[j0, k]) + w1 * (a - y[j1, k])) + (
+                    w2 * (a - y[j2, k]) + w3 * (a - y[j3, k])
+                )
+        for c in range(whole, count):
+            j = columns[i, c]
+            w = 2 * weights[i, j]
+            for k in range(d):
+                out[i, k] += w * (x[i, k] - y[j, k])
+
+
+@compiled_reordering
+def gradient_few(x, y_columns, weights, out, first, last, power):
+    """Either gradient for few coordinates, from y transposed (d, m); no column is left out."""
+    d, m = y_columns.shape
+    one = x.dtype.type(1)
+    steep = x.dtype.type(np.float32(3e38))
+    for i in range(first, last):
+        for k in range(d):
+            a = x[i, k]
+            s = x.dtype.type(0)
+            if power == 1:
+                for j in range(m):
+                    s += weights[i, j] * min(max((a - y_columns[k, j]) * steep, -one), one)
+            else:
+                for j in range(m):
+                    s += weights[i, j] * (a - y_columns[k, j])
+                s += s
+            out[i, k] = s

@@ -1,0 +1,86 @@
+"""Ground costs and their hand-written gradients against the definition, differentiated by autograd."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privot.errors import PrivotError
+from privot.transport import manhattan, squared_euclidean
+
+GROUNDS = {manhattan: 1, squared_euclidean: 2}
+
+
+def by_definition(x, y, power):
+    return (x[:, None] - y[None]).abs().pow(power).sum(2)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    ground=st.sampled_from(list(GROUNDS)),
+    n=st.integers(1, 40),
+    m=st.integers(1, 40),
+    d=st.sampled_from([1, 2, 8, 9, 32, 33, 70]),
+    seed=st.integers(0, 1000),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    sparse=st.booleans(),
+    offset=st.sampled_from([0.0, 100.0]),
+    ties=st.booleans(),
+)
+def test_costs_and_gradients(ground, n, m, d, seed, dtype, sparse, offset, ties):
+    rng = torch.Generator().manual_seed(seed)
+    x, y = (torch.randn(k, d, generator=rng, dtype=dtype) + offset for k in (n, m))
+    if ties:
+        # Saturated coordinates, and some points equal: sign(0) must be 0.
+        x, y = x.clamp(offset - 0.5, offset + 0.5), y.clamp(offset - 0.5, offset + 0.5)
+    weights = torch.randn(n, m, generator=rng, dtype=dtype)
+    if sparse:
+        weights = weights * (torch.rand(n, m, generator=rng) < 0.1)
+    x.requires_grad_()
+    y.requires_grad_()
+    cost = ground(x, y)
+    expected = by_definition(x.double(), y.double(), GROUNDS[ground])
+    eps = torch.finfo(dtype).eps * (1 + offset)
+    torch.testing.assert_close(cost.double(), expected, rtol=100 * eps, atol=200 * eps * d)
+    found = torch.autograd.grad((cost * weights).sum(), (x, y))
+    right = torch.autograd.grad((expected * weights).sum(), (x, y))
+    for one, other in zip(found, right):
+        torch.testing.assert_close(one, other, rtol=0, atol=400 * eps * (n + m))
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("d", [3, 50])
+def test_first_and_second_input_alone(ground, d):
+    x, y = torch.randn(6, d, dtype=torch.float64), torch.randn(5, d, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda p: ground(p, y), (x.clone().requires_grad_(),))
+    assert torch.autograd.gradcheck(lambda p: ground(x, p), (y.clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_points_that_are_not_contiguous(ground):
+    x, y = torch.randn(50, 40).T, torch.randn(100, 30).T[:, ::2]
+    torch.testing.assert_close(
+        ground(x, y), by_definition(x, y, GROUNDS[ground]), rtol=1e-4, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_threads_change_nothing_but_the_order(ground):
+    x, y = torch.randn(300, 200, requires_grad=True), torch.randn(310, 200)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            cost = ground(x, y)
+            results.append((cost, *torch.autograd.grad(cost.square().sum(), x)))
+    finally:
+        torch.set_num_threads(before)
+    for one, two in zip(*results):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_shapes_that_do_not_fit(ground):
+    with pytest.raises(PrivotError, match="points have shapes"):
+        ground(torch.ones(3, 2), torch.ones(3, 4))
