@@ -59,7 +59,7 @@ def fit_unregularized(
     latent_dim = settings.latent_dim or min(16, max(2, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
     reports = LikelihoodCost(release.randomizer).read(release, torch.device("cpu"))
-    steps, size = settings.schedule()
+    steps, size, rate = settings.schedule()
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
         index = torch.randint(len(reports), (size,), generator=rng)
@@ -70,7 +70,7 @@ def fit_unregularized(
     history = train(
         generator,
         objective,
-        TrainingSettings(steps, settings.learning_rate, settings.averaging, settings.seed),
+        TrainingSettings(steps, rate, settings.averaging, settings.seed),
         progress=progress,
     )
     made_with = asdict(settings) | {"loss": f"unregularized W{power}", "num_reports": len(release)}

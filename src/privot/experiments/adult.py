@@ -143,8 +143,7 @@ def compare_on(
 
 
 NEURAL: dict[str, Any] = {
-    "steps": 2000, "batch_size": 100, "learning_rate": 1e-3, "averaging": 0.98,
-    "hidden": (128,), "latent_dim": 16,
+    "averaging": 0.98, "hidden": (128,), "latent_dim": 16,
 }  # fmt: skip
 
 

@@ -25,8 +25,8 @@ class FitSettings:
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood.
-        batch_size: Reports, and generated records, a step; 500 by default, 100 for the likelihood.
-        learning_rate: Peak learning rate of Adam.
+        batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood.
+        learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood.
         averaging: Decay of the moving average of the weights.
         latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
         hidden: Widths of the generator's hidden layers.
@@ -39,7 +39,7 @@ class FitSettings:
     loss: Loss = "auto"
     steps: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 1e-3
+    learning_rate: float | None = None
     averaging: float = 0.999
     latent_dim: int | None = None
     hidden: tuple[int, ...] = (256, 256)
@@ -56,7 +56,7 @@ class FitSettings:
         if self.batch_size is not None and self.batch_size < 2:
             raise PrivotError(f"batch_size {self.batch_size} is too small: give at least 2")
 
-    def schedule(self, loss: str = "plain") -> tuple[int, int]:
-        """Steps and batch size of a run with this loss."""
-        steps, size = (2_000, 100) if loss == "likelihood" else (12_000, 500)
-        return self.steps or steps, self.batch_size or size
+    def schedule(self, loss: str = "plain") -> tuple[int, int, float]:
+        """Steps, batch size and learning rate of a run with this loss."""
+        steps, size, rate = (2_000, 200, 3e-3) if loss == "likelihood" else (12_000, 500, 1e-3)
+        return self.steps or steps, self.batch_size or size, self.learning_rate or rate

@@ -130,7 +130,7 @@ def full_batch_cost(
     kernel = clouds.kernel(accuracy)
     first = kernel.start if start is None else _continued(start, y, clouds) / reg
     phi, gamma, error, iterations = _sinkhorn(kernel, clouds, first, tolerance, max_iterations)
-    value = reg * float(clouds.a @ phi + clouds.b @ gamma)
+    value = reg * float((clouds.a * phi).sum() + (clouds.b * gamma).sum())
     largest = max(kernel.magnitude, float(np.abs(phi).max()), float(np.abs(gamma).max()))
     if not np.isfinite(value + error):
         status = Status.NOT_FINITE
@@ -182,7 +182,7 @@ def _sinkhorn(
     while True:
         fitted = -kernel.at_x(log_b + gamma)
         # π's row sums are a·exp(φ − fitted): the new φ would make them exact.
-        error = float(clouds.a @ np.abs(np.expm1(np.minimum(phi - fitted, 700.0))))
+        error = float((clouds.a * np.abs(np.expm1(np.minimum(phi - fitted, 700.0)))).sum())
         small = not error > tolerance
         if (small and omega == 1.0) or iterations >= max_iterations:
             return phi, gamma, error, iterations

@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.transport.chebyshev_grid import Axis, Grid, product
+from privot.transport.chebyshev_grid import Axis, Grid, matmul, product
 from privot.transport.direct_sums import DirectSums
 
 Array = NDArray[np.float64]
@@ -58,10 +58,10 @@ class GaussianKernel:
         gap = (mean_x - mean_y) / self._unit
         self._map = _alignment(x, y)
         self._inverse = np.linalg.inv(self._map)
-        aligned_x, aligned_y = x @ self._map, y @ self._inverse
+        aligned_x, aligned_y = matmul(x, self._map), matmul(y, self._inverse)
         # ‖x + gap − y‖²/2 = ‖x′ − y′‖²/2 + shift of x + shift of y
         self._shift_x = _half_squares(x + gap) - _half_squares(aligned_x)
-        self._shift_y = _half_squares(y) - _half_squares(aligned_y) - y @ gap
+        self._shift_y = _half_squares(y) - _half_squares(aligned_y) - (y * gap).sum(axis=1)
         largest = max(np.abs(self._shift_x).max(), np.abs(self._shift_y).max())
         self.magnitude = float(largest + gap @ gap)
         self._from_mean_y, self._from_mean_x = x + gap, y - gap
@@ -105,13 +105,13 @@ class GaussianKernel:
     def slope_x(self, h: Array) -> Array:
         """Mean of $∇_x ‖x_i - y‖_2^2$ (n, d) over the sources y, weighted by h and the kernel."""
         _, gap = self._sums(h - self._shift_y, to_x=True, slope=True)
-        mean_y = (self._x - gap)[:, : len(self._map)] @ self._map
+        mean_y = matmul((self._x - gap)[:, : len(self._map)], self._map)
         return np.asarray(2 * self._unit * (self._from_mean_y - mean_y))
 
     def slope_y(self, h: Array) -> Array:
         """Mean of $∇_y ‖x - y_j‖_2^2$ (m, d) over the x, weighted by h and the kernel."""
         _, gap = self._sums(h - self._shift_x, to_x=False, slope=True)
-        mean_x = (self._y - gap)[:, : len(self._map)] @ self._inverse
+        mean_x = matmul((self._y - gap)[:, : len(self._map)], self._inverse)
         return np.asarray(2 * self._unit * (self._from_mean_x - mean_x))
 
     def _sums(self, h: Array, to_x: bool, slope: bool = False) -> tuple[Array, Array]:
@@ -144,10 +144,11 @@ def _two_columns(points: Array) -> Array:
 
 
 def _alignment(x: Array, y: Array) -> Array:
-    """The symmetric A with A S_x A = A⁻¹ S_y A⁻¹, where S is a covariance plus that of the kernel."""
-    cov_x, cov_y = (
-        np.cov(c.T, bias=True).reshape(2 * c.shape[1:]) + np.eye(c.shape[1]) for c in (x, y)
-    )
+    """The symmetric A with A S_x A = A⁻¹ S_y A⁻¹, where S is a covariance plus that of the kernel.
+
+    Both clouds are centered.
+    """
+    cov_x, cov_y = (matmul(c.T, c) / len(c) + np.eye(c.shape[1]) for c in (x, y))
     root, inverse = _power(cov_x, 0.5), _power(cov_x, -0.5)
     return _power(inverse @ _power(root @ cov_y @ root, 0.5) @ inverse, 0.5)
 

@@ -104,8 +104,7 @@ class _Cloud:
 
     def offset(self, q: int) -> Array:
         """Logs of what the sources of quadrant q are multiplied with, the targets divided."""
-        signs = np.asarray(self.signs[q], float)
-        return np.asarray(signs @ self.points)
+        return np.asarray(sum(s * c for s, c in zip(self.signs[q], self.points, strict=True)))
 
 
 class _Dominance:
@@ -148,8 +147,8 @@ class _Dominance:
 
     def _mean_signs(self, h: Array, passed: Counts, below: Counts | None) -> Array:
         quadrants, _ = self._quadrants(h, passed, below)
-        signs = np.asarray(self._targets.signs, float)
-        return np.asarray((quadrants.T @ signs) / quadrants.sum(axis=0)[:, None])
+        slopes = np.einsum("qi,qc->ic", quadrants, np.asarray(self._targets.signs, float))
+        return np.asarray(slopes / quadrants.sum(axis=0)[:, None])
 
     def _quadrants(
         self, h: Array, passed: Counts, below: Counts | None
