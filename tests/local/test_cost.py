@@ -135,7 +135,7 @@ def test_cost_of_a_distribution_is_its_mixture_likelihood(mechanism):
         )
         bins = np.searchsorted([30, 100, 160, 220], np.arange(300), side="right")
         f = np.stack([by_value[bins == v].mean(axis=0) for v in range(5)])
-        tolerance = 0.02  # the window's edge falls between integers, the bin is a continuum
+        tolerance = 1e-5
     else:
         reports = mechanism_reports(release, mechanism)
         f = np.exp(mechanism.log_likelihood(reports[None], np.arange(5)[:, None]))
@@ -172,7 +172,7 @@ def test_simulated_reports_of_codes_have_the_mechanisms_law(mechanism):
     if isinstance(mechanism, SquareWave):
         # Likelihoods of 5 bins: compare how often each bin is the likeliest.
         counts = [np.bincount(v.argmax(axis=1), minlength=5) for v in (first, second)]
-        assert np.abs(np.subtract(*counts)).max() / num < 0.03  # a continuum against integers
+        assert np.abs(np.subtract(*counts)).max() / num < 0.02  # simulated off the grid
         return
     patterns = [
         ((v[:, :, None] == np.arange(5)).any(axis=1) @ (1 << np.arange(5))) for v in (first, second)

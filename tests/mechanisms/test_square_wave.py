@@ -39,17 +39,6 @@ class TestSquareWave(MechanismLaws):
         with pytest.raises(PrivotError, match="project it"):
             self.mechanism.privatize(np.array([[0.0], [value]]))
 
-    def test_bins_average_the_likelihood(self):
-        edges = np.linspace(-1.0, 1.0, 8)
-        points = np.arange(STEPS + 1) * GRID - 1.0
-        each = np.exp(self.mechanism.log_likelihood(self.outcomes[:, None], points[:, None]))
-        owner = np.minimum(np.searchsorted(edges, points, side="right") - 1, 6)
-        means = np.stack([each[:, owner == j].mean(axis=1) for j in range(7)], axis=1)
-        computed = np.exp(self.mechanism.bin_log_likelihood(self.outcomes, edges))
-        assert computed == pytest.approx(means, rel=1e-12)
-        with pytest.raises(PrivotError, match="wider bins"):
-            self.mechanism.bin_log_likelihood(self.outcomes, np.array([0.0001, 0.0002, 0.0003]))
-
     def test_variance_is_that_of_the_unbiased_estimate(self):
         probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes[:, None], self.records))
         values = self.outcomes[:, 0]

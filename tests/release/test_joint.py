@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from privot.errors import PrivotError
+from privot.mechanisms import RandomizedResponse
 from privot.release import Randomizer, Release, collect
 from privot.release.audit import audit_randomizer
 from privot.release.expected import expected_noise
@@ -213,3 +214,25 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
         collect([*parts, other])
     with pytest.raises(PrivotError, match="releases are none"):
         collect([])
+
+
+def test_a_randomizer_whose_columns_were_reordered_or_mixed_up_is_refused():
+    """Cells are numbered by the order of columns: another order would be another meaning."""
+    randomizer = Randomizer.calibrate(SCHEMA, 1.0)
+    fields = json.loads(randomizer.to_json())
+    fields["joint"]["sizes"] = dict(reversed(fields["joint"]["sizes"].items()))
+    with pytest.raises(PrivotError, match="was altered"):
+        Randomizer.from_json(json.dumps(fields))
+    sizes = dict(reversed(randomizer.joint.sizes.items()))
+    with pytest.raises(PrivotError, match="in this order"):
+        Randomizer(SCHEMA, {}, joint=JointReport(sizes, 2, 1.0))
+    split = {"sex": RandomizedResponse(2, 1.0)}
+    rest = {"age": 5, "works": 3}
+    with pytest.raises(PrivotError, match="or all of them split"):
+        Randomizer(SCHEMA, split, joint=JointReport(rest, 2, 1.0))
+
+
+@pytest.mark.parametrize("sizes", [{"a": 1, "b": 2}, {"a": 2.0, "b": 2}])
+def test_columns_that_cannot_vary_are_refused_before_anyone_reports(sizes):
+    with pytest.raises(PrivotError, match="give each at least 2"):
+        JointReport(sizes, 1, 1.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privot.errors import PrivotError
-from privot.schema.alphabet import Bins, choose_edges
+from privot.schema.alphabet import Bins, Categories, choose_edges
 
 
 @given(
@@ -91,3 +91,11 @@ def test_bins_that_cannot_be_are_refused(arguments, words):
 def test_a_missing_number_is_refused_where_none_may_be():
     with pytest.raises(PrivotError, match="not nullable"):
         Bins((0.0, 1.0)).encode(np.array([np.nan]))
+
+
+def test_no_two_bins_have_the_same_label():
+    """Split reports are stored by their label."""
+    narrow = Bins(choose_edges(1e6, 1e6 + 1, False, 10), nullable=True)
+    assert len(set(narrow.labels)) == narrow.size
+    with pytest.raises(PrivotError, match="rename it"):
+        Categories(("x", "(missing)"), nullable=True)

@@ -90,6 +90,11 @@ def test_dates_before_1970_are_on_their_own_day():
     assert encode_points(seen, "seen", TABLE)[1, 0] == -1.0
 
 
+def test_parts_of_a_second_before_1970_are_on_their_own_day():
+    late = pa.table({"born": [dt.datetime(1969, 12, 30, 23, 59, 59, 500_000)]})
+    assert encode_points(SCHEMA.point_column("born"), "born", late)[0, 0] == -2.0
+
+
 def test_text_from_a_csv_means_the_same():
     text = pa.table(
         {
@@ -127,6 +132,7 @@ def test_a_column_of_nothing_but_missing_values():
         ("weight", [1.0, float("inf")], "holds inf in row 2"),
         ("seen", ["2001-01-01", "yesterday"], "'seen' has type string and is not all dates"),
         ("seen", pa.array([None, None], pa.timestamp("s")), "'seen' has no value in row 1"),
+        ("born", [2001, 1999], "'born' has type int64 and is not all dates"),
         ("sex", ["F", "X"], "holds 'X' in row 2, which is not among its 2 categories"),
         ("sex", pa.array(["F", None]), "'sex' has no value in row 2"),
         ("smokes", ["true", "perhaps"], "holds 'perhaps' in row 2"),

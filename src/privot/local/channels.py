@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,9 +34,12 @@ from privot.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
+from privot.mechanisms.square_wave import GRID
 from privot.release import Release
 from privot.schema import Bins, Domain, Schema
 from privot.transport import manhattan, squared_euclidean
+
+_MOST_PLACES = 4096
 
 
 class Channel(Protocol):
@@ -145,23 +149,41 @@ class SupportChannel:
 
 
 class SquareWaveChannel:
-    """The square wave over a column's bins: reports are their likelihoods (n, K), up to a factor."""
+    """The square wave over a column's bins: reports are their likelihoods (n, K), up to a factor.
+
+    A bin's likelihood is the mean of f(y|x) over what the bin decodes to: its integers, or evenly
+    spread numbers. With A the share of them in the window around the report, it is $1 + (r−1) A$ times
+    the likelihood outside, r being the ratio of the two.
+    """
 
     def __init__(self, mechanism: SquareWave, alphabet: Bins, domain: Domain) -> None:
         self.mechanism = mechanism
-        edges = np.array(alphabet.edges)
-        # Integers are rounded to: an edge between two of them is halfway.
-        edges = np.clip(edges - 0.5 * alphabet.integer, edges[0], edges[-1] - alphabet.integer)
-        self.edges = (edges - domain.center[0]) / domain.scale[0]
+        inside, outside = mechanism.probabilities
+        self.ratio = inside / outside
+        self.places = [
+            (_within(low, high, alphabet.integer) - domain.center[0]) / domain.scale[0]
+            for low, high in pairwise(alphabet.edges)
+        ]
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
         """See `Channel`."""
         values, reported = release.reports(name)
         return self._likelihood(values), torch.as_tensor(reported)
 
+    def shares(self, values: np.ndarray) -> np.ndarray:
+        """The shares A (n, K) of reports (n, 1) in unit coordinates."""
+        half = self.mechanism.half_width + GRID / 4
+        out = np.empty((len(values), len(self.places)))
+        for code, places in enumerate(self.places):
+            rounded = np.rint((places + 1) / GRID) * GRID - 1
+            first = np.searchsorted(rounded, values[:, 0] - half)
+            last = np.searchsorted(rounded, values[:, 0] + half)
+            out[:, code] = (last - first) / len(rounded)
+        return out
+
     def _likelihood(self, values: np.ndarray) -> Tensor:
-        log = self.mechanism.bin_log_likelihood(values, self.edges)
-        return torch.as_tensor(np.exp(log - log.min()), dtype=torch.float32)
+        likelihood = 1 + (self.ratio - 1) * self.shares(values)
+        return torch.as_tensor(likelihood, dtype=torch.float32)
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """See `Channel`; `output` holds log-probabilities (n, K)."""
@@ -170,9 +192,11 @@ class SquareWaveChannel:
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         """See `Channel`."""
         truth = _draw(output, rng)
-        low, high = (torch.as_tensor(edges)[truth] for edges in (self.edges[:-1], self.edges[1:]))
         place, coin, where = torch.rand(3, len(truth), generator=rng, dtype=torch.float64)
-        x = low + place * (high - low)
+        x = torch.empty(len(truth), dtype=torch.float64)
+        for code, places in enumerate(self.places):
+            chosen = truth == code
+            x[chosen] = torch.as_tensor(places)[(place[chosen] * len(places)).long()]
         half = self.mechanism.half_width
         width, inside = 2.0, self.mechanism.words[0] / 2**64
         near = x - half + 2 * half * where
@@ -180,6 +204,13 @@ class SquareWaveChannel:
         far = torch.where(far >= x - half, far + 2 * half, far)
         report = torch.where(coin < inside, near, far)[:, None].numpy()
         return self._likelihood(report).to(output.device)
+
+
+def _within(low: float, high: float, integer: bool) -> np.ndarray:
+    """What a bin decodes to, in order: all its integers, or as many numbers as tell no difference."""
+    if integer and high - low <= _MOST_PLACES:
+        return np.arange(low, high)
+    return low + (high - low) * (np.arange(_MOST_PLACES) + 0.5) / _MOST_PLACES
 
 
 def simulate_sets(

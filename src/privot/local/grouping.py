@@ -122,8 +122,4 @@ def _oracle_factor(
 def _wave_factor(
     column: int, shape: tuple[int, ...], channel: SquareWaveChannel, values: np.ndarray
 ) -> Factor:
-    log = channel.mechanism.bin_log_likelihood(values, channel.edges)
-    inside, outside = channel.mechanism.probabilities
-    ratio = inside / outside
-    part = (np.exp(log) / outside - 1) / (ratio - 1)
-    return Factor((column,), shape, np.clip(part, 0.0, 1.0), ratio)
+    return Factor((column,), shape, channel.shares(values), channel.ratio)

@@ -168,7 +168,8 @@ def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[i
             )
         several = isinstance(given, Iterable) and not isinstance(given, str)
         values = list(given) if several else [given]
-        condition[name] = [_code(schema.coded[name], name, value) for value in values]
+        codes = {_code(schema.coded[name], name, value) for value in values}
+        condition[name] = sorted(codes)
     return condition
 
 

@@ -16,7 +16,7 @@ one of the $N$ cells outside the window, uniformly, any other to one of those in
 $(2^{64}−L)/L · N/(2B+1)$ is at most $e^ε$. All draws are made for every record: time tells nothing.
 
 The likelihood is flat in $x$ inside the window, so it gives a point no gradient: fit a distribution
-over bins with `bin_log_likelihood`. Each coordinate spends ε of its own.
+over bins. Each coordinate spends ε of its own.
 
 References:
     Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
@@ -25,7 +25,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
@@ -118,22 +117,6 @@ class SquareWave(Mechanism, kind="square_wave"):
         distance = np.abs(self._cells(np.asarray(y)) - self._cells(np.asarray(x)))
         inside, outside = np.log(self.probabilities)
         return np.where(distance <= self._half_cells, inside, outside).sum(axis=-1)
-
-    def bin_log_likelihood(self, y: Array, edges: Array) -> Array:
-        """$\\ln$ of the mean of P(y | x) over the grid points x of each bin: (n, 1) → (n, m).
-
-        Bins are [edge, next edge), the last one closed; `edges` has shape (m+1,), increasing.
-        """
-        starts = np.ceil((np.asarray(edges) + 1.0) / GRID).astype(np.int64)
-        first, last = starts[:-1], starts[1:] - 1
-        last[-1] = math.floor((edges[-1] + 1.0) / GRID)
-        if (first > last).any():
-            raise PrivotError(f"edges are closer than the grid {GRID}: give wider bins")
-        cells, half = self._cells(np.asarray(y)), self._half_cells
-        shared = np.minimum(last, cells + half) - np.maximum(first, cells - half) + 1
-        fraction = np.maximum(shared, 0) / (last - first + 1)
-        inside, outside = self.probabilities
-        return np.log(outside + (inside - outside) * fraction)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε times the number of coordinates of `domain` (1 without one)."""

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from privot.errors import PrivotError
 from privot.mechanisms import Mechanism
 from privot.privacy import ApproximateDP, PureDP, compose
-from privot.release.calibration import calibrate_columns, require_budget, split_guarantee
+from privot.release.calibration import (
+    MECHANISMS,
+    calibrate_columns,
+    require_budget,
+    split_guarantee,
+)
 from privot.release.joint import CELLS, COMBINATION, JointReport, choose_report_columns
 from privot.schema import Schema
 
@@ -66,6 +71,11 @@ def _share(
     if report not in REPORTS:
         raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
     require_budget(epsilon, delta)
+    if mechanism is not None and mechanism not in MECHANISMS:
+        raise PrivotError(
+            f"mechanism {mechanism!r} is not known: use one of {', '.join(MECHANISMS)}"
+        )
+    epsilon, delta = float(epsilon), float(delta)
     coded = schema.coded
     if report == "auto":
         report = "joint" if coded and mechanism is None else "split"
@@ -81,11 +91,11 @@ def _share(
     if not apart:
         if delta > 0:
             raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
-        k = report_columns or choose_report_columns(sizes.values(), epsilon)
+        k = _count(report_columns, sizes, epsilon)
         return Budget({}, None, JointReport(sizes, k, epsilon))
     # One step down, so that the shares, each rounded, cannot add up to more than ε.
     share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
-    k = report_columns or choose_report_columns(sizes.values(), share)
+    k = _count(report_columns, sizes, share)
     rest = math.nextafter(epsilon - share, 0.0)
     mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "laplace", len(apart))
     return Budget(mechanisms, None, JointReport(sizes, k, share))
@@ -129,6 +139,12 @@ def require_cover(
             f"mechanisms are for columns {sorted(mechanisms)} and the joint report for "
             f"{sorted(sizes)}, the schema has {sorted(schema.columns)}: cover each once"
         )
+    # Columns are numbered in the schema's order wherever reports are read.
+    if joint is not None and list(sizes) != list(schema.coded):
+        raise PrivotError(
+            f"the joint report has columns {list(sizes)}, the schema's table {list(schema.coded)}: "
+            "report all of them together, in this order, or all of them split"
+        )
     for name, size in sizes.items():
         if name not in schema.coded or schema.coded[name].alphabet.size != size:
             raise PrivotError(
@@ -150,3 +166,9 @@ def _require_count(report_columns: int | None, total: int) -> None:
         raise PrivotError(
             f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
         )
+
+
+def _count(report_columns: int | None, sizes: Mapping[str, int], epsilon: float) -> int:
+    if report_columns is None:
+        return choose_report_columns(sizes.values(), epsilon)
+    return report_columns

@@ -29,4 +29,6 @@ def collect(releases: Iterable[Release]) -> Release:
                 f"release {number} was made by another randomizer than the first: "
                 "collect reports of one randomizer, and fit others apart"
             )
-    return Release(pa.concat_tables([part.table for part in parts]), first)
+    return Release(
+        pa.concat_tables([part.table.select(parts[0].table.column_names) for part in parts]), first
+    )

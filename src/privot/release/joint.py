@@ -39,6 +39,7 @@ from privot.mechanisms import SubsetSelection, random_words
 MOST_CELLS = 2**16
 _MOST_COMBINATIONS = 2**20
 _THREE_COLUMNS_FROM = 7.0
+_MOST_LISTED = 2**31 - 1  # offsets in a table are 32-bit integers
 
 Codes = NDArray[np.int64]
 
@@ -54,7 +55,7 @@ def largest_fitting(sizes: Collection[int]) -> int:
         cells, ways = math.prod(descending[:k]), math.comb(len(descending), k)
         if cells <= MOST_CELLS and ways <= _MOST_COMBINATIONS:
             fits = k
-        elif cells > MOST_CELLS:
+        else:
             break
     return fits
 
@@ -93,7 +94,17 @@ class JointAnswers:
     cells: NDArray[np.int32]
 
     def to_table(self) -> dict[str, pa.Array]:
-        """The two columns that a release holds them in."""
+        """The two columns that a release holds them in.
+
+        Raises:
+            PrivotError: if they are too many for one table.
+        """
+        if self.offsets[-1] > _MOST_LISTED:
+            raise PrivotError(
+                f"the reports name {self.offsets[-1]} cells, more than one release holds: "
+                f"privatize at most {int(len(self.combination) * _MOST_LISTED / self.offsets[-1])} "
+                "records at a time"
+            )
         lists = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.cells))
         return {COMBINATION: pa.array(self.combination), CELLS: lists}
 
@@ -125,11 +136,17 @@ class JointReport:
             raise PrivotError(
                 f"report_columns {k} is not between 1 and the table's {total} columns"
             )
-        fits = largest_fitting(self.sizes.values())
-        if k > fits:
+        if any(type(size) is not int or size < 2 for size in self.sizes.values()):
             raise PrivotError(
-                f"report_columns {k} makes up to {math.prod(sorted(self.sizes.values())[-k:])} cells "
-                f"in {math.comb(total, k)} combinations: give at most {fits}, or declare fewer bins"
+                f"columns have {dict(self.sizes)} values: give each at least 2, or leave out what "
+                "cannot vary"
+            )
+        most = math.prod(sorted(self.sizes.values())[-k:])
+        if most > MOST_CELLS or math.comb(total, k) > _MOST_COMBINATIONS:
+            raise PrivotError(
+                f"report_columns {k} makes up to {most} cells in {math.comb(total, k)} "
+                f"combinations: give at most {largest_fitting(self.sizes.values())}, or declare "
+                "fewer bins"
             )
         _ = self.mechanism(int(self.num_cells[0]))  # refuses an ε out of range
 

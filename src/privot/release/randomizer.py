@@ -12,8 +12,9 @@ report; the diameter of each split column's domain, rounding to the grid include
 device: the randomized values and which columns they are, which is a draw of fresh coins, independent
 of the record. What depends on the raw record besides: the time the exact sampler takes (see
 `mechanisms`), the counts of `count_outside`, and the texts of refusals; none of them is in the
-release, and they belong to whoever holds the raw records. The guarantee is for **one** report: a
-second report of the same person is a second budget, so a device keeps its report and resends it.
+release, and they belong to whoever holds the raw records. (That somebody does not report, as the
+device refused a value, the curator sees: with `nullable` and `other`, nothing needs refusing.) The
+guarantee is for **one** report: a second is a second budget, so a device keeps and resends its own.
 """
 
 from __future__ import annotations
@@ -170,8 +171,7 @@ class Randomizer:
         }
 
     def _records(self, data: Any) -> pa.Table:
-        table = as_table(data)
-        self.schema.check_table(table)
+        self.schema.check_table(table := as_table(data))
         return table
 
     def to_json(self) -> str:
@@ -196,14 +196,17 @@ class Randomizer:
             PrivotError: if it is damaged, altered, or from a newer version.
         """
         fields = unseal(text)
-        randomizer = cls(
-            Schema.from_dict(fields["schema"]),
-            {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()},
-            fields["report_columns"],
-            fields["delta"],
-            None if fields["joint"] is None else JointReport(**fields["joint"]),
-        )
-        stated = guarantee_from_dict(fields["guarantee"])
+        try:
+            randomizer = cls(
+                Schema.from_dict(fields["schema"]),
+                {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()},
+                fields["report_columns"],
+                fields["delta"],
+                None if fields["joint"] is None else JointReport(**fields["joint"]),
+            )
+            stated = guarantee_from_dict(fields["guarantee"])
+        except (KeyError, AttributeError, TypeError):
+            raise PrivotError("the randomizer lacks parts: calibrate it again") from None
         if not same_promise(stated, randomizer.guarantee):
             raise PrivotError(
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: "

@@ -34,12 +34,20 @@ def as_table(data: Any) -> pa.Table:
     if isinstance(data, dict):
         return _from_arrays(data, "the dict")
     try:
-        return nw.from_native(data, eager_only=True).to_arrow()
+        frame = nw.from_native(data, eager_only=True)
     except TypeError:
         raise PrivotError(
             f"a {type(data).__name__} is not a table: "
             "give a pandas, polars or pyarrow table, or a dict of columns"
         ) from None
+    try:
+        table = frame.to_arrow()
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise PrivotError(
+            f"the table cannot be read ({str(error).splitlines()[0]}): give one type a column"
+        ) from None
+    # pandas brings its row labels along as columns.
+    return table.drop_columns([name for name in table.column_names if name not in frame.columns])
 
 
 def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
@@ -127,7 +135,13 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise PrivotError(f"columns of {source} differ in length {lengths}: give one row a record")
-    return pa.table({name: pa.array(values) for name, values in columns.items()})
+    try:
+        arrows = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+    except pa.ArrowException as error:
+        raise PrivotError(
+            f"a column of {source} mixes types ({str(error).splitlines()[0]}): give one type a column"
+        ) from None
+    return pa.table(arrows)
 
 
 def _without_objects(values: np.ndarray) -> np.ndarray:

@@ -50,6 +50,12 @@ class Categories:
     other: str | None = None
     nullable: bool = False
 
+    def __post_init__(self) -> None:
+        if self.nullable and MISSING in self.names:
+            raise PrivotError(
+                f"categories have {MISSING!r}, which is what a missing value is called: rename it"
+            )
+
     @property
     def size(self) -> int:
         """Number of codes K."""
@@ -149,7 +155,7 @@ class Bins:
                     last -= 1
                 bins.append(f"{first:.15g}" if first == last else f"{first:.15g} to {last:.15g}")
         else:
-            bins = [f"[{low:.6g}, {high:.6g})" for low, high in pairwise(self.edges)]
+            bins = [f"[{_short(low)}, {_short(high)})" for low, high in pairwise(self.edges)]
             bins[-1] = bins[-1][:-1] + "]"
         return (*bins, *(f"{s:.15g}" for s in self.spikes)) + (MISSING,) * self.nullable
 
@@ -192,6 +198,12 @@ class Bins:
             numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
         values = np.concatenate([np.zeros(self.num_bins), self.spikes, [np.nan] * self.nullable])
         return np.where(codes < self.num_bins, numbers, values[codes])
+
+
+def _short(number: float) -> str:
+    """Few digits if they say the number, else all: two bins never have the same label."""
+    few = f"{number:.6g}"
+    return few if float(few) == number else repr(float(number))
 
 
 def choose_edges(low: float, high: float, integer: bool, bins: int | None) -> tuple[float, ...]:

@@ -134,15 +134,17 @@ def _scalars(column: NumericColumn | DatetimeColumn, name: str, table: pa.Table)
     try:
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
-        moments = values.cast(pa.timestamp("s"), safe=False)
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            raise pa.ArrowInvalid("numbers are no dates")
+        moments = values.cast(pa.timestamp("us"), safe=False)
     except pa.ArrowException:
         raise PrivotError(
             f"column {name!r} has type {values.type} and is not all dates: "
             "give dates or times, or text such as 2024-05-31"
         ) from None
-    seconds = moments.cast(pa.int64())
-    steps = pc.fill_null(seconds, 0).to_numpy() // column.unit
-    return np.where(np.asarray(seconds.is_null()), np.nan, steps.astype(np.float64))
+    moments = moments.cast(pa.int64())
+    steps = pc.fill_null(moments, 0).to_numpy() // (1_000_000 * column.unit)
+    return np.where(np.asarray(moments.is_null()), np.nan, steps.astype(np.float64))
 
 
 def _restore(column: NumericColumn | DatetimeColumn, numbers: Array) -> pa.Array:
