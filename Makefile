@@ -19,8 +19,9 @@ lint: .venv/dev  ## style and types
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-bench: .venv/dev  ## throughput of the samplers; rivals where they are installed
+bench: .venv/dev  ## the samplers and the solver; rivals where they are installed
 	.venv/bin/python benchmarks/noise.py
+	.venv/bin/python benchmarks/solver.py
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
