@@ -81,7 +81,7 @@ def test_bars_stand_in_the_order_people_read():
     shares = [bar.real for bar in town.bars[:15]]
     assert shares == sorted(shares, reverse=True)
     assert [bar.label for bar in town.bars[15:]] == ["5 others", "(missing)"]
-    assert [bar.label for bar in hours.bars] == ["1 to 19", "20 to 40", "40", "41 to 99"]
+    assert [bar.label for bar in hours.bars] == ["1 to 19", "20 to 39", "40", "41 to 99"]
     assert len(year.bars) == 16
     assert year.bars[0].label == "0 … 2"
     assert born.bars[0].label.startswith("1950-01-01 to 195")

@@ -59,4 +59,8 @@ class FitSettings:
     def schedule(self, loss: str = "plain") -> tuple[int, int, float]:
         """Steps, batch size and learning rate of a run with this loss."""
         steps, size, rate = (2_000, 200, 3e-3) if loss == "likelihood" else (12_000, 500, 1e-3)
-        return self.steps or steps, self.batch_size or size, self.learning_rate or rate
+        return (
+            steps if self.steps is None else self.steps,
+            size if self.batch_size is None else self.batch_size,
+            rate if self.learning_rate is None else self.learning_rate,
+        )
