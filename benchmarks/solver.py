@@ -1,0 +1,60 @@
+"""One training step of entropic transport, beside POT, geomloss and OTT-JAX at equal accuracy.
+
+    python benchmarks/solver.py --quick    # under a minute
+    python benchmarks/solver.py            # every row, some ten minutes
+    python benchmarks/solver.py --tune     # search the rivals' best settings again, first
+    python benchmarks/solver.py --json     # a list of {setting, implementation, ms, gradient_error}
+
+A step is costs, solution, and gradient with respect to the generated points. The gradient error is
+relative, in ℓ2, against a converged reference in double precision. Of each rival the fastest way of
+calling it whose error is at most 1e-2 is timed (`solver_best.json`, written by `--tune`); where
+none is that accurate, the most accurate one, and a mark says so. Privot runs at its own default
+tolerance. Everything runs in this process on the same cores, in turns; times are medians. Numbers
+differ between machines: quote the ratios. Digits are MNIST's, from the folder in PRIVOT_DATA.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+
+def use_threads(count: int) -> None:
+    """Keep this process, and every thread pool that a library starts, to some cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    for name in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
+        os.environ[f"{name}_NUM_THREADS"] = str(count)
+
+
+def main() -> None:
+    """Parse, keep to the threads, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="five rows, under a minute")
+    parser.add_argument("--tune", action="store_true", help="search the rivals' settings again")
+    parser.add_argument("--only", help="rows whose name contains this")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    use_threads(options.threads)
+    # Thread pools read the environment when their library is imported, so this comes after.
+    import solver_measure
+
+    rows = solver_measure.rows(options.quick, options.only)
+    if options.tune:
+        solver_measure.tune(rows)
+    results = []
+    if not options.json:
+        print(solver_measure.conditions(options.threads))
+    for name, make in rows.items():
+        measured = solver_measure.measure(name, make(), quick=options.quick)
+        results += measured
+        if not options.json:
+            print(solver_measure.table(measured), flush=True)
+    if options.json:
+        print(json.dumps([result.as_dict() for result in results], indent=2, ensure_ascii=False))
+        for reason in solver_measure.missing():
+            print(reason, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
