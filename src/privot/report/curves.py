@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -51,23 +49,4 @@ def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
         axis.set_title(name, fontsize=10, fontweight="bold")
         axis.set_yticks([])
         axis.legend(fontsize=8)
-    return figure
-
-
-def draw_shares(
-    name: str, categories: Sequence[str], real: np.ndarray, synthetic: np.ndarray
-) -> Figure:
-    """One categorical column: shares of real and synthetic records, most frequent first."""
-    order = np.argsort(-real)[:20]
-    with styled():
-        figure = new_figure(3.6, max(1.4, 0.24 * len(order) + 0.8))
-        axis = figure.subplots()
-        rows = np.arange(len(order))
-        axis.barh(rows - 0.2, real[order], 0.38, color=PRIVATE, alpha=0.5, label="real")
-        axis.barh(rows + 0.2, synthetic[order], 0.38, color=LEARNED, label="synthetic")
-        axis.set_yticks(rows, [categories[i] for i in order], fontsize=8)
-        axis.invert_yaxis()
-        axis.set_xlim(0, 1.45 * max(real.max(), synthetic.max()))  # room for the legend
-        axis.set_title(name, fontsize=10, fontweight="bold")
-        axis.legend(fontsize=8, loc="lower right")
     return figure

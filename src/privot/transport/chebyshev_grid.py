@@ -165,7 +165,7 @@ class Axis:
 
 
 @compiled
-def _spread(local, weights, starts, first, last, degree, moments):  # type: ignore[no-untyped-def]
+def _spread(local, weights, starts, first, last, degree, moments):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     """Moments Σ w T_k(t_1) T_l(t_2) of the cells' points, four points at a time."""
     columns = moments.shape[1] // degree
     p, q = np.zeros((4, degree)), np.zeros((4, degree))
@@ -192,7 +192,7 @@ def _spread(local, weights, starts, first, last, degree, moments):  # type: igno
 
 
 @compiled
-def _gather(local, values, starts, first, last, degree, slope, out):  # type: ignore[no-untyped-def]
+def _gather(local, values, starts, first, last, degree, slope, out):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     """The cells' polynomials at their points, followed by both derivatives where `slope`."""
     columns = values.shape[1] // degree
     p, q = np.zeros((2, degree)), np.zeros((2, degree))

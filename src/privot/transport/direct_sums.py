@@ -86,7 +86,7 @@ def _boxes(points: Array) -> Array:
 
 
 @compiled
-def _distances(a, b):  # type: ignore[no-untyped-def]
+def _distances(a, b):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     """Half of the least and of the largest squared distance between two boxes."""
     least = largest = 0.0
     for c in range(2):
@@ -98,7 +98,7 @@ def _distances(a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _floors(boxes_x, boxes_y, tops, slack, floor):  # type: ignore[no-untyped-def]
+def _floors(boxes_x, boxes_y, tops, slack, floor):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     """What terms of each target block must exceed to matter; returns how many pairs do."""
     pairs = 0
     for i in range(len(boxes_x)):
@@ -112,7 +112,7 @@ def _floors(boxes_x, boxes_y, tops, slack, floor):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _direct(x, y, h, boxes_x, boxes_y, tops, floor, first, last, sums, gaps):  # type: ignore[no-untyped-def]
+def _direct(x, y, h, boxes_x, boxes_y, tops, floor, first, last, sums, gaps):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     kept = np.empty(len(boxes_y), np.int64)
     for block in range(first, last):
         count = 0

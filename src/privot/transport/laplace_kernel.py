@@ -121,11 +121,11 @@ class _Dominance:
         Both arrays are sorted, and so is what is searched for: the searches walk through memory.
         """
         sources, targets = self._sources, self._targets
-        passed = np.searchsorted(sources.points[0], targets.points[0], side)  # type: ignore[call-overload]
+        passed = np.searchsorted(sources.points[0], targets.points[0], side)  # type: ignore[call-overload]  # side is "left" or "right"
         if sources.dim == 1:
             return passed.astype(np.int32), None
         below = np.empty(self.size, np.int32)
-        below[targets.by_second] = np.searchsorted(sources.second, targets.second, side)  # type: ignore[call-overload]
+        below[targets.by_second] = np.searchsorted(sources.second, targets.second, side)  # type: ignore[call-overload]  # side is "left" or "right"
         return passed.astype(np.int32), below
 
     def log_sums(self, h: Array) -> Array:
@@ -190,7 +190,7 @@ class _Dominance:
 
 
 @compiled
-def _quadrant(weights, powers, wide, rank, passed, below, right, above, sums, sum_powers):  # type: ignore[no-untyped-def]
+def _quadrant(weights, powers, wide, rank, passed, below, right, above, sums, sum_powers):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     """Sums over the quadrant of each target that is to the left (right) and below (above)."""
     m, n = rank.size, passed.size
     tree = np.zeros(m + 1)
@@ -244,7 +244,7 @@ def _quadrant(weights, powers, wide, rank, passed, below, right, above, sums, su
 
 
 @compiled
-def _half_line(weights, powers, wide, passed, right, sums, sum_powers):  # type: ignore[no-untyped-def]
+def _half_line(weights, powers, wide, passed, right, sums, sum_powers):  # type: ignore[no-untyped-def]  # compiled: numba infers types
     """Running sums over the sources to the left (right) of each target."""
     m, n = weights.size, passed.size
     total, k, added = 0.0, _NOTHING if wide else 0.0, 0
