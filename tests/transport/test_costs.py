@@ -20,7 +20,7 @@ def by_definition(x, y, power):
     ground=st.sampled_from(list(GROUNDS)),
     n=st.integers(1, 40),
     m=st.integers(1, 40),
-    d=st.sampled_from([1, 2, 8, 9, 32, 33, 70]),
+    d=st.sampled_from([1, 2, 8, 9, 32, 33, 70, 405]),
     seed=st.integers(0, 1000),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     sparse=st.booleans(),
@@ -46,6 +46,25 @@ def test_costs_and_gradients(ground, n, m, d, seed, dtype, sparse, offset, ties)
     right = torch.autograd.grad((expected * weights).sum(), (x, y))
     for one, other in zip(found, right):
         torch.testing.assert_close(one, other, rtol=0, atol=400 * eps * (n + m))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    unit=st.sampled_from([1e-30, 1e-12, 1.0, 1e12, 1e30]),
+    d=st.sampled_from([3, 50]),
+    seed=st.integers(0, 1000),
+)
+def test_signs_in_any_unit(unit, d, seed):
+    rng = torch.Generator().manual_seed(seed)
+    # Neighbors in floating point, ties, zeros, and coordinates a million times smaller than others.
+    x = torch.randn(6, d, generator=rng) * unit * torch.tensor([[1], [1e-6], [1], [1], [1], [0]])
+    y = torch.randn(7, d, generator=rng) * unit
+    y[0], y[1] = x[1], torch.nextafter(x[2], torch.tensor(torch.inf))
+    x.requires_grad_()
+    weights = torch.rand(6, 7, generator=rng)
+    found = torch.autograd.grad((manhattan(x, y) * weights).sum(), x)[0]
+    right = (weights[:, :, None] * torch.sign(x[:, None] - y[None])).sum(1)
+    torch.testing.assert_close(found, right.detach(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("ground", GROUNDS)

@@ -7,9 +7,10 @@ compiled loop says what to install.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import torch
@@ -55,12 +56,20 @@ def runs_compiled(tensor: torch.Tensor) -> bool:
     return numba is not None and tensor.device.type == "cpu" and known
 
 
-def in_threads(task: Callable[[int], None], count: int, parallel: bool = True) -> None:
-    """Run task(0), …, task(count − 1), on as many threads as torch is told to use."""
+def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) -> list[Any]:
+    """Results of task(0), …, task(count − 1), run on as many threads as torch is told to use."""
     workers = min(torch.get_num_threads(), count) if parallel else 1
     if workers == 1:
-        for k in range(count):
-            task(k)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(task, range(count)))
+        return [task(k) for k in range(count)]
+    return list(_pool(workers).map(task, range(count)))
+
+
+@lru_cache(maxsize=1)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads kept between calls: starting them would take longer than a small step."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="privot")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has the pool but not its threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

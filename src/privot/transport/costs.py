@@ -12,6 +12,7 @@ with respect to y are worked out only where asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,8 +32,13 @@ _FEW_COORDINATES = 32
 _FEW_COORDINATES_SQUARED = 8
 # A sum over the pairs that matter beats a matrix product up to this share of them.
 _SPARSE = 0.3
+_JUDGED_ROWS = 64
+# The loop over all pairs, blocked, beats the one over a list from this share on.
+_DENSE = 0.5
 # Differences of fewer coordinates, all pairs together, are one thread's work.
 _ONE_THREADS_WORK = 2**24
+# What a pass over a matrix in memory costs, in such differences.
+_PASS = 8
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
@@ -86,14 +92,23 @@ class _Manhattan(torch.autograd.Function):
 class _SquaredEuclidean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        if runs_compiled(x) and x.dtype == y.dtype and x.shape[1] <= _FEW_COORDINATES_SQUARED:
-            return _cost_few(x, y, 2)
         center = y.mean(dim=0, keepdim=True)
         x, y = x - center, y - center
-        cost = torch.linalg.vecdot(x, x)[:, None] + torch.linalg.vecdot(y, y)[None, :]
+        ctx.save_for_backward(x, y)
+        runs = runs_compiled(x) and x.dtype == y.dtype
+        if runs and x.shape[1] <= _FEW_COORDINATES_SQUARED:
+            return _cost_few(x, y, 2)
+        rows, columns = torch.linalg.vecdot(x, x), torch.linalg.vecdot(y, y)
         with _full_precision(x):
-            return cost.addmm_(x, y.T, alpha=-2).clamp_min_(0)
+            cost = x @ y.T
+        if not runs:
+            return cost.mul_(-2).add_(rows[:, None]).add_(columns).clamp_min_(0)
+        lengths, others, out = _array(rows), _array(columns), cost.numpy()
+        _over_rows(
+            len(x), _PASS * cost.numel(),
+            lambda first, last: pair_loops.complete_squares(lengths, others, out, first, last),
+        )  # fmt: skip
+        return cost
 
     @staticmethod
     @once_differentiable
@@ -107,6 +122,8 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     n, d = x.shape
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)
+    if power == 1:
+        x, y = _steep(x, y)
     points, pairs = _array(x), _array(weights)
     gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
     out = gradient.numpy()
@@ -121,23 +138,48 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
         return gradient
     others = _array(y)
     counts, kept = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
-    total = pair_loops.kept(pairs, 0, n, counts, kept)
-    if power == 2 and total > _SPARSE * pairs.size:
+    if power == 2 and _share_kept(pairs, counts, kept) > _SPARSE:
         return _squared_product(x, y, weights)
-    loop = pair_loops.manhattan_gradient if power == 1 else pair_loops.squared_gradient
+    total = pair_loops.kept(pairs, 0, n, counts, kept)
+    if power == 1:
+        dense = total > _DENSE * pairs.size
 
-    def many(first: int, last: int) -> None:
-        loop(points, others, pairs, counts, kept, out, first, last)
+        def signs(first: int, last: int) -> None:
+            pair_loops.manhattan_gradient(
+                points, others, pairs, counts, kept, dense, out, first, last
+            )
 
-    _over_rows(n, total * d, many)
+        _over_rows(n, total * d, signs)
+        return gradient
+
+    def squares(first: int, last: int) -> None:
+        pair_loops.squared_gradient(points, others, pairs, counts, kept, out, first, last)
+
+    _over_rows(n, total * d, squares)
     return gradient
 
 
+def _steep(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Points times a power of two that takes differences beyond ±1 (see `pair_loops`)."""
+    largest = max(float(abs(end)) for cloud in (x, y) for end in cloud.aminmax())
+    if not 0 < largest < math.inf:
+        return x, y
+    # In two factors, since one may overflow where the points are tiny.
+    power = 100 - math.frexp(largest)[1]
+    half, rest = math.ldexp(1.0, power // 2), math.ldexp(1.0, power - power // 2)
+    return (x * half).mul_(rest), (y * half).mul_(rest)
+
+
+def _share_kept(pairs: NDArray[Any], counts: NDArray[Any], kept: NDArray[Any]) -> float:
+    """Share of the pairs that matter, judged by some rows."""
+    rows = min(len(pairs), _JUDGED_ROWS)
+    return pair_loops.kept(pairs, 0, rows, counts, kept) / (rows * pairs.shape[1])
+
+
 def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    center = y.mean(dim=0, keepdim=True)
-    x, y = x - center, y - center
+    # Points come centered, so that a common offset cancels no digits.
     with _full_precision(x):
-        return x.mul_(weights.sum(dim=1, keepdim=True)).addmm_(weights, y, alpha=-1).mul_(2)
+        return torch.addmm(weights.sum(dim=1, keepdim=True) * x, weights, y, beta=2, alpha=-2)
 
 
 def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:

@@ -12,8 +12,9 @@ $a_i u_i K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Th
    then wrong while its marginals look right.
 3. **Potentials in double precision**, and exponents too, whatever the precision of K.
 
-`solve_compiled` runs the loops of `sweeps`; `solve_tensors` the same mathematics by plain tensor
-operations, on any device, without over-relaxation (Schmitzer 2019).
+`solve_compiled` runs the loops of `sweeps`, the rows of large problems shared among threads;
+`solve_tensors` the same mathematics by plain tensor operations, on any device, without
+over-relaxation (Schmitzer 2019).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from torch import Tensor
 
 from privot.transport import sweeps
 from privot.transport.problem import Problem
+from privot.transport.row_parts import RowParts
 
 _WIDEST = math.exp(20.0)
 _NEGLIGIBLE = 1e-30
@@ -60,13 +62,14 @@ def solve_compiled(
         start_g: Column potentials (m,) to start from.
     """
     cost = problem.cost.detach().contiguous().numpy()
+    rows = RowParts.of(*cost.shape)
     a, b = problem.a.double().numpy(), problem.b.double().numpy()
     f, g = np.empty(len(a)), np.empty(len(b))
     if start_g is None:
-        finite = sweeps.shift(cost, f, g)
+        finite = rows.shift(cost, f, g)
     else:
         g[:] = start_g.double().numpy()
-        finite = sweeps.fit_rows(cost, g, f)
+        finite = rows.fit(cost, g, f)
     plan = torch.empty(cost.shape, dtype=dtype)
     kernel = plan.numpy()
     u, v = np.ones(len(a)), np.ones(len(b))
@@ -74,8 +77,8 @@ def solve_compiled(
     errors = np.full(most + 1, np.inf)
     outcome = sweeps.ABSORB if finite else sweeps.BROKEN
     while outcome == sweeps.ABSORB:
-        sweeps.build(cost, f, g, problem.reg, kernel)
-        outcome = sweeps.iterate(kernel, a, b, u, v, state, errors, tolerance, most, _WIDEST)
+        rows.build(cost, f, g, problem.reg, kernel)
+        outcome = rows.iterate(kernel, a, b, u, v, state, errors, tolerance, most, _WIDEST)
         if outcome != sweeps.BROKEN:
             f += problem.reg * np.log(u)
             g += problem.reg * np.log(v)
@@ -83,7 +86,7 @@ def solve_compiled(
             # Over-relaxation, or a far start, overflowed: plain steps go on from where every row and
             # every column of K holds a 1 again.
             state[0], state[3], state[5] = 1.0, 0.0, 1.0
-            sweeps.fit_rows(cost, g, f)
+            rows.fit(cost, g, f)
             g[:] = (cost - f[:, None]).min(axis=0)
             outcome = sweeps.ABSORB
         if outcome == sweeps.ABSORB:
@@ -91,7 +94,7 @@ def solve_compiled(
     potentials = torch.from_numpy(f), torch.from_numpy(g)
     if outcome == sweeps.BROKEN:
         return Iterated(*potentials, None, math.nan, math.nan, int(state[1]))
-    row_error, column_error = sweeps.write_plan(kernel, a, b, u, v)
+    row_error, column_error = rows.write_plan(kernel, a, b, u, v)
     return Iterated(*potentials, plan, row_error, column_error, int(state[1]))
 
 

@@ -4,22 +4,15 @@ r"""The loops of Sinkhorn's algorithm on the CPU: shift, kernel, fused sweeps, p
 $s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
 error before the step, $\sum_i a_i |u_i s_i - 1|$, comes free.
 
-**Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
-ω times as far, 1 ≤ ω < 2. Near the solution the plain error shrinks by a factor $ρ = μ^2$ an
-iteration, and ω = 2/(1 + √(1 − ρ)) by ω − 1, which is far less for ρ near 1 (Young). ρ is estimated
-from the errors of three plain steps; later, where the errors shrink by r > ω − 1 a step, Young's
-relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, plain steps, which
-cannot diverge, take over for a while. The last step is plain, so that columns are exact.
+**Over-relaxation.** The next ω comes from `over_relaxation`. The last step is plain, so that columns are
+exact.
 
 **Precision.** Exponents $(f_i + g_j - C_{ij})/λ$ are computed in double precision, where costs far
 larger than λ do not cancel; K, in single or double, is summed in its own precision. Powers of two are
 polynomials times exponent bits, so that the compiler can use vector registers.
 
 References:
-    Thibault, Chizat, Dossal, Papadakis, *Overrelaxed Sinkhorn–Knopp algorithm for regularized optimal
-    transport* (2021). Lehmann, von Renesse, Sambale, Uschmajew, *A note on overrelaxation in the
-    Sinkhorn algorithm* (2022). Young, *Iterative methods for solving partial difference equations of
-    elliptic type* (1954). Schmitzer, *Stabilized sparse scaling algorithms* (2019).
+    Schmitzer, *Stabilized sparse scaling algorithms* (2019).
 """
 
 # mypy: allow-untyped-defs
@@ -32,6 +25,7 @@ import numpy as np
 
 from privot.transport.compiled import compiled, compiled_reordering
 from privot.transport.elementary import exp2, move
+from privot.transport.over_relaxation import next_omega
 
 CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
 
@@ -40,12 +34,6 @@ _NEGLIGIBLE = 1e-30
 _LOG2E = math.log2(math.e)
 
 _ROWS = 16
-_PLAIN_FIRST = 3
-_PATIENCE = 5
-_WINDOW = 3
-_LARGEST_OMEGA = 1.995
-_GROWN = 3.0
-_EXPLODED = 30.0
 
 
 @compiled_reordering
@@ -154,30 +142,97 @@ def _add1(kernel, i, c, q, t):
 
 
 @compiled
-def next_omega(omega, errors, now, changed):
-    """The next ω, and since which iteration the rule has watched it; `errors` up to index `now`."""
+def sweep(kernel, a, w, u, t, omega, widest):
+    """One iteration's work on rows (r, m): their scalings u, and t += K^⊤(au).
+
+    Returns the rows' part of the marginal error, whether all scalings stay in [1/widest, widest], and
+    whether a number overflowed. `w` is b·v.
+    """
+    n = kernel.shape[0]
+    sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
+    fitted, scratch, rounded = np.empty(_ROWS), np.empty(_ROWS), np.empty(_ROWS)
+    error, inside, broken = 0.0, True, False
+    for start in range(0, n, _ROWS):
+        rows = min(_ROWS, n - start)
+        fours = rows // 4 * 4
+        for q in range(0, fours, 4):
+            _dot4(kernel, start + q, w, sums, q)
+        for q in range(fours, rows):
+            _dot1(kernel, start + q, w, sums, q)
+        for q in range(rows):
+            fitted[q] = 1.0 / np.float64(sums[q]) if sums[q] > 0 else np.inf
+            broken |= not 0.0 < fitted[q] < np.inf
+            error += a[start + q] * abs(u[start + q] * np.float64(sums[q]) - 1.0)
+        if omega == 1.0:
+            # Assigning slices would compile its error message: a second.
+            for q in range(rows):
+                u[start + q] = fitted[q]
+        else:
+            move(u[start : start + rows], fitted, omega, rows, scratch, rounded)
+        for q in range(rows):
+            x = u[start + q]
+            inside &= (x < widest) & (x * widest > 1.0)
+            coefficients[q] = a[start + q] * x
+        for q in range(0, fours, 4):
+            _add4(kernel, start + q, coefficients, q, t)
+        for q in range(fours, rows):
+            _add1(kernel, start + q, coefficients, q, t)
+    return error, inside, broken
+
+
+@compiled
+def begin(b, v, w, t, state, most):
+    """What an iteration starts from: w = b·v, t = 0; returns ω, which is 1 in the last one."""
+    if int(state[1]) == most - 1:
+        state[0] = 1.0
+    for j in range(v.size):
+        w[j] = b[j] * v[j]
+        t[j] = 0
+    return state[0]
+
+
+@compiled
+def finish(b, v, t, error, inside, broken, state, errors, tolerance, most, widest):
+    """Column scalings, the error of the rows, and the next ω; returns how it ended, or −1 to go on."""
+    m = v.size
+    fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
+    omega, done, changed, exact = state[0], int(state[1]), int(state[2]), state[3] > 0
+    target, largest = state[4], state[5]
+    column_error = 0.0
+    for j in range(m):
+        fitted[j] = 1.0 / np.float64(t[j]) if t[j] > 0 else np.inf
+        column_error += b[j] * abs(v[j] * np.float64(t[j]) - 1.0)
+        broken |= not 0.0 < fitted[j] < np.inf
     if omega == 1.0:
-        if now - changed >= _PLAIN_FIRST and now >= 3 and errors[now] < errors[now - 2]:
-            rate = math.sqrt(errors[now] / errors[now - 2])
-            return min(_LARGEST_OMEGA, 2 / (1 + math.sqrt(1 - rate))), now
-        return 1.0, changed
-    watched = now - changed
-    if errors[now] > _EXPLODED * errors[changed]:
-        return 1.0, now
-    if watched < _PATIENCE or watched < 1 / (2 - omega):
-        return omega, changed
-    if errors[now] > max(_GROWN, 0.5 / (2 - omega)) * errors[changed]:
-        return 1.0, now
-    half = max(_WINDOW, watched // 2)
-    r = (errors[now] / errors[now - half]) ** (1 / half)
-    if r >= 1 and errors[now] > errors[changed]:
-        return 1 + 0.9 * (omega - 1), now
-    if omega - 1 < r < 1:
-        contraction = (r + omega - 1) ** 2 / (omega * omega * r)
-        if contraction < 1:
-            best = 2 / (1 + math.sqrt(1 - contraction))
-            return min(_LARGEST_OMEGA, max(omega, best)), now
-    return omega, now
+        for j in range(m):
+            v[j] = fitted[j]
+    else:
+        move(v, fitted, omega, m, scratch, rounded)
+    broken |= not error < np.inf
+    for j in range(m):
+        inside &= (v[j] < widest) & (v[j] * widest > 1.0)
+    done += 1
+    errors[done] = error
+    plain = omega == 1.0
+    outcome = -1
+    if broken:
+        outcome = BROKEN
+    elif error <= tolerance and plain and exact:
+        outcome = CONVERGED
+    elif done >= most:
+        outcome = EXHAUSTED
+    elif not inside:
+        outcome = ABSORB
+    # What over-relaxation leaves in the columns goes to the rows with the plain steps that end it.
+    if exact and plain and error > tolerance and errors[done - 2] <= target:
+        target *= 0.5
+    if max(error, 0.0 if plain else column_error) <= target:
+        omega = 1.0
+    else:
+        omega, changed = next_omega(omega, errors, done, changed)
+        omega = min(omega, largest)
+    state[0], state[1], state[2], state[3], state[4] = omega, done, changed, plain, target
+    return outcome
 
 
 @compiled
@@ -197,88 +252,20 @@ def iterate(kernel, a, b, u, v, state, errors, tolerance, most, widest):
         most: Iterations to stop at.
         widest: Limit of the scalings.
     """
-    n, m = kernel.shape
-    w, t = np.empty(m, kernel.dtype), np.empty(m, kernel.dtype)
-    sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
-    longest = max(m, _ROWS)
-    fitted, scratch, rounded = np.empty(longest), np.empty(longest), np.empty(longest)
-    omega, done, changed, exact = state[0], int(state[1]), int(state[2]), state[3] > 0
-    target, largest = state[4], state[5]
+    w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
     outcome = -1
     while outcome < 0:
-        if done == most - 1:
-            omega = 1.0
-        for j in range(m):
-            w[j] = b[j] * v[j]
-            t[j] = 0
-        error, inside, broken = 0.0, True, False
-        for start in range(0, n, _ROWS):
-            rows = min(_ROWS, n - start)
-            fours = rows // 4 * 4
-            for q in range(0, fours, 4):
-                _dot4(kernel, start + q, w, sums, q)
-            for q in range(fours, rows):
-                _dot1(kernel, start + q, w, sums, q)
-            for q in range(rows):
-                fitted[q] = 1.0 / np.float64(sums[q]) if sums[q] > 0 else np.inf
-                broken |= not 0.0 < fitted[q] < np.inf
-                error += a[start + q] * abs(u[start + q] * np.float64(sums[q]) - 1.0)
-            if omega == 1.0:
-                # Assigning slices would compile its error message: a second.
-                for q in range(rows):
-                    u[start + q] = fitted[q]
-            else:
-                move(u[start : start + rows], fitted, omega, rows, scratch, rounded)
-            for q in range(rows):
-                x = u[start + q]
-                inside &= (x < widest) & (x * widest > 1.0)
-                coefficients[q] = a[start + q] * x
-            for q in range(0, fours, 4):
-                _add4(kernel, start + q, coefficients, q, t)
-            for q in range(fours, rows):
-                _add1(kernel, start + q, coefficients, q, t)
-        column_error = 0.0
-        for j in range(m):
-            fitted[j] = 1.0 / np.float64(t[j]) if t[j] > 0 else np.inf
-            column_error += b[j] * abs(v[j] * np.float64(t[j]) - 1.0)
-            broken |= not 0.0 < fitted[j] < np.inf
-        if omega == 1.0:
-            for j in range(m):
-                v[j] = fitted[j]
-        else:
-            move(v, fitted, omega, m, scratch, rounded)
-        broken |= not error < np.inf
-        for j in range(m):
-            inside &= (v[j] < widest) & (v[j] * widest > 1.0)
-        done += 1
-        errors[done] = error
-        plain = omega == 1.0
-        if broken:
-            outcome = BROKEN
-        elif error <= tolerance and plain and exact:
-            outcome = CONVERGED
-        elif done >= most:
-            outcome = EXHAUSTED
-        elif not inside:
-            outcome = ABSORB
-        # What over-relaxation leaves in the columns goes to the rows with the plain steps that end it.
-        if exact and plain and error > tolerance and errors[done - 2] <= target:
-            target *= 0.5
-        exact = plain
-        if max(error, 0.0 if plain else column_error) <= target:
-            omega = 1.0
-        else:
-            omega, changed = next_omega(omega, errors, done, changed)
-            omega = min(omega, largest)
-    state[0], state[1], state[2], state[3], state[4] = omega, done, changed, exact, target
+        omega = begin(b, v, w, t, state, most)
+        error, inside, broken = sweep(kernel, a, w, u, t, omega, widest)
+        outcome = finish(b, v, t, error, inside, broken, state, errors, tolerance, most, widest)
     return outcome
 
 
 @compiled_reordering
-def write_plan(kernel, a, b, u, v):
-    """Turn K into the plan a u K b v; returns the rows' and the columns' marginal errors."""
+def write_plan(kernel, a, b, u, v, columns):
+    """Turn rows of K into those of the plan a u K b v, add them to `columns`; the rows' error."""
     n, m = kernel.shape
-    w, columns = np.empty(m, kernel.dtype), np.zeros(m)
+    w = np.empty(m, kernel.dtype)
     for j in range(m):
         w[j] = b[j] * v[j]
     error = 0.0
@@ -291,7 +278,4 @@ def write_plan(kernel, a, b, u, v):
             columns[j] += kernel[i, j]
             total += kernel[i, j]
         error += abs(total - a[i])
-    other = 0.0
-    for j in range(m):
-        other += abs(columns[j] - b[j])
-    return error, other
+    return error

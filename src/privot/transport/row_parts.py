@@ -1,0 +1,95 @@
+"""The loops of `sweeps` over parts of the rows, one part a thread.
+
+What rows have in common is a sum or a minimum over rows, which each thread forms for its own part.
+Problems of fewer than four million pairs are one part: an iteration of theirs takes less time than
+waking a thread, and runs in compiled code throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from privot.transport import sweeps
+from privot.transport.compiled import in_threads
+
+_ONE_PART = 2**22
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RowParts:
+    """Which rows each thread works on."""
+
+    parts: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, num_rows: int, num_columns: int) -> RowParts:
+        """As many parts as torch has threads, or one."""
+        large = num_rows * num_columns >= _ONE_PART
+        count = min(torch.get_num_threads(), num_rows) if large else 1
+        edges = [num_rows * part // count for part in range(count + 1)]
+        return cls(tuple(slice(*ends) for ends in pairwise(edges)))
+
+    def shift(self, cost: Array, f: Array, g: Array) -> bool:
+        """`sweeps.shift`."""
+        lowest = np.empty((len(self.parts), len(g)))
+        finite = self._each(lambda k, rows: sweeps.shift(cost[rows], f[rows], lowest[k]))
+        lowest.min(axis=0, out=g)
+        return all(finite)
+
+    def fit(self, cost: Array, g: Array, f: Array) -> bool:
+        """`sweeps.fit_rows`."""
+        return all(self._each(lambda _, rows: sweeps.fit_rows(cost[rows], g, f[rows])))
+
+    def build(self, cost: Array, f: Array, g: Array, reg: float, kernel: Array) -> None:
+        """`sweeps.build`."""
+        self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
+
+    def iterate(
+        self, kernel: Array, a: Array, b: Array, u: Array, v: Array, state: Array, errors: Array,
+        tolerance: float, most: int, widest: float,
+    ) -> int:  # fmt: skip
+        """`sweeps.iterate`."""
+        if len(self.parts) == 1:
+            single: int = sweeps.iterate(kernel, a, b, u, v, state, errors, tolerance, most, widest)
+            return single
+        w, t = np.empty(len(v), kernel.dtype), np.empty((len(self.parts), len(v)), kernel.dtype)
+        outcome = -1
+        while outcome < 0:
+            omega = sweeps.begin(b, v, w, t[0], state, most)
+            t[1:] = 0
+
+            def work(k: int, rows: slice, omega: float = omega) -> tuple[float, bool, bool]:
+                ended: tuple[float, bool, bool] = sweeps.sweep(
+                    kernel[rows], a[rows], w, u[rows], t[k], omega, widest
+                )
+                return ended
+
+            ended = self._each(work)
+            error = sum(part[0] for part in ended)
+            inside, broken = all(part[1] for part in ended), any(part[2] for part in ended)
+            outcome = sweeps.finish(
+                b, v, t.sum(axis=0), error, inside, broken, state, errors, tolerance, most, widest
+            )
+        return outcome
+
+    def write_plan(
+        self, kernel: Array, a: Array, b: Array, u: Array, v: Array
+    ) -> tuple[float, float]:
+        """`sweeps.write_plan`: the rows' and the columns' marginal errors."""
+        columns = np.zeros((len(self.parts), len(v)))
+        errors = self._each(
+            lambda k, rows: sweeps.write_plan(kernel[rows], a[rows], b, u[rows], v, columns[k])
+        )
+        return sum(errors), float(np.abs(columns.sum(axis=0) - b).sum())
+
+    def _each(self, work: Callable[[int, slice], Any]) -> list[Any]:
+        return in_threads(lambda k: work(k, self.parts[k]), len(self.parts))
