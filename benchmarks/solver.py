@@ -2,14 +2,14 @@
 
     python benchmarks/solver.py --quick    # under a minute
     python benchmarks/solver.py            # every row, some ten minutes
-    python benchmarks/solver.py --tune     # search the rivals' best settings again, first
+    python benchmarks/solver.py --tune     # search everybody's best settings again, first
     python benchmarks/solver.py --json     # a list of {setting, implementation, ms, gradient_error}
 
 A step is costs, solution, and gradient with respect to the generated points. The gradient error is
 relative, in ℓ2, against a converged reference in double precision. Of each rival the fastest way of
 calling it whose error is at most 1e-2 is timed (`solver_best.json`, written by `--tune`); where
-none is that accurate, the most accurate one, and a mark says so. Privot runs at its own default
-tolerance. Everything runs in this process on the same cores, in turns; times are medians. Numbers
+none is that accurate, the most accurate one, and a mark says so. Privot's tolerance is chosen by the
+same rule. Everything runs in this process on the same cores, in turns; times are medians. Numbers
 differ between machines: quote the ratios. Digits are MNIST's, from the folder in PRIVOT_DATA.
 """
 
@@ -30,7 +30,10 @@ def main() -> None:
     """Parse, keep to the threads, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="five rows, under a minute")
-    parser.add_argument("--tune", action="store_true", help="search the rivals' settings again")
+    parser.add_argument(
+        "--tune", nargs="*", metavar="LIBRARY",
+        help="search the best settings again, first: ours, and those of these libraries (or all)",
+    )  # fmt: skip
     parser.add_argument("--only", help="rows whose name contains this")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -40,8 +43,8 @@ def main() -> None:
     import solver_measure
 
     rows = solver_measure.rows(options.quick, options.only)
-    if options.tune:
-        solver_measure.tune(rows)
+    if options.tune is not None:
+        solver_measure.tune(rows, options.tune or solver_measure.LIBRARIES)
     results = []
     if not options.json:
         print(solver_measure.conditions(options.threads))

@@ -4,7 +4,7 @@ import json
 import logging
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ GOOD_ENOUGH = 1e-2
 # Tuning gives a form up once it takes this many times the best so far.
 GIVE_UP = 1.5
 OWN = "privot"
+OWN_FORM = Form("privot", "tolerance", solver_own.TOLERANCES, solver_own.step, lambda _: True)
 
 logging.getLogger("jax").setLevel(logging.ERROR)
 
@@ -80,15 +81,16 @@ def forms_of(library: str, setting: Setting) -> list[Form]:
         return []
 
 
-def tune(makers: dict[str, Callable[[], Setting]]) -> None:
-    """Find each rival's fastest accurate way of solving each setting, and write it down."""
+def tune(makers: dict[str, Callable[[], Setting]], libraries: Collection[str]) -> None:
+    """Find the fastest accurate way of each library, and ours, for each setting; write it down."""
     best = json.loads(BEST.read_text()) if BEST.exists() else {}
     for name, make in makers.items():
         setting = make()
         reference = solver_own.reference(setting)
-        for library in LIBRARIES:
+        best.setdefault(name, {})[OWN] = _tuned(setting, [OWN_FORM], reference)
+        for library in libraries:
             if forms := forms_of(library, setting):
-                best.setdefault(name, {})[library] = _tuned(setting, forms, reference)
+                best[name][library] = _tuned(setting, forms, reference)
         BEST.write_text(json.dumps(best, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -128,10 +130,11 @@ def _error(setting: Setting, gradient: Tensor, reference: Tensor) -> float:
 def measure(name: str, setting: Setting, quick: bool) -> list[Measured]:
     """All implementations on one setting, in turns: ours, the rivals' best, and the floor."""
     reference = solver_own.reference(setting)
-    steps: dict[str, Step] = {OWN: solver_own.step(setting)}
+    chosen = json.loads(BEST.read_text())[name]
+    tolerance = chosen.pop(OWN)[1]
+    steps: dict[str, Step] = {OWN: solver_own.step(setting, tolerance)}
     if setting.before is not None and max(setting.shape) > DENSE_UP_TO:
-        steps[f"{OWN}, warm"] = solver_own.warm_step(setting)
-    chosen = json.loads(BEST.read_text()).get(name, {})
+        steps[f"{OWN}, warm"] = solver_own.warm_step(setting, tolerance)
     for library, (form_name, knob) in chosen.items():
         for form in forms_of(library, setting):
             if form.name == form_name:

@@ -13,41 +13,42 @@ from torch import Tensor
 from privot.transport import SinkhornSolver, entropic_cost, manhattan, squared_euclidean
 from privot.transport.full_batch import FullBatchResult, full_batch_cost
 
-# The library's default: our steps are not tuned to the setting.
-TOLERANCE = SinkhornSolver().tolerance
 REFERENCE_ERROR = 1e-6
+# From loose to tight: the knob of our steps, as rivals have theirs.
+TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 _GROUNDS = {1: manhattan, 2: squared_euclidean}
 
 
-def step(setting: Setting) -> Step:
-    """One step at the default tolerance: full batch in the plane, a matrix of costs elsewhere."""
+def step(setting: Setting, tolerance: float) -> Step:
+    """One step: full batch in the plane, a matrix of costs elsewhere."""
+    solver = SinkhornSolver(tolerance=tolerance)
     if setting.matrix is not None:
-        return lambda: _from_matrix(setting.matrix, setting.reg)
+        return lambda: _from_matrix(setting.matrix, setting.reg, solver)
     if setting.x.shape[1] <= 2:
-        return lambda: _in_the_plane(setting, None)[0]
+        return lambda: _in_the_plane(setting, None, tolerance)[0]
 
     def dense() -> Tensor:
         x = setting.x.detach().requires_grad_()
-        value, _ = entropic_cost(_GROUNDS[setting.p](x, setting.y), setting.reg, SinkhornSolver())
+        value, _ = entropic_cost(_GROUNDS[setting.p](x, setting.y), setting.reg, solver)
         return torch.autograd.grad(value, x)[0]
 
     return dense
 
 
-def warm_step(setting: Setting) -> Step:
+def warm_step(setting: Setting, tolerance: float) -> Step:
     """The same from the potentials of one optimizer's step before."""
-    start = _in_the_plane(replace(setting, x=setting.before), None)[1]
-    return lambda: _in_the_plane(setting, start)[0]
+    start = _in_the_plane(replace(setting, x=setting.before), None, tolerance)[1]
+    return lambda: _in_the_plane(setting, start, tolerance)[0]
 
 
-def _from_matrix(matrix: Tensor, reg: float) -> Tensor:
+def _from_matrix(matrix: Tensor, reg: float, solver: SinkhornSolver) -> Tensor:
     cost = matrix.detach().requires_grad_()
-    value, _ = entropic_cost(cost, reg, SinkhornSolver())
+    value, _ = entropic_cost(cost, reg, solver)
     return torch.autograd.grad(value, cost)[0]
 
 
 def _in_the_plane(
-    setting: Setting, start: FullBatchResult | None, tolerance: float = TOLERANCE
+    setting: Setting, start: FullBatchResult | None, tolerance: float
 ) -> tuple[Tensor, FullBatchResult]:
     x, ground = setting.x.detach().requires_grad_(), _GROUNDS[setting.p].__name__
     value, result = full_batch_cost(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import PrivotError
-from privot.transport import manhattan, squared_euclidean
+from privot.transport import costs, manhattan, squared_euclidean
 
 GROUNDS = {manhattan: 1, squared_euclidean: 2}
 
@@ -103,3 +103,16 @@ def test_threads_change_nothing_but_the_order(ground):
 def test_shapes_that_do_not_fit(ground):
     with pytest.raises(PrivotError, match="points have shapes"):
         ground(torch.ones(3, 2), torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("d", [2, 40])
+def test_plain_tensor_operations_agree(ground, d, monkeypatch):
+    x, y = torch.randn(20, d, requires_grad=True), torch.randn(30, d)
+    results = []
+    for compiled in (True, False):
+        monkeypatch.setattr(costs, "runs_compiled", lambda _, compiled=compiled: compiled)
+        cost = ground(x, y)
+        results.append((cost, *torch.autograd.grad(cost.sqrt().sum(), x)))
+    for one, two in zip(*results):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-3)
