@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1] / "src" / "privot"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
     "errors", "files", "schema", "privacy", "mechanisms", "release", "datasets",
-    "transport", "generators", "training", "local",
+    "transport", "generators", "training", "local", "sliced", "integral",
     "baselines", "evaluation", "report", "experiments", "cli",
 ]  # fmt: skip
 NO_TORCH = FLOORS[: FLOORS.index("transport")]

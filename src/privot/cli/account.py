@@ -33,7 +33,7 @@ def laplace(
     from privot.privacy import calibrate_laplace, laplace_epsilon
 
     forward = epsilon is not None
-    epsilon, scale = _solve(
+    epsilon, scale = solve(
         epsilon,
         "--scale",
         scale,
@@ -43,10 +43,10 @@ def laplace(
     stddev = scale * 2**0.5
     if as_json:
         fields = {"scale": scale, "stddev": stddev, "sensitivity": sensitivity}
-        print(_object("scale" if forward else "epsilon", {"epsilon": epsilon} | fields))
+        print(as_object("scale" if forward else "epsilon", {"epsilon": epsilon} | fields))
         return
-    noise = f"Laplace noise of scale {_up(scale, forward)} (standard deviation {stddev:.6g})"
-    print(_sentence(forward, noise, f"epsilon = {_up(epsilon, not forward)} (pure)"))
+    noise = f"Laplace noise of scale {rounded_up(scale, forward)} (standard deviation {stddev:.6g})"
+    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)"))
     print(_diameter(sensitivity, "l1"))
 
 
@@ -66,7 +66,7 @@ def gaussian(
     from privot.privacy import calibrate_gaussian, calibrate_gaussian_zhao, gaussian_epsilon
 
     forward = epsilon is not None
-    epsilon, stddev = _solve(
+    epsilon, stddev = solve(
         epsilon,
         "--stddev",
         stddev,
@@ -79,15 +79,21 @@ def gaussian(
     if as_json:
         fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
         fields |= {"delta": delta, "sensitivity": sensitivity}
-        print(_object("stddev" if forward else "epsilon", fields))
+        print(as_object("stddev" if forward else "epsilon", fields))
         return
-    noise = f"Gaussian noise of standard deviation {_up(stddev, forward)} on every coordinate"
-    print(_sentence(forward, noise, f"epsilon = {_up(epsilon, not forward)} at delta = {delta:g}"))
+    noise = (
+        f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every coordinate"
+    )
+    print(
+        _sentence(
+            forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} at delta = {delta:g}"
+        )
+    )
     print(_diameter(sensitivity, "l2"))
     if closed_form is not None:
         print(
-            f"The closed form of Zhao et al. (2019) asks for {_up(closed_form)} for the same promise, "
-            f"{closed_form / stddev - 1:.0%} more."
+            f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
+            f"promise, {closed_form / stddev - 1:.0%} more."
         )
 
 
@@ -106,7 +112,7 @@ def randomized_response(
     from privot.privacy import calibrate_randomized_response, randomized_response_epsilon
 
     forward = epsilon is not None
-    epsilon, keep = _solve(
+    epsilon, keep = solve(
         epsilon,
         "--keep",
         keep,
@@ -115,13 +121,13 @@ def randomized_response(
     )
     if as_json:
         fields = {"epsilon": epsilon, "keep": keep, "categories": categories}
-        print(_object("keep" if forward else "epsilon", fields))
+        print(as_object("keep" if forward else "epsilon", fields))
         return
     noise = (
         f"Reporting the truth with probability {_down(keep, forward)}, "
         f"else any other of the {categories} categories,"
     )
-    print(_sentence(forward, noise, f"epsilon = {_up(epsilon, not forward)} (pure)"))
+    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)"))
 
 
 def shuffle(
@@ -146,7 +152,7 @@ def shuffle(
     from privot.privacy.shuffling import calibrate_shuffling, shuffled_epsilon
 
     forward = central_epsilon is None
-    local, central = _solve(
+    local, central = solve(
         epsilon,
         "--central-epsilon",
         central_epsilon,
@@ -164,16 +170,16 @@ def shuffle(
             "people": people,
             "delta": delta,
         }
-        print(_object("epsilon" if forward else "epsilon_local", fields))
+        print(as_object("epsilon" if forward else "epsilon_local", fields))
         return
     print(
         f"{people:,} reports of epsilon = {_down(local, not forward)} (pure), shuffled, give epsilon = "
-        f"{_up(central, forward)} at delta = {delta:g} between data sets that differ in one person's "
-        f"record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
+        f"{rounded_up(central, forward)} at delta = {delta:g} between data sets that differ in "
+        f"one person's record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
     )
     print(
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
-        f"{_up(bound.epsilon_closed_form)}."
+        f"{rounded_up(bound.epsilon_closed_form)}."
     )
     print(
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
@@ -181,7 +187,7 @@ def shuffle(
     )
 
 
-def _solve(
+def solve(
     epsilon: float | None,
     noise_name: str,
     noise: float | None,
@@ -201,7 +207,7 @@ def _solve(
     )
 
 
-def _object(answer: str, fields: Mapping[str, float | None]) -> str:
+def as_object(answer: str, fields: Mapping[str, float | str | None]) -> str:
     """JSON with what was asked for in front."""
     return json.dumps({answer: fields[answer], **fields})
 
@@ -217,7 +223,7 @@ def _diameter(sensitivity: float, norm: str) -> str:
     )
 
 
-def _up(value: float, rounded: bool = True) -> str:
+def rounded_up(value: float, rounded: bool = True) -> str:
     """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
     return _digits(value, ROUND_CEILING) if rounded else f"{value:.12g}"
 

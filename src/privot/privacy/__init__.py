@@ -1,8 +1,12 @@
 """What is promised: guarantees and the arithmetic behind them.
 
 What a device never needs is left to its own import, for it loads SciPy:
-`privot.privacy.shuffling` (amplification by shuffling) and `privot.privacy.audit`.
+`privot.privacy.shuffling` (amplification by shuffling) and `privot.privacy.audit`. What is in
+`privot.privacy.slicing` loads on first use.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from privot.privacy.composition import compose, guarantee_from_dict
 from privot.privacy.gaussian import (
@@ -27,6 +31,9 @@ from privot.privacy.randomized_response import (
     randomized_response_epsilon,
 )
 
+if TYPE_CHECKING:
+    from privot.privacy.slicing import SlicedAccounting
+
 __all__ = [
     "ApproximateDP",
     "GeoIndistinguishability",
@@ -35,6 +42,7 @@ __all__ = [
     "Neighboring",
     "PureDP",
     "RenyiDP",
+    "SlicedAccounting",
     "ZeroConcentratedDP",
     "calibrate_gaussian",
     "calibrate_gaussian_zhao",
@@ -47,3 +55,9 @@ __all__ = [
     "laplace_epsilon",
     "randomized_response_epsilon",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SlicedAccounting":
+        raise AttributeError(f"module 'privot.privacy' has no attribute {name!r}")
+    return importlib.import_module("privot.privacy.slicing").SlicedAccounting

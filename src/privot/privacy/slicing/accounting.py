@@ -1,0 +1,277 @@
+"""What a run of slicing promises, and the noise that a promise needs.
+
+`SlicedAccounting` is the public setting of a run: everything that decides its privacy but the noise
+and the number of steps. See the package's docstring for who may differ and what is published.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from scipy import special
+
+from privot.errors import PrivotError
+from privot.privacy.approximate import ApproximateDP
+from privot.privacy.renyi import RenyiDP
+from privot.privacy.rounding import require_delta, require_finite
+from privot.privacy.slicing.calibration import smallest_stddev
+from privot.privacy.slicing.composition import composed_epsilon
+from privot.privacy.slicing.kummer import Array
+from privot.privacy.slicing.length_law import atoms
+from privot.privacy.slicing.loss_distribution import one_sided, symmetrized
+from privot.privacy.slicing.projected_length import ProjectedLength, require_count
+from privot.privacy.slicing.sensitivity import CentralNeighboring, Sampling, record_sensitivity
+from privot.privacy.slicing.subsampled_renyi import (
+    full_batch_renyi,
+    padded_poisson_renyi,
+    without_replacement_renyi,
+)
+
+Method = Literal["rdp", "pld"]
+
+# The part of δ that overflowing batches of padded Poisson sampling may spend.
+OVERFLOW_SHARE = 1 / 40
+_LEAST_NOISE = 1e-60
+_CELLS_OF_EPSILON, _MOST_REFINEMENTS = 160, 8
+
+
+@dataclass(frozen=True)
+class SlicedAccounting:
+    """The setting of a run that publishes (U, XU + V) at every step, for its accounting.
+
+    Records have norm at most `radius` (clipped to it: a public number), `dim` coordinates, and are
+    projected on `num_projections` directions (uniform and independent, or an `orthonormal` frame)
+    that are drawn afresh at each step. `records` of them are held; each step sees `batch_size` of
+    them (exactly, on average for `padded_poisson`, all for `none`). Projections are rounded to
+    `grid` (0: not at all). `non_negative` records have no negative entry.
+
+    >>> mnist = SlicedAccounting(
+    ...     dim=784, num_projections=1000, records=60_000, batch_size=100, radius=0.5
+    ... )
+    >>> stddev = mnist.calibrate(epsilon=10.0, delta=1e-5, steps=60_000)
+    >>> round(stddev, 3)
+    0.748
+    >>> print(mnist.guarantee(stddev, steps=60_000, delta=1e-5))
+    ε = 10, δ = 1e-05, replace_one, per person
+
+    Raises:
+        PrivotError: if a number makes no sense, the batch is larger than the data, or no proof
+            covers the combination of sampling and neighboring.
+    """
+
+    dim: int
+    num_projections: int
+    records: int
+    batch_size: int
+    sampling: Sampling = "without_replacement"
+    neighboring: CentralNeighboring = "replace_one"
+    radius: float = 1.0
+    non_negative: bool = False
+    orthonormal: bool = False
+    grid: float = 0.0
+    unit: str = "person"
+
+    def __post_init__(self) -> None:
+        require_count("records", self.records)
+        require_count("batch_size", self.batch_size)
+        if self.batch_size > self.records:
+            raise PrivotError(
+                f"batch_size is {self.batch_size}: there are only {self.records} records; "
+                "take a smaller batch"
+            )
+        if self.sampling == "none" and self.batch_size != self.records:
+            raise PrivotError(
+                f"batch_size is {self.batch_size} with sampling 'none': every step then sees all "
+                f"{self.records} records; set it to that, or choose a sampling"
+            )
+        # Both validate what they are given.
+        _ = self.sensitivity, self.length
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Δ: how far apart two rows of neighboring runs can be (`record_sensitivity`)."""
+        return record_sensitivity(self.radius, self.neighboring, self.sampling, self.non_negative)
+
+    @cached_property
+    def length(self) -> ProjectedLength:
+        """The law of the projected sensitivity."""
+        return ProjectedLength(
+            self.dim, self.num_projections, self.sensitivity, self.orthonormal, self.grid
+        )
+
+    @property
+    def rate(self) -> float:
+        """The probability of a record to be in a batch."""
+        return self.batch_size / self.records
+
+    def steps_of(self, epochs: float) -> int:
+        """Return the number of steps that see epochs · records records (on average), rounded up."""
+        require_finite("epochs", epochs, positive=True)
+        return math.ceil(epochs * self.records / self.batch_size)
+
+    def overflow_delta(self, capacity: int, steps: int) -> float:
+        """Return steps · P(Bin(records, rate) > capacity), rounded up: what overflows cost of δ.
+
+        The number of sampled records is drawn by coins that have the same law whether a record is
+        real or blank, so that a run may be conditioned on no batch overflowing: given that, the
+        slots argument holds, and what is left has this probability under both neighbors.
+        """
+        tail = float(special.bdtrc(capacity, self.records, self.rate))
+        return min(1.0, steps * tail * (1 + 1e-9)) if capacity < self.records else 0.0
+
+    def batch_capacity(self, steps: int, delta_share: float) -> int:
+        """Return the fewest rows of padded batches whose overflows cost at most `delta_share` of δ.
+
+        `delta_share` is an amount of δ (such as δ/40), not a fraction. A batch that overflows after
+        all is cut to the capacity; batches of other schemes have `batch_size` rows.
+        """
+        require_count("steps", steps)
+        if self.sampling != "padded_poisson":
+            return self.batch_size
+        require_delta(delta_share, positive=True)
+        too_few, enough = self.batch_size - 1, self.records
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if self.overflow_delta(middle, steps) <= delta_share:
+                enough = middle
+            else:
+                too_few = middle
+        return enough
+
+    def overflow(self, steps: int, delta: float) -> tuple[float, int]:
+        """Return what overflows cost of δ (at most δ/40), and the capacity that keeps it there.
+
+        `epsilon`, `calibrate` and `guarantee` count with this capacity: batches must have as many
+        rows. (0, batch_size) where batches are not random in size.
+        """
+        if self.sampling != "padded_poisson":
+            return 0.0, self.batch_size
+        capacity = self.batch_capacity(steps, delta * OVERFLOW_SHARE)
+        return self.overflow_delta(capacity, steps), capacity
+
+    def renyi(self, stddev: float, steps: int) -> RenyiDP:
+        """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted.
+
+        Raises:
+            PrivotError: if stddev is not positive, or below 1e-60 of the sensitivity.
+        """
+        require_finite("stddev", stddev, positive=True)
+        require_count("steps", steps)
+        if stddev < _LEAST_NOISE * self.sensitivity:
+            raise PrivotError(
+                f"stddev is {stddev!r}: so little noise against a sensitivity of "
+                f"{self.sensitivity:g} promises nothing; give more"
+            )
+        if self.sampling == "none":
+            orders, epsilons = full_batch_renyi(self.length, stddev)
+        elif self.sampling == "padded_poisson":
+            orders, epsilons = padded_poisson_renyi(self.length, stddev, self.rate)
+        else:
+            orders, epsilons = without_replacement_renyi(self.length, stddev, self.rate)
+        totals = steps * epsilons
+        return RenyiDP(tuple(orders.tolist()), tuple(totals.tolist()), self.neighboring, self.unit)
+
+    def epsilon(self, stddev: float, steps: int, delta: float, method: Method = "rdp") -> float:
+        """Return ε at δ of `steps` releases with noise of `stddev`, rounded up.
+
+        `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
+        never larger, as the smaller of two valid bounds is taken). Warns if δ is above one over the
+        number of records: publishing a record at random would keep such a promise.
+
+        Raises:
+            PrivotError: if a number is out of range; δ must be in (0, 1).
+        """
+        return self._epsilon(stddev, steps, self._delta_left(steps, delta), method)
+
+    def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
+        """Return a stddev that keeps (ε, δ), above the smallest by at most 1e-9 (1e-5 by "pld").
+
+        What is returned was itself checked with `epsilon`, which rounds up.
+
+        Raises:
+            PrivotError: if a number is out of range, or no amount of noise reaches ε.
+        """
+        require_finite("epsilon", epsilon, positive=True)
+        left = self._delta_left(steps, delta)
+        _require_method(method)
+        stddev = smallest_stddev(
+            lambda stddev: self._epsilon(stddev, steps, left, "rdp"),
+            epsilon,
+            start=self.sensitivity,
+            width=1.0,
+            tolerance=1e-9,
+        )
+        if method == "pld":
+            stddev = smallest_stddev(
+                lambda stddev: self._epsilon(stddev, steps, left, "pld"),
+                epsilon,
+                start=stddev if math.isfinite(stddev) else self.sensitivity,
+                width=0.08,
+                tolerance=1e-5,
+            )
+        if not math.isfinite(stddev):
+            raise PrivotError(
+                f"epsilon is {epsilon!r}: no amount of noise reaches it by method {method!r} at delta "
+                f"{delta:g} in {steps} steps; ask for a larger epsilon or fewer steps"
+                + (", or use method 'pld', which reaches lower" if method == "rdp" else "")
+            )
+        return stddev
+
+    def guarantee(
+        self, stddev: float, steps: int, delta: float, method: Method = "rdp"
+    ) -> ApproximateDP:
+        """Return the promise of `steps` releases as a type: (ε, δ), who may differ, per unit."""
+        epsilon = self.epsilon(stddev, steps, delta, method)
+        return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
+
+    @cached_property
+    def _atoms(self) -> tuple[Array, Array]:
+        return atoms(self.length)
+
+    def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
+        """Return ε at what overflows leave of δ."""
+        _require_method(method)
+        by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
+        if method == "rdp" or by_renyi == 0:
+            return by_renyi
+        best = by_renyi
+        # The grid is to be fine against the spread of one step's loss, about ε/(5√steps), but ε is
+        # only known from above: a result much smaller asks for a finer grid, and any grid is valid.
+        for _ in range(_MOST_REFINEMENTS):
+            grid = best / (_CELLS_OF_EPSILON * math.sqrt(steps))
+            before, best = best, min(best, self._epsilon_on(grid, stddev, steps, delta))
+            if best > before / 2.5:
+                break
+        return best
+
+    def _epsilon_on(self, grid: float, stddev: float, steps: int, delta: float) -> float:
+        """Return ε from privacy-loss distributions on a grid of losses."""
+        values, weights = self._atoms
+        shifts = np.sqrt(values) / stddev
+        top_mass = 1e-3 * delta / steps
+        if self.sampling == "padded_poisson" and self.rate < 1:
+            loss = one_sided(shifts, weights, self.rate, grid, top_mass)
+            return max(composed_epsilon(pair, steps, delta) for pair in (loss, loss.swapped()))
+        loss = symmetrized(shifts, weights, self.rate, grid, top_mass)
+        return composed_epsilon(loss, steps, delta)
+
+    def _delta_left(self, steps: int, delta: float) -> float:
+        """δ less what overflowing batches spend."""
+        require_delta(delta, positive=True)
+        require_count("steps", steps)
+        if delta > 1 / self.records:
+            warnings.warn(
+                f"delta is {delta:g}, above one over the {self.records:,} records: publishing a few "
+                "records outright would keep such a promise; give a smaller delta",
+                stacklevel=3,
+            )
+        spent, _ = self.overflow(steps, delta)
+        return math.nextafter(delta - spent, 0.0) if spent else delta
+
+
+def _require_method(method: str) -> None:
+    if method not in get_args(Method):
+        raise PrivotError(f"method is {method!r}: choose one of {', '.join(get_args(Method))}")
