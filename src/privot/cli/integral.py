@@ -1,0 +1,109 @@
+"""Commands of a curator who holds raw records and publishes nothing but draws. They need PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privot.cli.console import note
+
+
+def fit(
+    people: Annotated[Path, typer.Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
+    schema: Annotated[Path, typer.Option(help="What a record may be: schema.toml.")],
+    draws: Annotated[int, typer.Option(help="How many draws will ever be published.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The secret folder.")] = Path(
+        "secret"
+    ),
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of ALL draws together; each costs epsilon/draws.")
+    ] = None,
+    epsilon_per_draw: Annotated[
+        float | None, typer.Option(help="Of each draw, instead; all cost draws times that.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="clip (a clipped ratio) or boost.")] = "clip",
+    estimator: Annotated[
+        str, typer.Option(help="What learns the ratio: auto, spline, mlp or trees.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Of weights and batches; never of a draw.")] = 0,
+) -> None:
+    """Learn a density from raw records. The folder stays secret; only draws from it may leave.
+
+    Example: privot integral fit people.csv --schema schema.toml --epsilon 1 --draws 50 -o secret/
+    """
+    from privot.errors import PrivotError
+    from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
+    from privot.release import read_table
+    from privot.schema import Schema
+
+    if method not in ("clip", "boost"):
+        raise PrivotError(f"method is {method!r}: choose clip or boost")
+    if output.exists():  # before an hour of fitting, not after
+        raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
+    settings: ClippedRatioSettings | BoostSettings
+    if method == "clip":
+        settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there
+    else:
+        settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
+    declared = Schema.load(schema)
+    model = IntegralModel.fit(
+        read_table(people, declared),
+        schema=declared,
+        draws=draws,
+        epsilon=epsilon,
+        epsilon_per_draw=epsilon_per_draw,
+        settings=settings,
+    )
+    model.save(output)
+    price = model.density.epsilon
+    print(f"{output}: {draws:,} draws of ε = {price:.4g} each, together {model.guarantee}")
+    note("keep this folder secret: the density, its weights and plots of it are not private")
+
+
+def sample(
+    model: Annotated[Path, typer.Argument(help="The secret folder.")],
+    num_rows: Annotated[int, typer.Option("-n", "--num-rows", help="Records to draw.")] = 1,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="csv, csv.gz, parquet, npz.")
+    ] = Path("draws.csv"),
+    shortfall: Annotated[
+        float | None,
+        typer.Option(
+            help="Take equally long whatever the data is; draws are then this close to exact, such "
+            "as 1e-6, in total variation."
+        ),
+    ] = None,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt", help="The folder was moved here, and the original will never be drawn from."
+        ),
+    ] = False,
+) -> None:
+    """Spend draws of the declared budget, and write them. They may be published.
+
+    Example: privot integral sample secret/ -n 10 -o draws.csv
+    """
+    from privot.errors import PrivotError
+    from privot.integral import IntegralModel
+    from privot.integral.ledger import FileLedger
+    from privot.release import write_table
+    from privot.release.tables import table_suffix
+
+    # Whatever can be refused is refused before draws are spent.
+    table_suffix(output)
+    if output.exists():
+        raise PrivotError(f"{output} exists, and its draws cost budget: name another file")
+    if not output.absolute().parent.is_dir():
+        raise PrivotError(f"{output.parent} is no folder: make it first")
+    loaded = IntegralModel.load(model)
+    if adopt and isinstance(loaded.ledger, FileLedger):
+        loaded.ledger.adopt()
+    proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
+    write_table(loaded.sample(num_rows, proposals), output)
+    print(
+        f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.budget:,} left; "
+        f"together {loaded.guarantee}"
+    )

@@ -1,0 +1,50 @@
+"""Integral privacy: densities that may not stray far from a public one, and exact draws from them.
+
+Any two data sets, of any sizes, are told apart by a draw by a factor of at most e^ε. Covered are
+**draws**, a declared number of them: never a density, its parameters or plots of it.
+"""
+
+from privot.integral.boosting import BoostSettings, boost
+from privot.integral.classifiers import NetworkSettings
+from privot.integral.clipping import ClippedRatioSettings, clip_ratio, mollify
+from privot.integral.density import Normalizer, Tilt, TiltedDensity
+from privot.integral.marginals import Choice, Integers, Marginal, Normal, Uniform
+from privot.integral.model import IntegralModel
+from privot.integral.ratio import fit_log_ratio
+from privot.integral.records import RecordSpace
+from privot.integral.references import (
+    CustomReference,
+    ProductReference,
+    Reference,
+    StandardNormal,
+    TruncatedNormal,
+    UniformBox,
+)
+from privot.integral.secure import SecureGenerator
+
+__all__ = [
+    "BoostSettings",
+    "Choice",
+    "ClippedRatioSettings",
+    "CustomReference",
+    "Integers",
+    "IntegralModel",
+    "Marginal",
+    "NetworkSettings",
+    "Normal",
+    "Normalizer",
+    "ProductReference",
+    "RecordSpace",
+    "Reference",
+    "SecureGenerator",
+    "StandardNormal",
+    "Tilt",
+    "TiltedDensity",
+    "TruncatedNormal",
+    "Uniform",
+    "UniformBox",
+    "boost",
+    "clip_ratio",
+    "fit_log_ratio",
+    "mollify",
+]

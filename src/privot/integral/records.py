@@ -1,0 +1,188 @@
+r"""Tables as points: a schema's columns as coordinates with public marginals, and back.
+
+| column | coordinates | marginal unless declared |
+|---|---|---|
+| numeric | the number | uniform between the bounds; of integers, over them |
+| datetime | days or seconds since 1970 | uniform over them |
+| categorical, boolean | its code | uniform over the categories |
+| vector in a box | one each | uniform between the bounds |
+
+A nullable column of codes has one more code, of public probability `missing`. A nullable number has a
+second coordinate that says whether it is missing; the number of a missing one is drawn from its
+marginal, so that it tells nothing, and is ignored on the way back. Numbers beyond the bounds are brought
+to them, as everywhere in this package.
+
+**Who sees what.** The reference is made of the schema and of declared marginals alone: public. Records
+are seen by the curator's process only, and no refusal repeats a value of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from privot.errors import PrivotError
+from privot.integral.marginals import Choice, Integers, Marginal, Uniform
+from privot.integral.references import ProductReference
+from privot.integral.secure import Array
+from privot.schema import (
+    BooleanColumn,
+    Box,
+    CategoricalColumn,
+    Column,
+    DatetimeColumn,
+    NumericColumn,
+    Schema,
+    VectorColumn,
+)
+from privot.schema.values import decode_codes, decode_points, encode_codes, encode_points
+
+MISSING_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class RecordSpace:
+    """The points that stand for a schema's records, and their public reference.
+
+    Arguments:
+        schema: What a record may be.
+        marginals: By column, a declared public marginal instead of the uniform one.
+        missing: Public probability that a nullable value is missing.
+
+    Examples:
+        >>> schema = Schema.from_toml('[columns.age]\\nkind = "numeric"\\nbounds = [0, 100]')
+        >>> RecordSpace(schema).reference.dim
+        1
+    """
+
+    schema: Schema
+    marginals: Mapping[str, Marginal] = field(default_factory=dict)
+    missing: float = MISSING_SHARE
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.marginals if name not in self.schema.columns]
+        if unknown:
+            raise PrivotError(f"marginals name {unknown}, which the schema lacks: correct them")
+        if not 0 < self.missing < 1:
+            raise PrivotError(f"missing {self.missing} is not in (0, 1): give a public guess")
+        for name, column in self.schema.columns.items():
+            if isinstance(column, VectorColumn) and not isinstance(column.domain, Box):
+                raise PrivotError(
+                    f"column {name!r} is a vector in a ball or on a line: declare bounds instead, or "
+                    "give records as an array with a reference of your own"
+                )
+
+    @cached_property
+    def reference(self) -> ProductReference:
+        """The product of the marginals."""
+        return ProductReference([m for part in self._coordinates.values() for m in part])
+
+    @cached_property
+    def _coordinates(self) -> dict[str, list[Marginal]]:
+        return {name: self._of(name, column) for name, column in self.schema.columns.items()}
+
+    def _of(self, name: str, column: Column) -> list[Marginal]:
+        if isinstance(column, VectorColumn):
+            domain = column.domain
+            assert isinstance(domain, Box)
+            return [
+                Uniform(low, high) for low, high in zip(domain.lower, domain.upper, strict=True)
+            ]
+        declared = self.marginals.get(name)
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            uniform = self._codes(len(column.alphabet.names), column.nullable)
+            if declared is not None and declared.num_values != uniform.num_values:
+                raise PrivotError(
+                    f"marginal of column {name!r} has {declared.num_values} values: give one for each "
+                    f"of its {uniform.num_values} categories, the missing one last"
+                )
+            return [declared or uniform]
+        flag = [Choice((1 - self.missing, self.missing))] if column.nullable else []
+        return [declared or _numbers(column), *flag]
+
+    def _codes(self, num: int, nullable: bool) -> Choice:
+        if not nullable:
+            return Choice((1 / num,) * num)
+        return Choice(((1 - self.missing) / num,) * num + (self.missing,))
+
+    def encode(self, table: pa.Table, seed: int) -> Array:
+        """Raw records as points (n, dim); `seed` fills in what is missing (**not private**).
+
+        Raises:
+            PrivotError: naming a column whose values the schema does not allow, and none of them.
+        """
+        self.schema.check_table(table)
+        rng, parts = np.random.default_rng(seed), []
+        for name, column in self.schema.columns.items():
+            try:
+                parts.append(self._encode(name, column, table, rng))
+            except PrivotError:
+                raise PrivotError(
+                    f"column {name!r} has a value that the schema does not allow, or misses one: "
+                    "correct the table, or the schema by public knowledge"
+                ) from None
+        return np.concatenate(parts, axis=1)
+
+    def _encode(
+        self, name: str, column: Column, table: pa.Table, rng: np.random.Generator
+    ) -> Array:
+        if isinstance(column, CategoricalColumn | BooleanColumn):
+            return encode_codes(column, name, table).astype(np.float64)[:, None]
+        absent = np.zeros(table.num_rows, bool)
+        if isinstance(column, NumericColumn | DatetimeColumn) and column.nullable:
+            absent = _absent(table.column(name))
+            table = table.filter(pa.array(~absent))
+        points = column.domain.project(encode_points(column, name, table))
+        if isinstance(column, VectorColumn) or not column.nullable:
+            return _whole(column, points)
+        marginal = self._coordinates[name][0]
+        filled = np.empty((len(absent), 2))
+        filled[:, 1] = absent
+        filled[~absent, :1] = _whole(column, points)
+        filled[absent, 0] = marginal.sample(int(absent.sum()), rng)
+        return filled
+
+    def decode(self, points: Array) -> pa.Table:
+        """Points (n, dim) as a table with the schema's columns."""
+        columns: dict[str, pa.Array] = {}
+        start = 0
+        for name, column in self.schema.columns.items():
+            own = points[:, start : start + len(self._coordinates[name])]
+            start += own.shape[1]
+            if isinstance(column, CategoricalColumn | BooleanColumn):
+                codes, unused = own[:, 0].astype(np.int64), np.random.default_rng(0)
+                columns |= decode_codes(column, name, codes, unused)
+            elif isinstance(column, VectorColumn) or not column.nullable:
+                columns |= decode_points(column, name, own)
+            else:
+                values = decode_points(column, name, own[:, :1])[name]
+                columns[name] = pc.if_else(pa.array(own[:, 1] == 1), None, values)
+        return pa.table(columns).select(list(self.schema.table_columns))
+
+
+def _numbers(column: NumericColumn | DatetimeColumn) -> Marginal:
+    domain = column.domain
+    assert isinstance(domain, Box)
+    low, high = domain.lower[0], domain.upper[0]
+    if isinstance(column, DatetimeColumn) or column.integer:
+        return Integers(int(low), int(high))
+    return Uniform(low, high)
+
+
+def _whole(column: Column, points: Array) -> Array:
+    if isinstance(column, DatetimeColumn) or (isinstance(column, NumericColumn) and column.integer):
+        return np.rint(points)
+    return points
+
+
+def _absent(values: pa.ChunkedArray) -> np.ndarray:
+    """Whether values are null, not a number, or the empty text of a CSV."""
+    absent = values.is_null(nan_is_null=True)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        absent = pc.or_(absent, pc.fill_null(pc.equal(values, ""), False))
+    return np.asarray(absent.to_numpy(), np.bool_)

@@ -1,0 +1,98 @@
+"""`privot integral`: from a CSV to a budget that ends, and refusals before anything is spent."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+SCHEMA = """
+[columns.height]
+kind = "numeric"
+bounds = [0, 10]
+"""
+
+
+def privot(folder, *arguments):
+    command = [sys.executable, "-c", "from privot.cli import main; main()", *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PRIVOT_STATE_DIR": str(folder / "state")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("integral")
+    heights = np.random.default_rng(0).normal(3.0, 0.8, 500).clip(0, 10)
+    (folder / "people.csv").write_text("height\n" + "\n".join(f"{h:.4f}" for h in heights) + "\n")
+    (folder / "schema.toml").write_text(SCHEMA)
+    done = privot(
+        folder, "integral", "fit", "people.csv", "--schema", "schema.toml",
+        "--epsilon", 1, "--draws", 50, "-o", "secret/",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "secret: 50 draws of ε = 0.02 each, together ε = 1 (integral), any, per person\n"
+    )
+    assert "keep this folder secret" in done.stderr
+    return folder
+
+
+def test_the_budget_ends(folder):
+    done = privot(folder, "integral", "sample", "secret/", "-n", 10, "-o", "draws.csv")
+    assert done.returncode == 0, done.stderr
+    assert "10 draws, 40 of 50 left" in done.stdout
+    assert len((folder / "draws.csv").read_text().splitlines()) == 11
+    again = privot(folder, "integral", "sample", "secret/", "-n", 1, "-o", "draws.csv")
+    assert again.returncode == 2
+    assert "draws.csv exists, and its draws cost budget" in again.stderr
+    beyond = privot(folder, "integral", "sample", "secret/", "-n", 41, "-o", "more.csv")
+    assert beyond.returncode == 2
+    assert "ask for at most 40" in beyond.stderr
+    assert not (folder / "more.csv").exists()
+    fixed = privot(
+        folder, "integral", "sample", "secret/", "-n", 40, "--shortfall", 1e-6, "-o", "more.parquet"
+    )
+    assert "0 of 50 left" in fixed.stdout, fixed.stderr
+    entries = json.loads((folder / "secret" / "ledger.json").read_text())["entries"]
+    assert [entry["draws"] for entry in entries] == [0, 10, 40]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sample", "nowhere/", "-o", "a.csv"], "cannot be read"),
+        (["sample", "secret/", "-o", "a.xlsx"], "unknown format"),
+        (["sample", "secret/", "-o", "no/such/a.csv"], "is no folder"),
+        (["sample", "secret/", "--adopt", "-o", "a.csv"], "already known"),
+        (
+            ["fit", "people.csv", "--schema", "schema.toml", "--draws", 5, "-o", "other"],
+            "give either epsilon",
+        ),
+        (
+            ["fit", "people.csv", "--schema", "schema.toml", "--draws", 5, "--epsilon", 1,
+             "-o", "secret"],
+            "never overwritten",
+        ),
+        (
+            ["fit", "people.csv", "--schema", "schema.toml", "--draws", 5, "--epsilon", 1,
+             "--method", "mcmc", "-o", "other"],
+            "choose clip or boost",
+        ),
+        (
+            ["fit", "people.csv", "--schema", "schema.toml", "--draws", 1, "--epsilon", 500,
+             "-o", "other"],
+            "envelope",
+        ),
+    ],
+)  # fmt: skip
+def test_refusals_are_one_line(folder, arguments, message):
+    before = sorted(path.name for path in folder.iterdir())
+    done = privot(folder, "integral", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(path.name for path in folder.iterdir()) == before

@@ -1,0 +1,95 @@
+"""Boosting: coefficients that spend ε, classifiers that are bounded, densities that come nearer."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from privot.errors import PrivotError
+from privot.integral import BoostSettings, NetworkSettings, StandardNormal, boost
+from privot.integral.boosting import BOUND, coefficients
+
+QUICK = NetworkSettings(hidden=(16,), activation="tanh", steps=150, batch_size=256)
+X = np.linspace(-6, 6, 2001)
+
+
+def records(num=2000):
+    return np.random.default_rng(0).normal(1.0, 0.5, (num, 1))
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 7])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_coefficients(epsilon, rounds):
+    exact, published = (coefficients(epsilon, rounds, kind) for kind in ("exact", "published"))
+    assert sum(exact) == pytest.approx(epsilon / (4 * math.log(2)))
+    ratio = epsilon / (epsilon + 4 * math.log(2))
+    assert published == pytest.approx([ratio**t for t in range(1, rounds + 1)])
+    assert sum(published) < sum(exact)
+    np.testing.assert_allclose(np.diff(np.log(exact)), np.log(ratio))
+
+
+def test_exact_coefficients_spend_epsilon_and_published_ones_less():
+    exact = boost(records(), StandardNormal(1), 10.0, BoostSettings(network=QUICK))
+    settings = BoostSettings(network=QUICK, coefficients="published")
+    published = boost(records(), StandardNormal(1), 10.0, settings)
+    assert exact.epsilon == 10.0
+    assert published.epsilon == pytest.approx(5.2, abs=0.05)
+    assert published.acceptance_floor > exact.acceptance_floor == pytest.approx(math.exp(-5))
+
+
+@pytest.mark.parametrize("classifier", ["mlp", "trees"])
+def test_classifiers_are_bounded_by_construction(classifier):
+    """Far from any record as well, and whatever ε is."""
+    if classifier == "trees":
+        pytest.importorskip("sklearn")
+    settings = BoostSettings(network=QUICK, classifier=classifier)
+    density = boost(records(), StandardNormal(1), 3.0, settings)
+    x = np.array([[-1e6], [-3.0], [0.0], [1.0], [1e6]])
+    for member in density.tilt.members:
+        assert np.abs(member(x)).max() <= BOUND
+    assert np.abs(density.tilt(x)).max() <= 0.75 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("classifier", ["mlp", "trees"])
+def test_it_comes_nearer(classifier):
+    if classifier == "trees":
+        pytest.importorskip("sklearn")
+    p = norm.pdf(X, 1.0, 0.5)
+
+    def divergence(epsilon):
+        settings = BoostSettings(network=QUICK, classifier=classifier)
+        density = boost(records(), StandardNormal(1), epsilon, settings)
+        log = density.log_unnormalized(X[:, None])
+        log -= math.log(np.exp(log).sum() * 0.006)
+        return (p * (norm.logpdf(X, 1.0, 0.5) - log)).sum() * 0.006
+
+    reference = (p * (norm.logpdf(X, 1.0, 0.5) - norm.logpdf(X))).sum() * 0.006
+    assert divergence(8.0) < 0.6 * divergence(2.0) < 0.6 * 0.9 * reference
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rounds": 0}, "rounds 0"),
+        ({"coefficients": "other"}, "coefficients is 'other'"),
+        ({"classifier": "forest"}, "classifier is 'forest'"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(PrivotError, match=message):
+        BoostSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"activation": "relu"}, "activation is 'relu'"),
+        ({"steps": 0}, "at least 1"),
+        ({"hidden": (0,)}, "at least 1"),
+        ({"learning_rate": math.nan}, "learning_rate"),
+    ],
+)
+def test_network_settings_are_checked(settings, message):
+    with pytest.raises(PrivotError, match=message):
+        NetworkSettings(**settings)

@@ -1,0 +1,145 @@
+"""Tilted densities with known tilts: exact draws, the fixed number of proposals, envelopes."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from laws.reference import chi_square
+from privot.errors import PrivotError
+from privot.integral import (
+    ClippedRatioSettings,
+    Normalizer,
+    StandardNormal,
+    TiltedDensity,
+    clip_ratio,
+    mollify,
+)
+from privot.privacy.audit import audit
+
+
+class Wave:
+    """A tilt beyond its limits here and there."""
+
+    def __call__(self, x):
+        return 1.2 * np.sin(3 * x[:, 0]) + 0.3 * x[:, 0]
+
+    def pack(self):
+        raise NotImplementedError
+
+
+class Spoiled(Wave):
+    def __call__(self, x):
+        return np.where(x[:, 0] > 0, np.nan, np.inf)
+
+
+def wave(low=-0.75, high=0.75):
+    return TiltedDensity(StandardNormal(1), Wave(), low, high)
+
+
+def cells(density, edges):
+    """Probabilities of cells, by 200 midpoints in each."""
+    low, high = edges[:-1, None], edges[1:, None]
+    x = low + (high - low) * (np.arange(200) + 0.5) / 200
+    log = density.log_unnormalized(x.reshape(-1, 1)).reshape(x.shape)
+    mass = np.exp(log).mean(axis=1) * (high - low)[:, 0]
+    return mass / mass.sum()
+
+
+@pytest.mark.parametrize("num", [100_000, 1_000_000])
+@pytest.mark.parametrize("exact", [False, True])
+def test_draws_agree_with_quadrature(num, exact):
+    density = wave()
+    if exact:
+        density = mollify(Wave(), np.zeros((1, 1)), StandardNormal(1), 1.5)
+    edges = np.linspace(-5.5, 5.5, 111)
+    mass = cells(density, edges)
+    counts = np.histogram(density.draw(num), bins=edges)[0]
+    assert chi_square(counts, mass * num) > 1e-6
+    wrong = mass**0.95
+    assert chi_square(counts, wrong / wrong.sum() * num) < 1e-6, "no power"
+
+
+def test_fixed_proposals_have_the_law_they_say():
+    """Of density (1−f) q + f q₀ with f = (1−ā)^m, whatever m is."""
+    density, edges = wave(-1.5, 1.5), np.linspace(-5, 5, 51)
+    mass, reference = cells(density, edges), np.diff(norm.cdf(edges))
+    x = StandardNormal(1).sample(400_000, np.random.default_rng(0))
+    accepted = np.exp(density.log_tilt(x) - density.high).mean()
+    for proposals in (1, 3):
+        fallback = (1 - accepted) ** proposals
+        mixed = (1 - fallback) * mass + fallback * reference
+        counts = np.histogram(density.draw(60_000, proposals=proposals), bins=edges)[0]
+        assert chi_square(counts, mixed * 60_000) > 1e-6
+        assert chi_square(counts, mass * 60_000) < 1e-6, "no power"
+        assert fallback <= density.shortfall(proposals)
+
+
+def test_shortfall_and_its_inverse():
+    density = wave()
+    for shortfall in (0.1, 1e-3, 1e-9):
+        proposals = density.proposals_for(shortfall)
+        assert density.shortfall(proposals) <= shortfall < density.shortfall(max(1, proposals - 1))
+    assert density.proposals_for(0.999999) == 1
+
+
+def test_a_tilt_of_zero_width_is_the_reference():
+    density = TiltedDensity(StandardNormal(1), Wave(), 0.0, 0.0)
+    assert density.epsilon == 0.0
+    assert density.acceptance_floor == 1.0
+    assert len(density.draw(10, proposals=1)) == 10
+
+
+def test_epsilon_counts_the_normalizer():
+    assert wave().epsilon == 3.0
+    certified = TiltedDensity(StandardNormal(1), Wave(), -1.0, 1.0, Normalizer(-0.125, 0.125))
+    assert certified.epsilon == 2.25
+
+
+def test_whatever_a_tilt_returns_is_clipped():
+    density = TiltedDensity(StandardNormal(1), Spoiled(), -0.5, 0.25)
+    x = np.array([[1.0], [-1.0]])
+    assert density.log_tilt(x).tolist() == [-0.5, 0.25]
+    assert np.isfinite(density.draw(100)).all()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: wave(1.0, -1.0), "no interval"),
+        (lambda: wave(-math.inf, 1.0), "no interval"),
+        (lambda: wave(-20.0, 20.0), "envelope may take"),
+        (lambda: wave(-1e300, 1e300), "envelope may take"),
+        (lambda: wave().draw(-1), "negative"),
+        (lambda: wave().draw(1, proposals=0), "proposals 0 is not positive"),
+        (lambda: wave().proposals_for(0.0), "shortfall"),
+    ],
+)
+def test_refusals(build, message):
+    with pytest.raises(PrivotError, match=message):
+        build()
+
+
+@pytest.mark.parametrize("normalizer", ["exact", "none"])
+def test_audit_of_opposite_data_sets(normalizer):
+    """Two models of opposite data sets, told apart by their draws alone: never beyond ε, not idle."""
+    epsilon, rng = 1.0, np.random.default_rng(0)
+    settings = ClippedRatioSettings(normalizer=normalizer)
+    models = {
+        sign: clip_ratio(rng.normal(sign * 2, 0.5, (2000, 1)), StandardNormal(1), epsilon, settings)
+        for sign in (-1, 1)
+    }
+    result = audit(lambda sign, n: models[sign].draw(n)[:, 0], [(-1, 1)], num_draws=200_000)
+    assert 0.4 * epsilon < result.epsilon_lower <= epsilon
+
+
+def test_the_audit_would_notice():
+    """The same draws against a claim of 60 % of ε: refuted."""
+    rng = np.random.default_rng(0)
+    low, high = (
+        clip_ratio(rng.normal(s * 2, 0.5, (2000, 1)), StandardNormal(1), 1.0) for s in (-1, 1)
+    )
+    left = [int((model.draw(200_000) < -1.5).sum()) for model in (low, high)]
+    # P(left | low) > e^0.6 P(left | high), at a level of 10^−6.
+    assert binom.sf(left[0] - 1, sum(left), math.exp(0.6) / (1 + math.exp(0.6))) < 1e-6

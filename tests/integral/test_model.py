@@ -1,0 +1,169 @@
+"""Models: the budget in arithmetic, the secret folder, every tilt there and back."""
+
+import json
+import stat
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privot.errors import PrivotError
+from privot.integral import (
+    BoostSettings,
+    ClippedRatioSettings,
+    CustomReference,
+    IntegralModel,
+    NetworkSettings,
+    StandardNormal,
+)
+from privot.privacy import ApproximateDP, IntegralPrivacy
+
+QUICK = NetworkSettings(hidden=(8,), steps=30, batch_size=64)
+RECORDS = np.random.default_rng(0).normal(0.7, 0.6, (400, 1))
+NORMAL = StandardNormal(1)
+OWN = CustomReference(1, NORMAL.sample, NORMAL.log_density)
+
+
+def fit(settings=None, reference=NORMAL, epsilon=2.0, draws=10, **more):
+    return IntegralModel.fit(
+        RECORDS, reference=reference, epsilon=epsilon, draws=draws, settings=settings, **more
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "draws"), [(1.0, 3), (0.1, 7), (20.0, 50), (1.0, 1)])
+def test_all_draws_together_cost_at_most_epsilon(epsilon, draws):
+    model = fit(epsilon=epsilon, draws=draws)
+    assert Fraction(model.density.epsilon) * draws <= Fraction(epsilon)
+    assert model.guarantee.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert model.guarantee.epsilon <= epsilon
+    assert isinstance(model.guarantee, IntegralPrivacy)
+
+
+def test_epsilon_per_draw_is_the_price_of_one():
+    model = fit(epsilon=None, epsilon_per_draw=0.5, draws=4)
+    assert model.density.epsilon <= 0.5
+    assert model.guarantee.epsilon == pytest.approx(2.0)
+
+
+def test_an_estimated_normalizer_is_stated_as_delta():
+    settings = ClippedRatioSettings(
+        normalizer="estimated", delta=1e-5, normalizer_draws=2**17, network=QUICK
+    )
+    promise = fit(settings, epsilon=5.0, draws=2).guarantee
+    assert isinstance(promise, ApproximateDP)
+    assert (promise.delta, promise.neighboring) == (1e-5, "any")
+
+
+def test_a_seed_repeats_the_fit_and_never_a_draw():
+    one, two = fit(), fit()
+    x = np.linspace(-3, 3, 50)[:, None]
+    np.testing.assert_array_equal(one.density.log_tilt(x), two.density.log_tilt(x))
+    assert (one.sample(5) != two.sample(5)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "reference"),
+    [
+        (None, NORMAL),
+        (ClippedRatioSettings(normalizer="none"), NORMAL),
+        (ClippedRatioSettings(estimator="mlp", normalizer="none", network=QUICK), NORMAL),
+        (ClippedRatioSettings(estimator="trees", normalizer="none"), NORMAL),
+        (ClippedRatioSettings(network=QUICK), OWN),
+        (BoostSettings(network=QUICK), NORMAL),
+        (BoostSettings(classifier="trees"), NORMAL),
+    ],
+)
+def test_round_trip(tmp_path, settings, reference):
+    model = fit(settings, reference)
+    x = np.linspace(-4, 4, 200)[:, None]
+    before = model.density.log_tilt(x)
+    model.sample(4)
+    model.save(tmp_path / "secret")
+    again = IntegralModel.load(tmp_path / "secret", reference if reference is OWN else None)
+    np.testing.assert_array_equal(again.density.log_tilt(x), before)
+    assert again.guarantee == model.guarantee
+    assert again.draws_left == model.draws_left == 6
+    again.sample(5)
+    assert model.draws_left == 1, "the saved model and its folder have one ledger"
+    with pytest.raises(PrivotError, match="at most 1"):
+        model.sample(2)
+
+
+def test_the_folder_is_secret_and_says_so(tmp_path):
+    fit().save(tmp_path / "secret")
+    fields = json.loads((tmp_path / "secret" / "model.json").read_text())
+    assert fields["publishable"] is False
+    assert "SECRET" in fields["warning"]
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o700
+
+
+def test_no_second_folder_doubles_the_budget(tmp_path):
+    model = fit()
+    model.save(tmp_path / "secret")
+    with pytest.raises(PrivotError, match="double its budget"):
+        model.save(tmp_path / "another")
+    with pytest.raises(PrivotError, match="never overwritten"):
+        fit().save(tmp_path / "secret")
+
+
+def test_refused_samples_spend_nothing():
+    model = fit()
+    for n, proposals in ((0, None), (-1, None), (11, None), (1, 0)):
+        with pytest.raises(PrivotError):
+            model.sample(n, proposals)
+    assert model.draws_left == 10
+    assert model.sample(10, proposals=3).shape == (10, 1)
+    with pytest.raises(PrivotError, match="at most 0"):
+        model.sample(1)
+
+
+def test_changed_files_are_refused(tmp_path):
+    fit().save(tmp_path / "secret")
+    weights = tmp_path / "secret" / "weights.npz"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(PrivotError, match="damaged"):
+        IntegralModel.load(tmp_path / "secret")
+    weights.write_bytes(whole)
+    path = tmp_path / "secret" / "model.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"draws": 1000}))
+    with pytest.raises(PrivotError, match="cannot be trusted"):
+        IntegralModel.load(tmp_path / "secret").sample(1)
+    path.write_text(json.dumps(fields | {"kind": "local"}))
+    with pytest.raises(PrivotError, match="kind 'local'"):
+        IntegralModel.load(tmp_path / "secret")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fit(draws=0), "draws is 0"),
+        (lambda: fit(epsilon=None), "give either epsilon"),
+        (lambda: fit(epsilon_per_draw=1.0), "give either epsilon"),
+        (lambda: fit(epsilon=-1.0), "epsilon is -1.0"),
+        (lambda: fit(epsilon=1e9, draws=1), "epsilon"),
+        (lambda: fit(reference=None), "either schema"),
+        (lambda: IntegralModel.load("nowhere"), "cannot be read"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(PrivotError, match=message):
+        call()
+
+
+def test_own_reference_must_come_back(tmp_path):
+    fit(ClippedRatioSettings(network=QUICK), OWN).save(tmp_path / "secret")
+    with pytest.raises(PrivotError, match="reference of your own"):
+        IntegralModel.load(tmp_path / "secret")
+
+
+def test_a_folder_that_cannot_have_a_ledger_is_not_left_behind(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "file"))
+    model = fit()
+    with pytest.raises(PrivotError, match="set PRIVOT_STATE_DIR"):
+        model.save(tmp_path / "secret")
+    assert not (tmp_path / "secret").exists()
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "elsewhere"))
+    model.save(tmp_path / "secret")
