@@ -13,13 +13,14 @@ from privot.mechanisms import RandomizedResponse
 from privot.release import Randomizer, Release, collect
 from privot.release.audit import audit_randomizer
 from privot.release.expected import expected_noise
+from privot.release.information import choose_report_columns
 from privot.release.joint import (
     CELLS,
     COMBINATION,
     JointReport,
-    choose_report_columns,
     largest_fitting,
 )
+from privot.release.report_table import ReportTable
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -137,7 +138,7 @@ def test_reports_that_no_device_makes_are_refused(tmp_path):
             table = table.set_column(1, CELLS, pa.array(changed, pa.list_(pa.int32())))
         if combination is not None:
             table = table.set_column(0, COMBINATION, combination)
-        Release(table, release.randomizer).save(path)
+        Release(ReportTable.of(table), release.randomizer).save(path)
         with pytest.raises(PrivotError, match="altered"):
             Release.load(path)
 
@@ -161,6 +162,7 @@ def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():
     assert choose_report_columns([300, 300, 2], 8.0) == 1
     assert choose_report_columns([10] * 300, 8.0) == 2  # three of 300 are too many combinations
     assert choose_report_columns([10] * 30, 8.0) == 3
+    assert choose_report_columns([2, 2], 8.0) == 2
     with pytest.raises(PrivotError, match="a column has 100000 values"):
         choose_report_columns([100_000, 2], 1.0)
 

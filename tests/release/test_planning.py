@@ -8,8 +8,9 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.release import Randomizer
+from privot.release.information import expected_errors
 from privot.release.joint import JointReport
-from privot.release.planning import expected_errors, plan_reports
+from privot.release.planning import plan_reports
 from privot.schema import Schema
 
 ADULT = {
@@ -323,3 +324,17 @@ def test_refusals(change, message):
     arguments = {"schema": categories({"a": 3, "b": 4}), "epsilon": 1.0, "people": 100} | change
     with pytest.raises(PrivotError, match=message):
         plan_reports(**arguments)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 6.0, 8.0, 10.0])
+def test_calibration_reports_as_many_columns_as_the_plan_recommends(epsilon):
+    for columns in (ADULT, {"a": 2, "b": 3, "c": 2, "d": 4, "e": 2}):
+        declared = {
+            name: {"kind": "categorical", "categories": [str(i) for i in range(size)]}
+            for name, size in columns.items()
+        }
+        schema = Schema.from_dict({"columns": declared})
+        plan = plan_reports(schema, epsilon, 1000)
+        joint = [o for o in plan.options if o.report == "joint" and o.two_way is not None]
+        best = min(joint, key=lambda option: option.two_way)
+        assert Randomizer.calibrate(schema, epsilon).joint.report_columns == best.report_columns

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from privot.errors import PrivotError
 from privot.evaluation.distances import sample_distance
 from privot.evaluation.tables import TableComparison, compare_tables, require_records
 from privot.schema import Schema, VectorColumn, to_unit
@@ -15,7 +16,7 @@ from privot.schema.values import encode_points
 
 @dataclass(frozen=True)
 class VectorScore:
-    """One vector column: exact W₂ in unit coordinates, where a box is [−1, 1]^d.
+    """One vector column: exact W₂ in unit coordinates, where a box is [−1, 1]^d, of who has one.
 
     Arguments:
         column: Name in the schema.
@@ -65,5 +66,11 @@ def compare(
 
 
 def _unit_points(column: VectorColumn, name: str, table: pa.Table) -> np.ndarray:
+    """Where nothing is missing."""
     points = encode_points(column, name, table)
+    points = points[~np.isnan(points).any(axis=1)]
+    if not len(points):
+        raise PrivotError(
+            f"column {name!r} is missing in every row: leave it out of the comparison"
+        )
     return to_unit(column.domain, column.domain.project(points))

@@ -13,7 +13,6 @@ Simulated reports come from a seeded generator: they are the model's own, and pr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
@@ -23,11 +22,19 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.local.point_channels import (
+    GaussianChannel,
+    LaplaceChannel,
+    NullableChannel,
+    PlanarLaplaceChannel,
+    PointChannel,
+)
 from privot.mechanisms import (
     FrequencyOracle,
     Gaussian,
     Laplace,
     Mechanism,
+    NullableNoise,
     PlanarLaplace,
     RandomizedResponse,
     SquareWave,
@@ -37,7 +44,6 @@ from privot.mechanisms import (
 from privot.mechanisms.square_wave import GRID
 from privot.release import Release
 from privot.schema import Bins, Domain, Schema
-from privot.transport import manhattan, squared_euclidean
 
 _MOST_PLACES = 4096
 
@@ -53,66 +59,6 @@ class Channel(Protocol):
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         """One report for each output, as `read` would give it."""
-
-
-class _PointChannel:
-    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        values, reported = release.reports(name)
-        return torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(reported)
-
-
-class LaplaceChannel(_PointChannel):
-    """‖x − y‖₁/b."""
-
-    def __init__(self, mechanism: Laplace) -> None:
-        self.scale = mechanism.scale
-
-    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
-        return manhattan(output / self.scale, reports / self.scale)
-
-    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
-        uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
-        # The largest float32 below ½: a uniform draw of exactly 0 would be infinite noise.
-        magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-25))
-        return output + self.scale * uniform.sign() * magnitude
-
-
-class GaussianChannel(_PointChannel):
-    """‖x − y‖₂²/(2σ²)."""
-
-    def __init__(self, mechanism: Gaussian) -> None:
-        self.stddev = mechanism.stddev
-        # Scaled so that no matrix has to be halved.
-        self.scale = math.sqrt(2) * mechanism.stddev
-
-    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
-        return squared_euclidean(output / self.scale, reports / self.scale)
-
-    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
-        return output + self.stddev * torch.randn(output.shape, generator=rng).to(output.device)
-
-
-class PlanarLaplaceChannel(_PointChannel):
-    """‖x − y‖₂/b in the plane."""
-
-    def __init__(self, mechanism: PlanarLaplace) -> None:
-        self.scale = mechanism.scale
-
-    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`; the root is smoothed below a ten-thousandth of b, where it has a kink."""
-        gap = squared_euclidean(output / self.scale, reports / self.scale)
-        return torch.sqrt(gap + 1e-8)
-
-    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`. The radius has density r e^{−r/b}/b²: a sum of two exponentials."""
-        uniform = torch.rand(len(output), 3, generator=rng).to(output.device)
-        radius = -torch.log1p(-uniform[:, :2]).sum(dim=1, keepdim=True)
-        angle = 2 * torch.pi * uniform[:, 2:]
-        return output + self.scale * radius * torch.cat([angle.cos(), angle.sin()], dim=1)
 
 
 class SupportChannel:
@@ -245,10 +191,13 @@ def _draw(log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
     ]
 
 
-_CHANNELS: Mapping[type[Mechanism], Callable[[Any], Channel]] = {
+_POINTS: Mapping[type[Mechanism], Callable[[Any], PointChannel]] = {
     Laplace: LaplaceChannel,
     Gaussian: GaussianChannel,
     PlanarLaplace: PlanarLaplaceChannel,
+}
+_CHANNELS: Mapping[type[Mechanism], Callable[[Any], Channel]] = {
+    **_POINTS,
     RandomizedResponse: SupportChannel,
     SubsetSelection: SupportChannel,
     UnaryEncoding: SupportChannel,
@@ -265,6 +214,9 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
         alphabet = schema.coded[name].alphabet
         assert isinstance(alphabet, Bins)
         return SquareWaveChannel(mechanism, alphabet, schema.point_column(name).domain)
+    if isinstance(mechanism, NullableNoise):
+        value = _POINTS[type(mechanism.value)](mechanism.value)
+        return NullableChannel(value, mechanism, schema.point_column(name).domain)
     if type(mechanism) not in _CHANNELS:
         known = ", ".join([*(each.__name__ for each in _CHANNELS), SquareWave.__name__])
         raise PrivotError(

@@ -3,6 +3,9 @@
 Reports about the same columns form a group; within it, equal reports are counted. A joint report is one
 answer about the cells of its columns' product alphabet; reports that were split are one answer a column,
 drawn independently. Everything here is a function of the release: post-processing.
+
+Joint reports are counted piece by piece as they are read, so memory grows with the number of distinct
+reports. Split reports of many columns are nearly all distinct, and are read at once.
 """
 
 from __future__ import annotations
@@ -53,22 +56,57 @@ def report_groups(release: Release) -> list[ReportGroup]:
 
 
 def _joint_groups(release: Release, joint: JointReport) -> list[ReportGroup]:
-    answers = release.joint_answers
+    tallies: dict[int, Tally] = {}
+    for piece in release.pieces():
+        answers = piece.joint_answers
+        order = np.argsort(answers.combination, kind="stable")
+        ends = np.searchsorted(answers.combination[order], np.arange(len(joint.combinations) + 1))
+        for number, (start, stop) in enumerate(pairwise(ends)):
+            if start < stop:
+                rows = order[start:stop]
+                places = answers.offsets[rows][:, None] + np.arange(joint.width(number))
+                tallies.setdefault(number, Tally()).add(answers.cells[places])
     groups = []
-    order = np.argsort(answers.combination, kind="stable")
-    ends = np.searchsorted(answers.combination[order], np.arange(len(joint.combinations) + 1))
-    for number, (start, stop) in enumerate(pairwise(ends)):
-        if start == stop:
-            continue
+    for number, tally in sorted(tallies.items()):
+        sets, counts = tally.total()
         shape = joint.shape(number)
-        mechanism = joint.mechanism(int(np.prod(shape)))
-        rows = order[start:stop]
-        places = answers.offsets[rows][:, None] + np.arange(mechanism.subset_size)
-        sets, counts = np.unique(answers.cells[places], axis=0, return_counts=True)
         columns = tuple(int(column) for column in joint.combinations[number])
+        mechanism = joint.mechanism(int(np.prod(shape)))
         factor = _oracle_factor(columns, shape, sets, mechanism)
         groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))
     return groups
+
+
+class Tally:
+    """Distinct rows of integers and how often each came, from rows that come in pieces.
+
+    New rows wait until they outnumber the distinct ones, so each is sorted a few times at most.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []
+        self._settled = self._waiting = 0
+
+    def add(self, rows: np.ndarray) -> None:
+        """Count some more rows (n, w)."""
+        distinct, counts = np.unique(rows, axis=0, return_counts=True)
+        self._rows.append(distinct)
+        self._counts.append(counts)
+        self._waiting += len(distinct)
+        if self._waiting > self._settled:
+            self._settle()
+
+    def total(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct rows, sorted, and their counts."""
+        self._settle()
+        return self._rows[0], self._counts[0]
+
+    def _settle(self) -> None:
+        rows, where = np.unique(np.concatenate(self._rows), axis=0, return_inverse=True)
+        counts = np.bincount(where.reshape(-1), np.concatenate(self._counts), len(rows))
+        self._rows, self._counts = [rows], [counts.astype(np.int64)]
+        self._settled, self._waiting = len(rows), 0
 
 
 def _split_groups(release: Release) -> list[ReportGroup]:

@@ -2,8 +2,9 @@
 
 A column that is reported with additive noise takes one feature a coordinate and outputs a point of its
 domain in unit coordinates: through tanh where the domain is a box, as they are elsewhere (and projected
-when sampled). Any other column takes one feature a code of its alphabet and outputs log-probabilities:
-the generator never has to decide for one code, so its likelihood stays differentiable.
+when sampled). One that may be missing takes one feature more, the logit of being so. Any other column
+takes one feature a code of its alphabet and outputs log-probabilities: the generator never has to decide
+for one code, so its likelihood stays differentiable.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from privot.mechanisms import NullableNoise
 from privot.mechanisms.additive_noise import AdditiveNoise
 from privot.release import Randomizer
 from privot.schema import Box, from_unit
 from privot.schema.values import decode_codes, decode_points
 
-# Output of the head: unit coordinates (n, d) or log-probabilities (n, K), by column.
+# Output of the head, by column: unit coordinates (n, d), with a logit (n, d+1) where they may be
+# missing, or log-probabilities (n, K).
 Outputs = Mapping[str, Tensor]
 
 
@@ -34,10 +37,13 @@ class Head:
             for name, column in self.schema.coded.items()
             if not isinstance(randomizer.mechanisms.get(name), AdditiveNoise)
         }
+        self.nullable = {
+            name for name, m in randomizer.mechanisms.items() if isinstance(m, NullableNoise)
+        }
         self.widths = {
             name: self.coded[name].alphabet.size
             if name in self.coded
-            else self.schema.point_column(name).domain.dimension
+            else self.schema.point_column(name).domain.dimension + (name in self.nullable)
             for name in self.schema.columns
         }
 
@@ -53,10 +59,12 @@ class Head:
         for name, part in zip(self.widths, parts, strict=True):
             if name in self.coded:
                 outputs[name] = torch.log_softmax(part, dim=1)
-            elif isinstance(self.schema.point_column(name).domain, Box):
-                outputs[name] = torch.tanh(part)
-            else:
-                outputs[name] = part
+                continue
+            domain = self.schema.point_column(name).domain
+            point, logit = part[:, : domain.dimension], part[:, domain.dimension :]
+            if isinstance(domain, Box):
+                point = torch.tanh(point)
+            outputs[name] = torch.cat([point, logit], dim=1)
         return outputs
 
     def records(self, outputs: Outputs, rng: torch.Generator) -> pa.Table:
@@ -70,6 +78,11 @@ class Head:
                 columns |= decode_codes(self.coded[name], name, codes, within)
             else:
                 column = self.schema.point_column(name)
-                points = from_unit(column.domain, output.double().cpu().numpy())
+                dimension = column.domain.dimension
+                points = from_unit(column.domain, output[:, :dimension].double().cpu().numpy())
+                if name in self.nullable:
+                    coins = torch.rand(len(output), generator=rng)
+                    missing = coins < torch.sigmoid(output[:, dimension].cpu())
+                    points[missing.numpy()] = np.nan
                 columns |= decode_points(column, name, points)
         return pa.table(columns)

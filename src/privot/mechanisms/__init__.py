@@ -8,6 +8,7 @@ from privot.mechanisms.frequency_oracle import FrequencyOracle
 from privot.mechanisms.gaussian import Gaussian
 from privot.mechanisms.laplace import Laplace
 from privot.mechanisms.mechanism import Mechanism, mechanism_from_dict
+from privot.mechanisms.nullable_noise import NullableNoise
 from privot.mechanisms.planar_laplace import PlanarLaplace
 from privot.mechanisms.randomized_response import RandomizedResponse
 from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
@@ -21,6 +22,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "NullableNoise",
     "PlanarLaplace",
     "RandomizedResponse",
     "SquareWave",

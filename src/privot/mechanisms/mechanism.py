@@ -73,8 +73,12 @@ class Mechanism(ABC):
         """Variance of the debiased report (of a coordinate, or of a rare category's indicator)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: `kind` and the dataclass fields."""
-        return {"kind": self.kind} | {f.name: getattr(self, f.name) for f in fields(self)}
+        """Return plain values: `kind` and the dataclass fields; parts that are mechanisms likewise."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {"kind": self.kind} | {
+            name: value.to_dict() if isinstance(value, Mechanism) else value
+            for name, value in values.items()
+        }
 
 
 def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
@@ -93,7 +97,12 @@ def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
         raise PrivotError(
             f"mechanism {kind!r} has fields {sorted(values)}: give exactly {sorted(expected)}"
         )
-    return cls(**values)
+    return cls(
+        **{
+            name: mechanism_from_dict(value) if isinstance(value, Mapping) else value
+            for name, value in values.items()
+        }
+    )
 
 
 def require_positive(name: str, value: float) -> None:

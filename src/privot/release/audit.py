@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.mechanisms import FrequencyOracle, Mechanism
+from privot.mechanisms import FrequencyOracle, Mechanism, NullableNoise
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.privacy.audit import Array, AuditResult, audit
 from privot.release.randomizer import Randomizer
@@ -213,7 +213,10 @@ def _column(
         codes = [(0, 1)] if last == 1 else [(0, 1), (0, last)]
         return mechanism.guarantee(), [(np.int64(a), np.int64(b)) for a, b in codes]  # type: ignore[misc]  # records are codes here
     domain = randomizer.schema.point_column(name).domain
-    return mechanism.guarantee(domain, randomizer.delta), farthest_pairs(domain)
+    pairs = farthest_pairs(domain)
+    if isinstance(mechanism, NullableNoise):
+        pairs = mechanism.worst_pairs(pairs, domain)
+    return mechanism.guarantee(domain, randomizer.delta), pairs
 
 
 def _audit_pairs(

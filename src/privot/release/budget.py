@@ -18,7 +18,9 @@ from privot.release.calibration import (
     require_budget,
     split_guarantee,
 )
-from privot.release.joint import CELLS, COMBINATION, JointReport, choose_report_columns
+from privot.release.encoding import report_names
+from privot.release.information import choose_report_columns
+from privot.release.joint import CELLS, COMBINATION, JointReport
 from privot.schema import Schema
 
 REPORTS = ("auto", "joint", "split")
@@ -152,6 +154,13 @@ def require_cover(
                 "calibrate again"
             )
     _require_count(report_columns, len(mechanisms))
+    parts = [part for n, m in mechanisms.items() for part in report_names(schema, n, m)]
+    repeated = sorted({part for part in parts if parts.count(part) > 1})
+    if repeated:
+        raise PrivotError(
+            f"columns {repeated} are what a release calls the flags of vectors that may be missing: "
+            "give the schema's columns other names"
+        )
     if {COMBINATION, CELLS} & set(schema.table_columns):
         raise PrivotError(
             f"columns {COMBINATION!r} and {CELLS!r} are what a release calls its joint reports: "

@@ -31,6 +31,7 @@ from privot.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
+    NullableNoise,
     PlanarLaplace,
     RandomizedResponse,
     SquareWave,
@@ -77,7 +78,8 @@ def calibrate_columns(
 ) -> dict[str, Mechanism]:
     """One mechanism for each of the columns `names`, such that any k are (ε, δ)-private together.
 
-    Columns that may be missing are reported as codes, by randomized response, as categories are.
+    Columns that may be missing are reported as codes, by randomized response, as categories are;
+    vectors with a noised flag beside the noised point (`mechanisms.nullable_noise`).
 
     Raises:
         PrivotError: if ε ≤ 0, δ is outside [0, 1), or δ does not fit the mechanism.
@@ -112,6 +114,12 @@ def calibrate_columns(
             mechanisms[name] = _pure(schema, name, share, mechanism)
     if mechanism != "gaussian" or not points:
         return {name: mechanisms[name] for name in names}
+    for name in points:
+        if schema.point_column(name).nullable:
+            raise PrivotError(
+                f"mechanism 'gaussian' is not for column {name!r}, which may be missing: use "
+                "'laplace' or 'planar_laplace'"
+            )
     # The roundings of many columns may add up: a hair more noise settles it, as is checked.
     pure = len(names) - len(points)
     multiplier = _shared_multiplier(len(points), pure, share, delta, num_reported) * _HAIR
@@ -124,13 +132,18 @@ def calibrate_columns(
 
 
 def _is_point(schema: Schema, name: str) -> bool:
-    """Whether a column can be reported as a point: it has a domain, and is never missing."""
+    """Whether a column can be reported as a point: it has a domain, and a code if it is missing."""
     column = schema.columns[name]
-    return isinstance(column, PointColumn) and not getattr(column, "nullable", False)
+    return isinstance(column, VectorColumn) or (
+        isinstance(column, PointColumn) and not column.nullable
+    )
 
 
 def _pure(schema: Schema, name: str, share: float, mechanism: str) -> Mechanism:
     column = schema.point_column(name)
+    if column.nullable:
+        kind = "planar_laplace" if mechanism == "planar_laplace" else "laplace"
+        return NullableNoise.calibrate(column.domain, share, kind)
     if isinstance(column, VectorColumn):
         if mechanism == "planar_laplace":
             return PlanarLaplace.calibrate(column.domain, share)
@@ -205,8 +218,8 @@ def split_guarantee(
 def _require_fitting(schema: Schema, name: str, mechanism: Mechanism) -> None:
     """A mechanism for the values that the schema declares, or a refusal.
 
-    An alphabet smaller than the column's would refuse some records; noise for a column that may be
-    missing would have no value to be added to, and sending none would tell that it is missing.
+    An alphabet smaller than the column's would refuse some records; noise alone for a column that may
+    be missing would have no value to be added to, and sending none would tell that it is missing.
     """
     column = schema.columns[name]
     if isinstance(mechanism, FrequencyOracle):
@@ -215,7 +228,8 @@ def _require_fitting(schema: Schema, name: str, mechanism: Mechanism) -> None:
         fits = _is_point(schema, name) and not isinstance(column, VectorColumn)
         fits = fits and not getattr(column, "spikes", ())
     else:
-        fits = isinstance(mechanism, AdditiveNoise) and _is_point(schema, name)
+        wanted = NullableNoise if getattr(column, "nullable", False) else AdditiveNoise
+        fits = isinstance(mechanism, wanted) and _is_point(schema, name)
     if not fits:
         raise PrivotError(
             f"mechanism {mechanism.kind!r} does not fit column {name!r} as the schema declares it "

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pyarrow as pa
-
 from privot.errors import PrivotError
 from privot.release.randomizer import Release
+from privot.release.report_table import ReportTable
 
 
 def collect(releases: Iterable[Release]) -> Release:
@@ -29,6 +28,4 @@ def collect(releases: Iterable[Release]) -> Release:
                 f"release {number} was made by another randomizer than the first: "
                 "collect reports of one randomizer, and fit others apart"
             )
-    return Release(
-        pa.concat_tables([part.table.select(parts[0].table.column_names) for part in parts]), first
-    )
+    return Release(ReportTable.chain([part.rows for part in parts]), first)

@@ -5,7 +5,8 @@ coordinates or the codes that they support, with a mask of who reported them, on
 
 In a release's table, a column with additive noise (or a square wave) holds noisy numbers in the
 column's own units (days or seconds since 1970, of a date); randomized response holds the label of the
-reported code; a mechanism that reports a set of codes holds a list of them.
+reported code; a mechanism that reports a set of codes holds a list of them. A vector that may be missing
+has one column more, which says what its flag says.
 """
 
 from __future__ import annotations
@@ -18,8 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privot.errors import PrivotError
-from privot.mechanisms import FrequencyOracle, Mechanism, RandomizedResponse, random_words
+from privot.mechanisms import (
+    FrequencyOracle,
+    Mechanism,
+    NullableNoise,
+    RandomizedResponse,
+    random_words,
+)
 from privot.mechanisms.additive_noise import AdditiveNoise
+from privot.mechanisms.nullable_noise import mark_missing
 from privot.schema import Schema, from_unit, to_unit
 from privot.schema.values import encode_codes, encode_points
 
@@ -29,9 +37,38 @@ def encode_column(schema: Schema, name: str, mechanism: Mechanism, table: pa.Tab
     if isinstance(mechanism, FrequencyOracle):
         return encode_codes(schema.coded[name], name, table)
     column = schema.point_column(name)
-    points = column.domain.project(encode_points(column, name, table))
+    domain, raw = column.domain, encode_points(column, name, table)
+    absent = np.isnan(raw).any(axis=1, keepdims=True)
+    points = domain.project(np.where(absent, domain.center, raw))
     # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
-    return column.domain.unit.project(to_unit(column.domain, points))
+    units = domain.unit.project(to_unit(domain, points))
+    if isinstance(mechanism, NullableNoise):
+        return mark_missing(np.where(absent, np.nan, units), domain)
+    return units
+
+
+def report_names(schema: Schema, name: str, mechanism: Mechanism) -> tuple[str, ...]:
+    """Names of the table columns that hold one column's reports."""
+    flag = (f"{name}.missing",) if isinstance(mechanism, NullableNoise) else ()
+    return (*schema.columns[name].table_columns(name), *flag)
+
+
+def privatize_columns(
+    schema: Schema,
+    mechanisms: Mapping[str, Mechanism],
+    num_reported: int,
+    encoded: Mapping[str, np.ndarray],
+) -> dict[str, pa.Array]:
+    """Table columns of reports of `num_reported` of these columns a record, drawn by fresh coins."""
+    num_rows = max((len(values) for values in encoded.values()), default=0)
+    chosen = draw_columns(num_rows, len(mechanisms), num_reported)
+    columns: dict[str, pa.Array] = {}
+    for index, (name, mechanism) in enumerate(mechanisms.items()):
+        # What is not reported is never randomized: nothing of it is left in memory under a null.
+        reported = chosen[:, index]
+        noisy = mechanism.privatize(encoded[name][reported])
+        columns |= report_columns(schema, name, mechanism, noisy, reported)
+    return columns
 
 
 def draw_columns(num_rows: int, total: int, chosen: int) -> np.ndarray:
@@ -66,11 +103,14 @@ def report_columns(
         codes = pa.array(support[support >= 0], pa.int32())
         return {name: pa.ListArray.from_arrays(pa.array(offsets, mask=mask), codes)}
     column = schema.point_column(name)
-    values = np.zeros((len(reported), column.domain.dimension))
-    values[reported] = from_unit(column.domain, reports)
+    dimension = column.domain.dimension
+    values = np.zeros((len(reported), reports.shape[1]))
+    values[reported, :dimension] = from_unit(column.domain, reports[:, :dimension])
+    values[reported, dimension:] = reports[:, dimension:]
+    names, types = report_names(schema, name, mechanism), _report_types(schema, name, mechanism)
     return {
-        part: pa.array(values[:, j], mask=absent)
-        for j, part in enumerate(column.table_columns(name))
+        part: pa.array(values[:, j], mask=absent).cast(kind)
+        for j, (part, kind) in enumerate(zip(names, types, strict=True))
     }
 
 
@@ -90,11 +130,12 @@ def decode_reports(
         support[np.arange(support.shape[1]) < width[:, None]] = lists.flatten().to_numpy()
         return support, reported
     column = schema.point_column(name)
-    parts = [table.column(part) for part in column.table_columns(name)]
+    parts = [table.column(part) for part in report_names(schema, name, mechanism)]
     reported = np.asarray(pc.is_valid(parts[0]).to_numpy())
-    values = np.stack([part.fill_null(0.0).to_numpy() for part in parts], axis=1)
-    values = to_unit(column.domain, values)
-    if isinstance(mechanism, AdditiveNoise):
+    values = np.stack([part.cast(pa.float64()).fill_null(0.0).to_numpy() for part in parts], axis=1)
+    dimension = column.domain.dimension
+    values[:, :dimension] = to_unit(column.domain, values[:, :dimension])
+    if isinstance(mechanism, AdditiveNoise | NullableNoise):
         # The table's units rounded them: back onto the grid that they were drawn on.
         values = mechanism.to_grid(values)
     values[~reported] = 0.0
@@ -112,9 +153,8 @@ def check_reports(
     count = np.zeros(table.num_rows, dtype=np.int64)
     for name, mechanism in mechanisms.items():
         problem = f"{source}: column {name!r} holds values that the randomizer cannot report: "
-        parts = [table.column(part) for part in schema.columns[name].table_columns(name)]
-        expected = _report_type(mechanism)
-        for part in parts:
+        parts = [table.column(part) for part in report_names(schema, name, mechanism)]
+        for part, expected in zip(parts, _report_types(schema, name, mechanism), strict=True):
             if part.type != expected:
                 raise PrivotError(
                     f"{source}: column {name!r} has type {part.type}, the randomizer reports "
@@ -123,7 +163,8 @@ def check_reports(
         valid = [np.asarray(pc.is_valid(part).to_numpy()) for part in parts]
         if any((v != valid[0]).any() for v in valid):
             raise PrivotError(f"{source}: column {name!r} is half reported: the file was altered")
-        if expected == pa.list_(pa.int32()) and parts[0].combine_chunks().flatten().null_count:
+        lists = pa.types.is_list(parts[0].type)
+        if lists and parts[0].combine_chunks().flatten().null_count:
             raise PrivotError(problem + "the file was altered")
         values, reported = decode_reports(schema, table, name, mechanism)
         possible = np.isfinite(values).all() and not (reported != valid[0]).any()
@@ -139,10 +180,13 @@ def check_reports(
         )
 
 
-def _report_type(mechanism: Mechanism) -> pa.DataType:
+def _report_types(schema: Schema, name: str, mechanism: Mechanism) -> list[pa.DataType]:
     if isinstance(mechanism, RandomizedResponse):
-        return pa.string()
-    return pa.list_(pa.int32()) if isinstance(mechanism, FrequencyOracle) else pa.float64()
+        return [pa.string()]
+    if isinstance(mechanism, FrequencyOracle):
+        return [pa.list_(pa.int32())]
+    numbers = [pa.float64()] * schema.point_column(name).domain.dimension
+    return [*numbers, pa.bool_()] if isinstance(mechanism, NullableNoise) else numbers
 
 
 def _are_supports(support: np.ndarray, num_values: int) -> bool:

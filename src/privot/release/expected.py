@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from privot.mechanisms import FrequencyOracle, Mechanism, RandomizedResponse, SquareWave
+from privot.mechanisms import (
+    FrequencyOracle,
+    Mechanism,
+    NullableNoise,
+    RandomizedResponse,
+    SquareWave,
+)
 from privot.release.joint import JointReport
 from privot.release.randomizer import Randomizer
 from privot.schema import PointColumn
@@ -28,6 +34,8 @@ def expected_noise(randomizer: Randomizer) -> list[dict[str, Any]]:
             fields |= _oracle(mechanism)
         else:
             fields |= _number(randomizer.schema.point_column(name), mechanism)
+        if isinstance(mechanism, NullableNoise):
+            fields |= _flagged(mechanism, fields["in_words"])
         rows.append(fields)
     return rows
 
@@ -59,6 +67,12 @@ def _number(column: PointColumn, mechanism: Mechanism) -> dict[str, Any]:
         "relative": relative,
         "in_words": f"{kind} of standard deviation {each} ({relative:.0%} of the range)",
     }
+
+
+def _flagged(mechanism: NullableNoise, words: str) -> dict[str, Any]:
+    keep = mechanism.flag.probabilities[0]
+    said = f"{words}, and whether it is missing, the truth with probability {keep:.1%}"
+    return {"keep": keep, "in_words": said}
 
 
 def _oracle(mechanism: FrequencyOracle) -> dict[str, Any]:

@@ -38,7 +38,6 @@ from privot.mechanisms import SubsetSelection, random_words
 # More cells than this make reports of many numbers and tables that nobody can estimate.
 MOST_CELLS = 2**16
 _MOST_COMBINATIONS = 2**20
-_THREE_COLUMNS_FROM = 7.0
 _MOST_LISTED = 2**31 - 1  # offsets in a table are 32-bit integers
 
 Codes = NDArray[np.int64]
@@ -58,25 +57,6 @@ def largest_fitting(sizes: Collection[int]) -> int:
         else:
             break
     return fits
-
-
-def choose_report_columns(sizes: Collection[int], epsilon: float) -> int:
-    """The default k: 2, or 3 at large ε, where the alphabets allow it.
-
-    Examples:
-        >>> choose_report_columns([2, 10, 10, 9], epsilon=4.0)
-        2
-
-    Raises:
-        PrivotError: if not even one column can be reported.
-    """
-    fits = largest_fitting(sizes)
-    if fits < 1:
-        raise PrivotError(
-            f"a column has {max(sizes)} values, more than {MOST_CELLS}: declare fewer bins, or "
-            "categories with one that stands for others"
-        )
-    return min(fits, len(sizes), 3 if epsilon >= _THREE_COLUMNS_FROM else 2)
 
 
 @dataclass(frozen=True)
@@ -172,6 +152,10 @@ class JointReport:
         """Alphabet sizes of one combination's columns; cells are their C-order indices."""
         sizes = list(self.sizes.values())
         return tuple(sizes[column] for column in self.combinations[combination])
+
+    def width(self, combination: int) -> int:
+        """Number of cells in a report of one combination's columns."""
+        return int(self._widths[combination])
 
     def mechanism(self, num_cells: int) -> SubsetSelection:
         """The mechanism of all combinations with this many cells."""

@@ -19,7 +19,7 @@ guarantee is for **one** report: a second is a second budget, so a device keeps 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,17 +37,13 @@ from privot.release.calibration import same_promise
 from privot.release.encoding import (
     check_reports,
     decode_reports,
-    draw_columns,
     encode_column,
-    report_columns,
+    privatize_columns,
+    report_names,
 )
-from privot.release.joint import (
-    CELLS,
-    COMBINATION,
-    JointAnswers,
-    JointReport,
-)
-from privot.release.storage import read_reports, read_text, seal, unseal, write_reports
+from privot.release.joint import CELLS, COMBINATION, JointAnswers, JointReport
+from privot.release.report_table import ReportTable
+from privot.release.storage import read_text, seal, unseal
 from privot.release.tables import as_table
 from privot.schema import PointColumn, Schema
 from privot.schema.values import count_outside, encode_codes
@@ -133,10 +129,8 @@ class Randomizer:
         """Randomize records: what each person's device does, for a whole table at once.
 
         Values outside their bounds are projected to the domain, or fall into an outer bin. Every call
-        draws fresh noise: to report the same record twice is to spend its budget twice.
-
-        Arguments:
-            data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
+        draws fresh noise: to report the same record twice is to spend its budget twice. `data` is a
+        pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
 
         Raises:
             PrivotError: for missing, extra, or unusable columns and values.
@@ -149,19 +143,13 @@ class Randomizer:
         if self.joint is not None:
             codes = {name: encode_codes(coded[name], name, table) for name in self.joint.sizes}
             columns |= self.joint.privatize(codes).to_table()
-        chosen = draw_columns(table.num_rows, len(self.mechanisms), self.num_reported)
-        for index, (name, mechanism) in enumerate(self.mechanisms.items()):
-            # What is not reported is never randomized: nothing of it is left in memory under a null.
-            reported = chosen[:, index]
-            noisy = mechanism.privatize(encoded[name][reported])
-            columns |= report_columns(self.schema, name, mechanism, noisy, reported)
-        return Release(pa.table(columns), self)
+        columns |= privatize_columns(self.schema, self.mechanisms, self.num_reported, encoded)
+        return Release(ReportTable.of(pa.table(columns)), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:
         """How many raw values of each number, date or vector column lie outside its bounds.
 
-        For whoever holds the raw records, to notice a wrong unit. The counts are exact functions of
-        raw data: they never enter a release.
+        For whoever holds the raw records; exact functions of raw data, which never enter a release.
         """
         table = self._records(data)
         return {
@@ -176,11 +164,11 @@ class Randomizer:
 
     def to_json(self) -> str:
         """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
-        mechanisms = {n: self.mechanisms[n] for n in self.schema.columns if n in self.mechanisms}
+        held = [(n, self.mechanisms[n]) for n in self.schema.columns if n in self.mechanisms]
         return seal(
             {
                 "schema": self.schema.to_dict(),
-                "mechanisms": {name: m.to_dict() for name, m in mechanisms.items()},
+                "mechanisms": {name: mechanism.to_dict() for name, mechanism in held},
                 "report_columns": self.report_columns,
                 "delta": self.delta,
                 "joint": None if self.joint is None else asdict(self.joint),
@@ -235,25 +223,25 @@ class Release:
     nothing that was not randomized on a device; whatever is computed from it keeps its guarantee.
 
     Arguments:
-        table: One row a report.
+        rows: One row a report, in memory or in a file.
         randomizer: What was done to them.
     """
 
-    table: pa.Table
+    rows: ReportTable
     randomizer: Randomizer
 
     def __post_init__(self) -> None:
-        made_by = self.randomizer
-        names = [p for n in made_by.mechanisms for p in self.schema.columns[n].table_columns(n)]
-        names += [] if made_by.joint is None else [COMBINATION, CELLS]
-        if sorted(self.table.column_names) != sorted(names) or self.table.num_rows == 0:
+        split = self.randomizer.mechanisms.items()
+        names = [part for n, m in split for part in report_names(self.schema, n, m)]
+        names += [] if self.randomizer.joint is None else [COMBINATION, CELLS]
+        if sorted(self.rows.column_names) != sorted(names) or len(self) == 0:
             raise PrivotError(
-                f"the reports have columns {self.table.column_names} and {self.table.num_rows} rows, "
+                f"the reports have columns {self.rows.column_names} and {len(self)} rows, "
                 f"the randomizer makes {names}: use the file that `privot privatize` wrote"
             )
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return len(self.rows)
 
     @property
     def schema(self) -> Schema:
@@ -264,6 +252,16 @@ class Release:
     def guarantee(self) -> PureDP | ApproximateDP:
         """What is promised to each person who reported once."""
         return self.randomizer.guarantee
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All rows, in memory."""
+        return pa.concat_tables(self.rows.pieces())
+
+    def pieces(self) -> Iterator[Release]:
+        """The same reports, some 10⁵ at a time: what counts them need not hold them all."""
+        for piece in self.rows.pieces():
+            yield Release(ReportTable.of(piece), self.randomizer)
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """One split column's reports, and a mask (n,) of who reported it.
@@ -282,19 +280,21 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write `release.parquet`; an existing file survives any failure."""
-        write_reports(path, self.table, self.randomizer.to_json())
+        self.rows.save(path, self.randomizer.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read `release.parquet` and check that reports and randomizer belong together.
+        """Open `release.parquet` and check that reports and randomizer belong together.
+
+        The reports stay in the file, which must not change, and are read whenever they are used.
 
         Raises:
             PrivotError: if the file is missing, truncated, not a release, or altered.
         """
-        table, text = read_reports(path)
-        release = cls(table, Randomizer.from_json(text))
-        made_by = release.randomizer
-        check_reports(made_by.schema, table, made_by.mechanisms, made_by.num_reported, path)
-        if made_by.joint is not None:
-            made_by.joint.read(table, path)
+        rows, text = ReportTable.open(path)
+        release = cls(rows, made_by := Randomizer.from_json(text))
+        for piece in rows.pieces():
+            check_reports(made_by.schema, piece, made_by.mechanisms, made_by.num_reported, path)
+            if made_by.joint is not None:
+                made_by.joint.read(piece, path)
         return release

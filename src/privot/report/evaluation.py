@@ -126,6 +126,7 @@ def _draw_vectors(model: Model, synthetic: pa.Table, real: pa.Table) -> tuple[li
         if not isinstance(column, VectorColumn):
             continue
         points = [encode_points(column, name, table) for table in (real, synthetic)]
+        points = [each[~np.isnan(each).any(axis=1)] for each in points]
         for j, part in enumerate(column.columns[:_MOST_COORDINATES]):
             densities.append(data_uri(draw_density(part, points[0][:, j], points[1][:, j])))
         if len(column.columns) == 2:

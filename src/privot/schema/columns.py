@@ -238,7 +238,8 @@ class VectorColumn(_Column):
     """Several numbers under one domain: a box, an ℓ1 or ℓ2 ball, or a known support.
 
     Exactly one of `bounds` (a pair a coordinate), `radius` (with `norm` 1 or 2, and `non_negative`
-    where it is known) and `support` (corners of a public polyline) declares the domain.
+    where it is known) and `support` (corners of a public polyline) declares the domain. With
+    `nullable`, the vector may be missing: it is, if any of its coordinates is.
     """
 
     kind: Literal["vector"]
@@ -248,6 +249,7 @@ class VectorColumn(_Column):
     norm: Literal[1, 2] = 2
     non_negative: bool = False
     support: tuple[tuple[float, ...], ...] | None = None
+    nullable: bool = False
 
     @cached_property
     def domain(self) -> Domain:

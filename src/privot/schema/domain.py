@@ -52,6 +52,10 @@ class Domain(Protocol):
     def on_grid(self) -> bool:
         """Whether rounding to a grid 2^−k keeps points in the domain (then it costs nothing in Δ)."""
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
+
     def diameter(self, norm: int) -> float:
         """Largest distance of two points in the ℓ1 (`norm=1`) or ℓ2 (`norm=2`) norm, rounded up."""
 
@@ -101,9 +105,7 @@ def _check_norm(norm: int) -> None:
 
 @dataclass(frozen=True)
 class Box:
-    """An axis-parallel box: lower and upper bounds of each coordinate.
-
-    Its diameter is the norm of the vector of side lengths.
+    """An axis-parallel box; its diameter is the norm of the vector of side lengths.
 
     Examples:
         >>> Box((0.0, 0.0), (3.0, 4.0)).diameter(2)
@@ -112,6 +114,8 @@ class Box:
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+
+    symmetric = True
 
     def __post_init__(self) -> None:
         if len(self.lower) != len(self.upper) or not self.lower:
@@ -185,11 +189,13 @@ class _Ball:
                 f"{LARGEST:g}: give a radius > 0, in another unit if need be"
             )
         if self.dimension < 1:
-            raise PrivotError(
-                f"dimension {self.dimension} is not positive: give at least one column"
-            )
+            raise PrivotError(f"dimension {self.dimension} is not positive: give a column or more")
 
     on_grid = False
+
+    @property
+    def symmetric(self) -> bool:
+        return not self.non_negative
 
     @property
     def center(self) -> Array:

@@ -36,6 +36,7 @@ class Polyline:
     corners: tuple[tuple[float, ...], ...]
 
     on_grid = False
+    symmetric = False
 
     def __post_init__(self) -> None:
         lengths = {len(corner) for corner in self.corners}

@@ -29,11 +29,17 @@ _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 def encode_points(column: PointColumn, name: str, table: pa.Table) -> Array:
     """Raw values as points (n, d), finite but not yet projected to the domain.
 
+    Rows of a nullable vector that lack a coordinate are NaN altogether.
+
     Raises:
-        PrivotError: for missing values, and for what is no number or date.
+        PrivotError: for missing values that the schema does not allow, or what is no number or date.
     """
     if isinstance(column, VectorColumn):
         parts = [_numbers(table.column(part), part) for part in column.columns]
+        if column.nullable:
+            points = np.stack(parts, axis=1)
+            points[np.isnan(points).any(axis=1)] = np.nan
+            return points
     else:
         parts = [_scalars(column, name, table)]
     for part, numbers in zip(column.table_columns(name), parts, strict=True):
@@ -47,10 +53,11 @@ def encode_points(column: PointColumn, name: str, table: pa.Table) -> Array:
 
 
 def decode_points(column: PointColumn, name: str, points: Array) -> dict[str, pa.Array]:
-    """Table columns of points (n, d), projected to the domain."""
-    points = column.domain.project(points)
+    """Table columns of points (n, d), projected to the domain; rows of NaN are missing."""
+    absent = np.asarray(np.isnan(points).any(axis=1))
+    points = column.domain.project(np.where(absent[:, None], column.domain.center, points))
     if isinstance(column, VectorColumn):
-        return {part: pa.array(points[:, j]) for j, part in enumerate(column.columns)}
+        return {part: pa.array(points[:, j], mask=absent) for j, part in enumerate(column.columns)}
     if isinstance(column, DatetimeColumn) or column.integer:
         points = np.rint(points)
     return {name: _restore(column, points[:, 0])}
@@ -62,7 +69,7 @@ def count_outside(column: PointColumn, name: str, table: pa.Table) -> int:
         points = encode_points(column, name, table)
     else:
         points = _scalars(column, name, table)[:, None]
-        points = points[~np.isnan(points[:, 0])]
+    points = points[~np.isnan(points).any(axis=1)]
     moved = np.abs(column.domain.project(points) - points) > 1e-9 * column.domain.scale
     return int(moved.any(axis=1).sum())
 
