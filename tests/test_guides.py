@@ -1,14 +1,14 @@
 """The guide to tables works as it stands: its schema, its commands, the plan it shows."""
 
-import os
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pyarrow.csv as pc
 import pytest
+
+from commands import privot
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDE = (DOCS / "guides" / "tables.md").read_text()
@@ -41,15 +41,8 @@ def commands():
     return [line for line in lines if line.startswith("privot ")]
 
 
-def privot(folder, command):
-    code = "import shlex, sys; from privot.cli import main\nsys.argv = shlex.split(sys.argv[1])\nmain()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+def output(folder, command):
+    done = privot(folder, *shlex.split(command)[1:])
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout
 
@@ -57,7 +50,7 @@ def privot(folder, command):
 def test_the_plan_it_shows_is_the_plan(tmp_path):
     (tmp_path / "schema.toml").write_text(fences("toml")[0])
     planned = next(command for command in commands() if " plan " in command)
-    out = privot(tmp_path, planned)
+    out = output(tmp_path, planned)
     assert fences("text")[0] in out
     calibrated = next(command for command in commands() if " calibrate " in command)
     assert out.splitlines()[-1] == f"next: {calibrated}"
@@ -72,7 +65,7 @@ def test_the_commands_run(tmp_path):
         "schema", "plan", "calibrate", "privatize", "fit", "sample", "sample", "evaluate",
     ]  # fmt: skip
     for command in commands():
-        privot(tmp_path, command)
+        output(tmp_path, command)
     young = pc.read_csv(tmp_path / "young_women.csv")
     assert set(young["sex"].to_pylist()) == {"F"}
     assert max(young["age"].to_pylist()) < 25

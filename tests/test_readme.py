@@ -1,14 +1,12 @@
 """The README's files and commands work as they stand there."""
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import numpy as np
 
+from commands import privot
 from privot import FitSettings, Randomizer, Schema
 from privot.datasets import draw_people
 from privot.release import write_table
@@ -42,10 +40,7 @@ def test_the_six_commands_run(tmp_path):
     ]  # fmt: skip
     for command in commands:
         words = command.split()[1:] + (["--steps", "30"] if " fit " in command else [])
-        done = subprocess.run(
-            [sys.executable, "-c", "from privot.cli import main; main()", *words],
-            cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        done = privot(tmp_path, *words)
         assert done.returncode == 0, (command, done.stderr)
     assert (tmp_path / "report.html").exists()
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from commands import privot
+
 SCHEMA = """
 [columns.height]
 kind = "numeric"
@@ -19,14 +21,6 @@ bounds = [0, 10]
 kind = "categorical"
 categories = ["red", "green", "blue"]
 """
-
-
-def privot(folder, *arguments, **kwargs):
-    command = [sys.executable, "-c", "from privot.cli import main; main()", *map(str, arguments)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, **kwargs
-    )
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """`privot integral`: from a CSV to a budget that ends, and refusals before anything is spent."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+
+from commands import privot
 
 SCHEMA = """
 [columns.height]
@@ -15,12 +14,8 @@ bounds = [0, 10]
 """
 
 
-def privot(folder, *arguments):
-    command = [sys.executable, "-c", "from privot.cli import main; main()", *map(str, arguments)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PRIVOT_STATE_DIR": str(folder / "state")}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250
-    )
+def integral(folder, *arguments):
+    return privot(folder, "integral", *arguments, PRIVOT_STATE_DIR=folder / "state")
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +24,7 @@ def folder(tmp_path_factory):
     heights = np.random.default_rng(0).normal(3.0, 0.8, 500).clip(0, 10)
     (folder / "people.csv").write_text("height\n" + "\n".join(f"{h:.4f}" for h in heights) + "\n")
     (folder / "schema.toml").write_text(SCHEMA)
-    done = privot(
-        folder, "integral", "fit", "people.csv", "--schema", "schema.toml",
+    done = integral(folder, "fit", "people.csv", "--schema", "schema.toml",
         "--epsilon", 1, "--draws", 50, "-o", "secret/",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -42,19 +36,19 @@ def folder(tmp_path_factory):
 
 
 def test_the_budget_ends(folder):
-    done = privot(folder, "integral", "sample", "secret/", "-n", 10, "-o", "draws.csv")
+    done = integral(folder, "sample", "secret/", "-n", 10, "-o", "draws.csv")
     assert done.returncode == 0, done.stderr
     assert "10 draws, 40 of 50 left" in done.stdout
     assert len((folder / "draws.csv").read_text().splitlines()) == 11
-    again = privot(folder, "integral", "sample", "secret/", "-n", 1, "-o", "draws.csv")
+    again = integral(folder, "sample", "secret/", "-n", 1, "-o", "draws.csv")
     assert again.returncode == 2
     assert "draws.csv exists, and its draws cost budget" in again.stderr
-    beyond = privot(folder, "integral", "sample", "secret/", "-n", 41, "-o", "more.csv")
+    beyond = integral(folder, "sample", "secret/", "-n", 41, "-o", "more.csv")
     assert beyond.returncode == 2
     assert "ask for at most 40" in beyond.stderr
     assert not (folder / "more.csv").exists()
-    fixed = privot(
-        folder, "integral", "sample", "secret/", "-n", 40, "--shortfall", 1e-6, "-o", "more.parquet"
+    fixed = integral(
+        folder, "sample", "secret/", "-n", 40, "--shortfall", 1e-6, "-o", "more.parquet"
     )
     assert "0 of 50 left" in fixed.stdout, fixed.stderr
     entries = json.loads((folder / "secret" / "ledger.json").read_text())["entries"]
@@ -91,8 +85,16 @@ def test_the_budget_ends(folder):
 )  # fmt: skip
 def test_refusals_are_one_line(folder, arguments, message):
     before = sorted(path.name for path in folder.iterdir())
-    done = privot(folder, "integral", *arguments)
+    done = integral(folder, *arguments)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_the_common_sample_command_spends_nothing(folder):
+    before = (folder / "secret" / "ledger.json").read_text()
+    done = privot(folder, "sample", "secret", "-n", 5, "-o", "a.csv")
+    assert done.returncode == 2
+    assert "privot integral sample secret" in done.stderr
+    assert (folder / "secret" / "ledger.json").read_text() == before

@@ -14,7 +14,7 @@ import warnings
 
 import typer
 
-from privot.cli import account, audit, curator, demo, device, plan
+from privot.cli import account, account_sliced, audit, curator, demo, device, integral, plan, sliced
 from privot.cli.console import complain, short_warnings
 from privot.errors import PrivotError
 
@@ -37,6 +37,18 @@ account_app.command("laplace")(account.laplace)
 account_app.command("gaussian")(account.gaussian)
 account_app.command("randomized-response")(account.randomized_response)
 account_app.command("shuffle")(account.shuffle)
+account_app.command("sliced")(account_sliced.sliced)
+sliced_app = typer.Typer(
+    help="A trusted curator learns through noisy slices.", no_args_is_help=True
+)
+sliced_app.command("fit")(sliced.fit)
+sliced_app.command("adapt")(sliced.adapt)
+integral_app = typer.Typer(
+    help="Publish draws that protect data sets as a whole; a curator is trusted.",
+    no_args_is_help=True,
+)
+integral_app.command("fit")(integral.fit)
+integral_app.command("sample")(integral.sample)
 app.command("demo")(demo.run)
 app.command("plan")(plan.plan)
 app.command("calibrate")(device.calibrate)
@@ -46,6 +58,8 @@ app.command("fit")(curator.fit)
 app.command("sample")(curator.sample)
 app.command("evaluate")(curator.evaluate)
 app.add_typer(account_app, name="account")
+app.add_typer(sliced_app, name="sliced")
+app.add_typer(integral_app, name="integral")
 app.command("audit")(audit.audit)
 
 

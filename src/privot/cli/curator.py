@@ -96,6 +96,14 @@ def sample(
     from privot.release import write_table
     from privot.release.tables import table_suffix
 
+    kind = _kind_of(model)
+    if kind == "integral":
+        raise PrivotError(
+            f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
+        )
+    if kind == "sliced":
+        _sample_sliced(model, num_rows, output, seed, where)
+        return
     table_suffix(output)  # refuse an unknown format before drawing
     loaded = Model.load(model)
     condition: dict[str, list[str]] = {}
@@ -105,6 +113,28 @@ def sample(
             raise PrivotError(f"--where {given!r} says no value: write COLUMN=VALUE")
         condition.setdefault(column, []).append(value)
     write_table(loaded.sample(num_rows, seed=seed, where=condition), output)
+    print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
+
+
+def _kind_of(model: Path) -> str | None:
+    """What a model's folder says it is; None where it says nothing, or cannot be read."""
+    try:
+        kind = json.loads((model / "model.json").read_text(encoding="utf-8")).get("kind")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return str(kind)
+
+
+def _sample_sliced(
+    model: Path, num_rows: int, output: Path, seed: int | None, where: list[str] | None
+) -> None:
+    from privot.errors import PrivotError
+    from privot.sliced import SlicedModel
+
+    if where:
+        raise PrivotError("--where is for models of `privot fit`: draw more, and keep what fits")
+    loaded = SlicedModel.load(model)
+    loaded.write(num_rows, output, seed)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 

@@ -1,0 +1,282 @@
+r"""Fitting a generative model to private records through noisy slices.
+
+The mechanism owns the records; everything here sees releases only, so the guarantee that the ledger has
+counted is the model's, however it is trained (post-processing). Per release:
+
+- the mean record is pooled over all releases so far (`privot.sliced.pooled`);
+- `"factors"`: when the budget is spent, classes are read off the pooled mean in closed form;
+- `"network"`: one step of Adam on
+
+$$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
+
+  that is d times the smoothed sliced loss with its mean part taken from all releases
+  (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated
+  without bias as the inner product of the residuals of two independent halves of the
+  generated batch, so that small batches do not shrink the spread. Weights are averaged.
+
+A budget that runs out (a resumed run may lack what a kill cost) ends the releases, not the fit: the
+pooled mean is followed to the end, or, by the published loss, the weights are left as they are.
+
+**Resuming.** The checkpoint holds the model, the pooled mean and the optimizer; the ledger is a file of
+its own that is never behind (`privot.sliced.ledger`). After a kill, releases that were counted but
+whose effect was lost stay spent. Losses in the history are functions of releases; times are not
+kept, for they depend on raw records.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from privot.errors import PrivotError
+from privot.files import replacing_file
+from privot.sliced.factors import estimate_factors
+from privot.sliced.images import LabeledImages
+from privot.sliced.ledger import BudgetExhausted, Ledger
+from privot.sliced.loss import smoothed_sliced_loss, spread_loss
+from privot.sliced.mechanism import Slices, SlicingMechanism
+from privot.sliced.model import SlicedModel
+from privot.sliced.pooled import PooledMean
+from privot.sliced.samplers import FactorSampler, LabeledNetwork, Records
+from privot.sliced.settings import SlicedSettings
+from privot.training import History, Interrupted, Progress, TrainingSettings, train
+from privot.training.interrupt import deferred_interruption
+from privot.training.threads import threads_for
+from privot.transport import entropic_cost
+
+_CHECKPOINT_SECONDS = 30.0
+_CENTERED_ROWS = 1000  # rows of a single release that one step looks at
+
+
+def fit_sliced(
+    values: Tensor,
+    labels: Tensor | None,
+    records: Records,
+    settings: SlicedSettings,
+    *,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> SlicedModel:
+    """Learn a model of private records through noisy slices, keeping the (ε, δ) of the settings.
+
+    Arguments:
+        values: Images (n, …) in [0, 1], or `TableRecords.encode(table)`.
+        labels: Labels (n,); None where the map has none.
+        records: The public map from raw values to records.
+        settings: Budget and method.
+        checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
+            Without it, the run counts in memory only and cannot be resumed.
+        resume: Whether to go on with checkpoint and ledger.
+        progress: Told after every step.
+
+    Raises:
+        PrivotError: for input or settings that cannot be used, or a ledger of another plan.
+        Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
+    """
+    path = None if checkpoint is None else Path(checkpoint)
+    ledger = Ledger(settings.plan(len(values), records), _ledger_path(path), resume)
+    mechanism = SlicingMechanism(values, labels, records, ledger)
+    squared = isinstance(records, LabeledImages) and records.degree == 2
+    estimator = settings.chosen_estimator(records, squared)
+    pooled = PooledMean(ledger.plan)
+    history: History | None = None
+    try:
+        with threads_for(0):
+            if estimator == "factors":
+                if not isinstance(records, LabeledImages):
+                    raise PrivotError("estimator 'factors' needs images: use 'network'")
+                pool_releases(mechanism, pooled, path, resume, progress)
+                sampler: FactorSampler | LabeledNetwork = FactorSampler(
+                    estimate_factors(pooled, records), records
+                )
+            else:
+                sampler, history = _train_network(
+                    mechanism, pooled, records, settings, path, resume, progress
+                )
+    finally:
+        ledger.close()
+    made_with = asdict(settings) | {"estimator": estimator, "releases": ledger.spent}
+    return SlicedModel(sampler, records, ledger.plan, ledger.spent, made_with, history)
+
+
+def pool_releases(
+    mechanism: SlicingMechanism,
+    pooled: PooledMean,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Spend what is left of the budget on the pooled mean.
+
+    Raises:
+        Interrupted: on a signal, between two releases, after saving.
+    """
+    plan = mechanism.ledger.plan
+    if resume and checkpoint is not None and checkpoint.exists():
+        _load_pooled(pooled, checkpoint)
+    saved = time.perf_counter()
+    with deferred_interruption() as interruption:
+        while mechanism.ledger.left:
+            pooled.add(mechanism.release())
+            if progress is not None:
+                progress(mechanism.ledger.spent, plan.steps, pooled.stddev)
+            due = time.perf_counter() - saved > _CHECKPOINT_SECONDS
+            if checkpoint is not None and (due or interruption.requested):
+                _save_pooled(pooled, checkpoint)
+                saved = time.perf_counter()
+            if interruption.requested:
+                raise Interrupted(f"stopped after release {mechanism.ledger.spent} of {plan.steps}")
+    if checkpoint is not None:
+        _save_pooled(pooled, checkpoint)
+
+
+class _Trainee(nn.Module):
+    """What a checkpoint holds: the network's weights, and the pooled mean as buffers."""
+
+    def __init__(self, network: LabeledNetwork, pooled: PooledMean) -> None:
+        super().__init__()
+        self.network, self.pooled = network, pooled
+
+
+def _train_network(
+    mechanism: SlicingMechanism,
+    pooled: PooledMean,
+    records: Records,
+    settings: SlicedSettings,
+    checkpoint: Path | None,
+    resume: bool,
+    progress: Progress | None,
+) -> tuple[LabeledNetwork, History]:
+    network = LabeledNetwork(records, settings.latent_dim, settings.hidden, settings.seed)
+    objective = SliceObjective(mechanism, pooled, network, settings)
+    steps = settings.optimizer_steps if settings.release == "once" else settings.steps
+    if settings.release == "once":
+        if resume:
+            raise PrivotError(
+                "release 'once' keeps its slices in memory and cannot be resumed: start again "
+                "with a budget of its own"
+            )
+        checkpoint = None
+    history = train(
+        _Trainee(network, pooled),
+        objective,
+        TrainingSettings(steps, settings.learning_rate, settings.averaging, settings.seed),
+        checkpoint=checkpoint,
+        resume=resume,
+        identity={"settings": _plain(asdict(settings)), "records": _plain(records.to_dict())},
+        progress=progress,
+    )
+    # How long steps took depends on raw records.
+    history.rows = [(*row[:-1], 0.0) for row in history.rows]
+    network.eval()
+    return network, history
+
+
+class SliceObjective:
+    """The loss of one step, from a fresh release or from the one that was made.
+
+    Arguments:
+        mechanism: Whom to ask for releases.
+        pooled: Estimate of the mean record that they are added to.
+        network: What is trained.
+        settings: Loss and sizes.
+    """
+
+    def __init__(
+        self,
+        mechanism: SlicingMechanism,
+        pooled: PooledMean,
+        network: LabeledNetwork,
+        settings: SlicedSettings,
+    ) -> None:
+        self.mechanism, self.pooled, self.network = mechanism, pooled, network
+        self.settings = settings
+        self.stddev = mechanism.ledger.plan.stddev
+        count = mechanism.map.num_labels
+        each = 2 * max(1, settings.generated // (2 * count))
+        self.labels = torch.arange(count).repeat_interleave(each)
+        self._released: Slices | None = None
+
+    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """Loss and 0 (there is no marginal to fit)."""
+        slices = self._next(rng)
+        record_map = self.mechanism.map
+        values = self.network.draw(self.labels, rng)
+        features = record_map.features(record_map.prepare(values))
+        # (labels, each, width): rows were drawn label by label.
+        features = features.reshape(record_map.num_labels, -1, record_map.width)
+        loss = 0.0 * features.sum()  # with the budget spent and no pooled mean, weights stay
+        if slices is not None:
+            blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
+            projected = (features @ blocks).flatten(0, 1)
+            # Blank rows of a padded batch are blank on this side as well.
+            blanks = round(len(projected) * (self.pooled.padding - 1))
+            projected = torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
+            loss = self._slice_loss(slices.values, projected, rng)
+        if self.settings.loss == "mean_first":
+            halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
+            target = self.pooled.estimate.reshape(record_map.num_labels, 1, record_map.width)
+            residual = halves - target
+            loss = loss + (residual[:, 0] * residual[:, 1]).sum()
+        return loss, 0.0
+
+    def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
+        dim = self.mechanism.ledger.plan.accounting.dim
+        if self.settings.loss == "mean_first":
+            return dim * spread_loss(released, projected, self.stddev, rng)
+        if self.settings.loss == "sliced":
+            return dim * smoothed_sliced_loss(
+                released, projected, self.stddev, self.settings.q, rng
+            )
+        cost = torch.cdist(projected, released).square() / (2 * self.stddev**2)
+        return entropic_cost(cost)[0]
+
+    def _next(self, rng: torch.Generator) -> Slices | None:
+        """Slices to look at; None once the budget is spent."""
+        if self.settings.release == "once":
+            if self._released is None:
+                self._released = self.mechanism.release()
+                self.pooled.add(self._released)
+            rows = torch.randint(
+                len(self._released.values), (min(_CENTERED_ROWS, len(self.labels)),), generator=rng
+            )
+            return Slices(self._released.directions, self._released.values[rows])
+        try:
+            slices = self.mechanism.release()
+        except BudgetExhausted:
+            return None
+        if self.settings.loss == "mean_first":
+            self.pooled.add(slices)
+        return slices
+
+
+def _ledger_path(checkpoint: Path | None) -> Path | None:
+    return None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".ledger")
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """As JSON would give it back: lists for tuples."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+
+
+def _save_pooled(pooled: PooledMean, path: Path) -> None:
+    with replacing_file(path) as draft:
+        safetensors.torch.save_file(dict(pooled.state_dict()), draft)
+
+
+def _load_pooled(pooled: PooledMean, path: Path) -> None:
+    try:
+        pooled.load_state_dict(safetensors.torch.load_file(path))
+    except (OSError, RuntimeError, safetensors.SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise PrivotError(
+            f"checkpoint {path} cannot be read ({reason}): what the ledger counted stays spent"
+        ) from None

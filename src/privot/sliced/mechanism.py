@@ -1,0 +1,164 @@
+r"""The slicing mechanism: the only code that touches private records.
+
+A release is (U, XU + V): U ∈ R^{d×k} public unit columns drawn afresh and independently of the
+data, X the records of a secret batch, V independent N(0, σ²) (Rakotomamonjy, Ralaivola 2021; here
+with exact accounting, see `privot.privacy.slicing`). Everything computed from releases is
+post-processing.
+
+**Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
+**Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
+are clipped to the public radius here, whatever the map does. No batch norm, no batch maximum: the row
+of a slot is a function of the one record in it.
+**Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
+that were rounded to the same grid; coins of noise and of batches are the operating system's.
+**Directions** are drawn here as well, from a generator that this process keyed from the operating
+system: a resumed run must not repeat directions, for the accounting averages over each release's own.
+**Count first**: the ledger is charged before a batch is drawn; without budget nothing happens.
+
+**Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
+records stays with the curator: how many were clipped (`num_clipped`), and the time of a release
+(rows are grouped by label for speed, and the rejections of the samplers), so releases are not to be
+timed by anyone but the curator. Nothing is logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privot.errors import PrivotError
+from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
+from privot.sliced.batches import EMPTY, draw_batch
+from privot.sliced.ledger import Ledger
+from privot.sliced.records import RecordMap
+
+_CHUNK = 4096
+# Clipped records aim this much inside the ball, so that rounding errors never leave it.
+_INSIDE = 1.0 - 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """One release: noisy projections `values` (rows, k) and the `directions` (d, k) they belong to."""
+
+    directions: Tensor
+    values: Tensor
+
+
+class SlicingMechanism:
+    """Owns private records and the ledger; gives out noisy slices until the budget is spent.
+
+    Arguments:
+        values: Raw records (n, …), as the map takes them.
+        labels: Their labels (n,), in range(num_labels); None where there are none.
+        record_map: How they become features.
+        ledger: What may be released.
+
+    Raises:
+        PrivotError: if records and plan do not fit each other, or a value is not finite.
+    """
+
+    def __init__(
+        self, values: Tensor, labels: Tensor | None, record_map: RecordMap, ledger: Ledger
+    ) -> None:
+        accounting = ledger.plan.accounting
+        dim = record_map.num_labels * record_map.width
+        if len(values) != accounting.records or dim != accounting.dim:
+            raise PrivotError(
+                f"{len(values):,} records of {dim} coordinates do not fit a plan for "
+                f"{accounting.records:,} of {accounting.dim}: calibrate it for them"
+            )
+        if accounting.non_negative and not record_map.non_negative:
+            raise PrivotError(
+                "the plan counts on non_negative records, this map's may point apart: "
+                "calibrate with non_negative=False"
+            )
+        self.map, self.ledger = record_map, ledger
+        self._values = _prepared(values, record_map)
+        self._labels = _checked_labels(labels, len(values), record_map.num_labels)
+        self._rows = ledger.plan.rows
+        self._random = np.random.Generator(np.random.SFC64())  # keyed by the operating system
+
+    @property
+    def num_clipped(self) -> int:
+        """How many records lie beyond the radius. A function of raw records: the curator's."""
+        radius = self.ledger.plan.accounting.radius * (1 + 2.0**-30)
+        return sum(
+            int((self.map.features(part).norm(dim=1) > radius).sum())
+            for part in self._values.split(_CHUNK)
+        )
+
+    def release(self) -> Slices:
+        """Noisy slices of one batch, along fresh directions; counted first.
+
+        Raises:
+            BudgetExhausted: if no release is left.
+        """
+        self.ledger.spend()
+        directions = self._draw_directions()
+        batch = draw_batch(self.ledger.plan, self._rows)
+        values = np.empty((self._rows, directions.shape[1]), np.float32)
+        for start in range(0, self._rows, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            values[part] = self._noisy(self._project(batch[part], directions))
+        return Slices(directions, torch.from_numpy(values))
+
+    def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
+        """XU of the records in the slots, zeros in empty ones; (rows, k) in double precision."""
+        rows = torch.from_numpy(np.maximum(batch, 0))
+        features = self.map.features(self._values[rows].double()).double()
+        radius = self.ledger.plan.accounting.radius
+        norm = features.norm(dim=1, keepdim=True)
+        features = features * torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
+        features[torch.from_numpy(batch == EMPTY)] = 0.0
+        blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
+        if len(blocks) == 1:
+            return features @ blocks[0]
+        labels = self._labels[rows]
+        projected = features.new_empty(len(batch), directions.shape[1])
+        for label, block in enumerate(blocks):
+            own = labels == label
+            projected[own] = features[own] @ block
+        return projected
+
+    def _noisy(self, projected: Tensor) -> np.ndarray:
+        """Projections rounded to the grid, plus exactly rounded Gaussian noise, in integers."""
+        plan = self.ledger.plan
+        steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
+        noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
+        return (steps + noise) * plan.grid
+
+    def _draw_directions(self) -> Tensor:
+        """Uniform unit columns (d, k), independent or a frame; public."""
+        accounting = self.ledger.plan.accounting
+        shape = (accounting.dim, accounting.num_projections)
+        normal = torch.from_numpy(self._random.standard_normal(shape, np.float32))
+        if accounting.orthonormal:
+            return torch.linalg.qr(normal.double()).Q.float()
+        # Unit to about 2^-22 of their length: well within what the accounted grid leaves for errors.
+        return normal / normal.norm(dim=0)
+
+
+def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
+    if len(values) == 0:
+        raise PrivotError("there are no records: give at least one")
+    prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
+    if not bool(torch.isfinite(prepared).all()):
+        raise PrivotError("values hold NaN or infinity: replace or drop such records first")
+    return prepared
+
+
+def _checked_labels(labels: Tensor | None, count: int, num_labels: int) -> Tensor:
+    if labels is None:
+        if num_labels > 1:
+            raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")
+        return torch.zeros(count, dtype=torch.int64)
+    if labels.shape != (count,) or bool(((labels < 0) | (labels >= num_labels)).any()):
+        raise PrivotError(
+            f"labels of shape {tuple(labels.shape)} do not fit {count:,} records in "
+            f"{num_labels} classes: give one in 0 to {num_labels - 1} a record"
+        )
+    return labels.long()

@@ -1,0 +1,37 @@
+"""Commands as users type them, run in this process: one of their own would mostly import PyTorch."""
+
+import io
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+import pytest
+
+from privot.cli import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def privot(folder, *arguments, stdin="", **environment):
+    """Run `privot …` in a folder."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        for name, value in environment.items():
+            patch.setenv(name, str(value))
+        patch.setattr(sys, "argv", ["privot", *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            with pytest.raises(SystemExit) as stopped:
+                main()
+    return Done(int(stopped.value.code or 0), out.getvalue(), err.getvalue())

@@ -1,0 +1,131 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import privot.sliced.settings
+from privot.errors import PrivotError
+from privot.sliced import (
+    AdaptationSettings,
+    AdaptedClassifier,
+    Ledger,
+    Plan,
+    SlicingMechanism,
+    adapt,
+)
+from privot.sliced.adaptation import TargetFeatures, adaptation_loss
+from privot.sliced.classifier import Classifier
+
+SETTINGS = AdaptationSettings(
+    epsilon=8.0, delta=1e-3, steps=150, batch_size=50, num_projections=8, feature_dim=8,
+    hidden=(16,), source_batch=64, weight=0.5,
+    learning_rate=1e-2, averaging=0.9,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _little_noise(monkeypatch):
+    def plan(self, records, record_map):
+        accounting = self.accounting(records, record_map, 2.0**-19)
+        return Plan(accounting, 0.05, self.steps, self.delta, 2.0**-20)
+
+    monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
+
+
+def domains(shift=1.0):
+    """Two classes apart in the first coordinate; the target is moved in the second."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    source = rng.normal(0, 0.3, (400, 3)) + np.stack([2.0 * y, 0 * y, 0 * y], axis=1)
+    target = source[rng.permutation(400)] + np.array([0.0, shift, 0.0])
+    return source, y, target
+
+
+def test_the_step_depends_on_the_release_alone(monkeypatch):
+    """Change the private target while the released matrix is held fixed: the step stays the same."""
+    source, y, target = domains()
+    gradients = []
+    fixed = None
+    for private in (target, target[::-1] * 5 - 3):
+        classifier = Classifier(3, 2, SETTINGS)
+        features = TargetFeatures(classifier, 8)
+        records = torch.from_numpy(np.ascontiguousarray(private, np.float32))
+        mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
+        slices = mechanism.release()
+        fixed = fixed or slices
+        monkeypatch.setattr(mechanism, "release", lambda held=fixed: held)
+        loss = adaptation_loss(
+            classifier,
+            torch.from_numpy(source[:50].astype(np.float32)),
+            torch.from_numpy(y[:50]),
+            mechanism,
+            SETTINGS,
+            torch.Generator().manual_seed(0),
+        )
+        loss.backward()
+        gradients.append([p.grad.clone() for p in classifier.parameters()])
+    assert not fixed.values.requires_grad
+    assert all(torch.equal(a, b) for a, b in zip(*gradients))
+    assert any(g.abs().sum() > 0 for g in gradients[0])
+
+
+def test_other_releases_make_other_steps():
+    """The test above has power: with releases of their own, the steps differ."""
+    source, y, target = domains()
+    gradients = []
+    for private in (target, target + 3):
+        classifier = Classifier(3, 2, SETTINGS)
+        features = TargetFeatures(classifier, 8)
+        records = torch.from_numpy(private.astype(np.float32))
+        mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
+        rng = torch.Generator().manual_seed(0)
+        x = torch.from_numpy(source[:50].astype(np.float32))
+        adaptation_loss(
+            classifier, x, torch.from_numpy(y[:50]), mechanism, SETTINGS, rng
+        ).backward()
+        gradients.append(next(classifier.parameters()).grad.clone())
+    assert not torch.allclose(*gradients)
+
+
+def test_a_spent_budget_leaves_the_classifier_as_it_is():
+    source, y, target = domains()
+    classifier = Classifier(3, 2, SETTINGS)
+    features = TargetFeatures(classifier, 8)
+    ledger = Ledger(SETTINGS.plan(400, features))
+    ledger.spent = ledger.plan.steps
+    mechanism = SlicingMechanism(torch.from_numpy(target).float(), None, features, ledger)
+    loss = adaptation_loss(
+        classifier,
+        torch.from_numpy(source).float(),
+        torch.from_numpy(y),
+        mechanism,
+        SETTINGS,
+        torch.Generator(),
+    )
+    loss.backward()
+    assert all((p.grad == 0).all() for p in classifier.parameters())
+
+
+def test_adapts_saves_and_loads(tmp_path):
+    source, y, target = domains()
+    adapted = adapt(source, y, target, SETTINGS)
+    assert adapted.releases == 150
+    right = target[:, 0] > 1
+    assert (adapted.predict(target) == right).mean() > 0.95
+    alone = adapt(source, y, target, replace(SETTINGS, weight=0.0))
+    assert (alone.predict(target) == right).mean() < 0.93
+    adapted.save(tmp_path / "classifier")
+    again = AdaptedClassifier.load(tmp_path / "classifier")
+    assert (again.predict(target) == adapted.predict(target)).all()
+    assert again.guarantee == adapted.guarantee
+    with pytest.raises(PrivotError, match="cannot be read"):
+        AdaptedClassifier.load(tmp_path / "nothing")
+
+
+def test_bad_input_is_refused():
+    source, y, target = domains()
+    with pytest.raises(PrivotError, match="do not fit"):
+        adapt(source, y, target[:, :2], SETTINGS)
+    with pytest.raises(PrivotError, match="weight -1"):
+        AdaptationSettings(epsilon=1, weight=-1)

@@ -1,0 +1,231 @@
+import json
+import signal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import privot.sliced.settings
+from privot.errors import PrivotError
+from privot.schema import Schema
+from privot.sliced import (
+    LabeledImages,
+    Plan,
+    SlicedModel,
+    SlicedSettings,
+    TableRecords,
+    fit_sliced,
+)
+from privot.sliced.factors import shrink
+from privot.training import Interrupted
+
+IMAGES = LabeledImages((6, 6), num_labels=2, low_pass=3)
+SHORT = {"epsilon": 8.0, "delta": 1e-3, "batch_size": 20, "num_projections": 12}
+
+
+@pytest.fixture(autouse=True)
+def _little_noise(monkeypatch):
+    """Skip the seconds of a calibration: what is fitted is tested here, not what is promised."""
+
+    def plan(self, records, record_map):
+        grid = 2.0**-20
+        steps = 1 if self.release == "once" else self.steps
+        return Plan(self.accounting(records, record_map, 2 * grid), 0.2, steps, self.delta, grid)
+
+    monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
+
+
+def data(count=400):
+    """Class 0 is bright on the left, class 1 on the right, each by a random amount."""
+    rng = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) % 2
+    images = torch.full((count, 6, 6), 0.1)
+    bright = 0.5 + 0.3 * torch.rand(count, 1, 1, generator=rng)
+    images[labels == 0, :, :3] = bright[labels == 0]
+    images[labels == 1, :, 3:] = bright[labels == 1]
+    return images, labels
+
+
+def sides(model):
+    images, labels = model.sample_images(400, seed=0)
+    left, right = images[:, :, :3].mean(axis=(1, 2)), images[:, :, 3:].mean(axis=(1, 2))
+    return left - right, labels
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 1500},
+        {"steps": 300, "estimator": "network", "generated": 60},
+        {"steps": 400, "estimator": "network", "loss": "sliced", "generated": 60},
+        {
+            "estimator": "network",
+            "release": "once",
+            "orthonormal": True,
+            "num_projections": 72,
+            "optimizer_steps": 200,
+            "generated": 60,
+        },
+        {
+            "estimator": "network",
+            "release": "once",
+            "loss": "entropic",
+            "orthonormal": True,
+            "num_projections": 72,
+            "optimizer_steps": 150,
+            "generated": 60,
+        },
+        {"steps": 300, "neighboring": "zero_out", "estimator": "network", "generated": 60},
+    ],
+    ids=["factors", "network", "published", "once", "once-entropic", "padded"],
+)
+def test_classes_are_learned(settings):
+    images = IMAGES
+    if settings.get("release") == "once" or settings.get("loss") == "sliced":
+        images = LabeledImages((6, 6), num_labels=2, low_pass=None, degree=1, scale=6.0)
+    model = fit_sliced(*data(), images, SlicedSettings(**SHORT | settings))
+    difference, labels = sides(model)
+    assert difference[labels == 0].mean() > 0.2
+    assert difference[labels == 1].mean() < -0.2
+    assert model.guarantee == model.plan.guarantee(model.releases)
+
+
+@pytest.mark.slow
+def test_factors_learn_the_spread():
+    """Not only means: the amount of light varies within a class as it does in the data."""
+    images, labels = data()
+    model = fit_sliced(images, labels, IMAGES, SlicedSettings(**SHORT | {"steps": 6000}))
+    drawn, of = model.sample_images(4000, seed=0)
+    learned = drawn[of == 0][:, :, :3].mean(axis=(1, 2)).std()
+    true = images[labels == 0][:, :, :3].mean(dim=(1, 2)).std()
+    assert 0.6 < learned / float(true) < 1.5
+
+
+def test_shrinking_removes_noise_and_keeps_signal():
+    rng = np.random.default_rng(0)
+    prior = 1 / (1 + np.arange(12.0))
+    truth = np.stack([np.diag(prior) * (1 + 0.5 * c) for c in range(4)])
+    noise = rng.normal(0, 0.1, truth.shape)
+    noisy = truth + (noise + noise.transpose(0, 2, 1)) / np.sqrt(2)
+    shrunk = shrink(noisy, np.full(4, 0.1), prior)
+    assert np.square(shrunk - truth).sum() < 0.3 * np.square(noisy - truth).sum()
+    exact = shrink(truth, np.full(4, 1e-9), prior)
+    assert np.allclose(exact, truth, atol=1e-6)
+
+
+def test_a_class_without_records_is_left_out():
+    images, labels = data()
+    three = LabeledImages((6, 6), num_labels=3, low_pass=3)
+    model = fit_sliced(images, labels, three, SlicedSettings(**SHORT | {"steps": 1500}))
+    assert set(model.sample_images(500, seed=0)[1]) == {0, 1}
+
+
+def test_saved_and_loaded(tmp_path):
+    for estimator in ("factors", "network"):
+        model = fit_sliced(
+            *data(), IMAGES, SlicedSettings(**SHORT | {"steps": 150, "estimator": estimator})
+        )
+        model.save(tmp_path / "model")
+        again = SlicedModel.load(tmp_path / "model")
+        assert again.guarantee == model.guarantee
+        for one, other in zip(model.sample_images(5, 0), again.sample_images(5, 0)):
+            assert np.allclose(one, other, atol=1e-5)
+        again.write(3, tmp_path / "drawn.npz", seed=0)
+        assert np.load(tmp_path / "drawn.npz")["x"].shape == (3, 6, 6)
+        public = json.dumps(json.loads((tmp_path / "model" / "model.json").read_text()))
+        assert "clipped" not in public
+        assert "seconds" not in public
+    (tmp_path / "model" / "weights.safetensors").write_bytes(b"x")
+    with pytest.raises(PrivotError, match="is damaged"):
+        SlicedModel.load(tmp_path / "model")
+    with pytest.raises(PrivotError, match="cannot be read"):
+        SlicedModel.load(tmp_path / "nothing")
+
+
+def test_times_are_not_kept():
+    settings = SlicedSettings(**SHORT | {"steps": 20, "estimator": "network", "generated": 20})
+    assert (fit_sliced(*data(), IMAGES, settings).history["seconds"] == 0).all()
+
+
+@pytest.mark.parametrize("estimator", ["factors", "network"])
+def test_interrupted_runs_go_on_with_their_ledger(tmp_path, estimator):
+    settings = SlicedSettings(**SHORT | {"steps": 300, "estimator": estimator, "generated": 20})
+    path = tmp_path / "run"
+
+    def stop(step, steps, loss):
+        if step == 100:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        fit_sliced(*data(), IMAGES, settings, checkpoint=path, progress=stop)
+    spent = json.loads((tmp_path / "run.ledger").read_text())["spent"]
+    assert 100 <= spent < 300
+    with pytest.raises(PrivotError, match="releases already"):
+        fit_sliced(*data(), IMAGES, settings, checkpoint=path)
+    other = SlicedSettings(**SHORT | {"steps": 300, "batch_size": 30, "estimator": estimator})
+    with pytest.raises(PrivotError, match="another budget"):
+        fit_sliced(*data(), IMAGES, other, checkpoint=path, resume=True)
+    model = fit_sliced(*data(), IMAGES, settings, checkpoint=path, resume=True)
+    assert model.releases == 300
+    assert model.guarantee.epsilon == model.plan.guarantee(300).epsilon
+
+
+def test_a_killed_run_stays_within_budget_and_is_usable(tmp_path):
+    """The kill's releases stay counted: the rest of the fit runs on what was pooled."""
+    settings = SlicedSettings(**SHORT | {"steps": 200, "estimator": "network", "generated": 20})
+    path = tmp_path / "run"
+
+    def stop(step, steps, loss):
+        if step == 150:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        fit_sliced(*data(), IMAGES, settings, checkpoint=path, progress=stop)
+    model = fit_sliced(*data(), IMAGES, settings, checkpoint=path, resume=True)
+    assert model.releases == 200
+    assert len(model.sample(4)) == 4
+
+
+def test_tables():
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "age": {"kind": "numeric", "bounds": [0, 100]},
+                "sex": {"kind": "categorical", "categories": ["F", "M"]},
+            }
+        }
+    )
+    records = TableRecords(schema)
+    sex = np.array(["F", "M"])[np.arange(400) % 2]
+    age = np.where(sex == "F", 30.0, 80.0)
+    values = records.encode(pa.table({"age": age, "sex": sex}))
+    settings = SlicedSettings(**SHORT | {"steps": 500, "generated": 100, "num_projections": 4})
+    table = fit_sliced(values, None, records, settings).sample(1000, seed=0)
+    drawn, of = table.column("age").to_numpy(), np.array(table.column("sex").to_pylist())
+    assert drawn[of == "F"].mean() < drawn[of == "M"].mean() - 15
+
+
+def test_settings_refuse():
+    with pytest.raises(PrivotError, match="steps 0"):
+        SlicedSettings(epsilon=1, steps=0)
+    with pytest.raises(PrivotError, match="needs release='once'"):
+        SlicedSettings(epsilon=1, loss="entropic")
+    with pytest.raises(PrivotError, match="loss 'other'"):
+        SlicedSettings(epsilon=1, loss="other")
+    with pytest.raises(PrivotError, match="needs images"):
+        fit_sliced(
+            torch.zeros(50, 2),
+            None,
+            TableRecords(
+                Schema.from_dict(
+                    {
+                        "columns": {
+                            "a": {"kind": "numeric", "bounds": [0, 1]},
+                            "b": {"kind": "boolean"},
+                        }
+                    }
+                )
+            ),
+            SlicedSettings(epsilon=1, batch_size=10, estimator="factors"),
+        )
