@@ -32,7 +32,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="five rows, under a minute")
     parser.add_argument(
         "--tune", nargs="*", metavar="LIBRARY",
-        help="search the best settings again, first: ours, and those of these libraries (or all)",
+        choices=("privot", "POT", "geomloss", "OTT"),
+        help="search the best settings of these again, first (of all, without a name)",
     )  # fmt: skip
     parser.add_argument("--only", help="rows whose name contains this")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -44,7 +45,7 @@ def main() -> None:
 
     rows = solver_measure.rows(options.quick, options.only)
     if options.tune is not None:
-        solver_measure.tune(rows, options.tune or solver_measure.LIBRARIES)
+        solver_measure.tune(rows, options.tune or solver_measure.TUNED)
     results = []
     if not options.json:
         print(solver_measure.conditions(options.threads))

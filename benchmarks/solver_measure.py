@@ -19,7 +19,8 @@ GOOD_ENOUGH = 1e-2
 # Tuning gives a form up once it takes this many times the best so far.
 GIVE_UP = 1.5
 OWN = "privot"
-OWN_FORM = Form("privot", "tolerance", solver_own.TOLERANCES, solver_own.step, lambda _: True)
+OWN_FORM = Form(OWN, "tolerance", solver_own.TOLERANCES, solver_own.step, lambda _: True)
+TUNED = {OWN: lambda: [OWN_FORM], **LIBRARIES}
 
 logging.getLogger("jax").setLevel(logging.ERROR)
 
@@ -76,21 +77,20 @@ def conditions(threads: int) -> str:
 def forms_of(library: str, setting: Setting) -> list[Form]:
     """Ways of calling a library that fit a setting; none where it is not installed."""
     try:
-        return [form for form in LIBRARIES[library]() if form.fits(setting)]
+        return [form for form in TUNED[library]() if form.fits(setting)]
     except ImportError:
         return []
 
 
 def tune(makers: dict[str, Callable[[], Setting]], libraries: Collection[str]) -> None:
-    """Find the fastest accurate way of each library, and ours, for each setting; write it down."""
+    """Find the fastest accurate way of each library for each setting, and write it down."""
     best = json.loads(BEST.read_text()) if BEST.exists() else {}
     for name, make in makers.items():
         setting = make()
         reference = solver_own.reference(setting)
-        best.setdefault(name, {})[OWN] = _tuned(setting, [OWN_FORM], reference)
         for library in libraries:
             if forms := forms_of(library, setting):
-                best[name][library] = _tuned(setting, forms, reference)
+                best.setdefault(name, {})[library] = _tuned(setting, forms, reference)
         BEST.write_text(json.dumps(best, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -31,7 +31,7 @@ from privot.transport.compiled import in_threads, runs_compiled
 _FEW_COORDINATES = 32
 _FEW_COORDINATES_SQUARED = 8
 # A sum over the pairs that matter beats a matrix product up to this share of them.
-_SPARSE = 0.3
+_SPARSE = 0.15
 _JUDGED_ROWS = 64
 # The loop over all pairs, blocked, beats the one over a list from this share on.
 _DENSE = 0.5
