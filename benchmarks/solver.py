@@ -14,6 +14,7 @@ differ between machines: quote the ratios. Digits are MNIST's, from the folder i
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -40,20 +41,22 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     use_threads(options.threads)
-    # Thread pools read the environment when their library is imported, so this comes after.
-    import solver_measure
+    # Some libraries greet on standard output, which `--json` keeps for the numbers.
+    with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
+        # Thread pools read the environment when their library is imported, so this comes after.
+        import solver_measure
 
-    rows = solver_measure.rows(options.quick, options.only)
-    if options.tune is not None:
-        solver_measure.tune(rows, options.tune or solver_measure.TUNED)
-    results = []
-    if not options.json:
-        print(solver_measure.conditions(options.threads))
-    for name, make in rows.items():
-        measured = solver_measure.measure(name, make(), quick=options.quick)
-        results += measured
+        rows = solver_measure.rows(options.quick, options.only)
+        if options.tune is not None:
+            solver_measure.tune(rows, options.tune or solver_measure.TUNED)
+        results = []
         if not options.json:
-            print(solver_measure.table(measured), flush=True)
+            print(solver_measure.conditions(options.threads))
+        for name, make in rows.items():
+            measured = solver_measure.measure(name, make(), quick=options.quick)
+            results += measured
+            if not options.json:
+                print(solver_measure.table(measured), flush=True)
     if options.json:
         print(json.dumps([result.as_dict() for result in results], indent=2, ensure_ascii=False))
         for reason in solver_measure.missing():

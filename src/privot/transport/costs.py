@@ -122,21 +122,20 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     n, d = x.shape
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)
+    points, others, pairs = _array(x), _array(y), _array(weights)
     if power == 1:
-        x, y = _steep(x, y)
-    points, pairs = _array(x), _array(weights)
+        points, others = _steep(points, others)
     gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
     out = gradient.numpy()
     work = pairs.size * d
     if d <= (_FEW_COORDINATES if power == 1 else _FEW_COORDINATES_SQUARED):
-        columns = np.ascontiguousarray(_array(y).T)
+        columns = np.ascontiguousarray(others.T)
 
         def few(first: int, last: int) -> None:
             pair_loops.gradient_few(points, columns, pairs, out, first, last, power)
 
         _over_rows(n, work, few)
         return gradient
-    others = _array(y)
     counts, kept = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
     if power == 2 and _share_kept(pairs, counts, kept) > _SPARSE:
         return _squared_product(x, y, weights)
@@ -159,15 +158,19 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     return gradient
 
 
-def _steep(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Points times a power of two that takes differences beyond ±1 (see `pair_loops`)."""
-    largest = max(float(abs(end)) for cloud in (x, y) for end in cloud.aminmax())
+def _steep(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Points times a power of two that takes differences beyond ±1 (see `pair_loops`).
+
+    By NumPy: after so small an operation torch's threads would wait, busily, for more of them, on the
+    cores that the loops need.
+    """
+    largest = max(float(abs(end)) for cloud in (x, y) for end in (cloud.min(), cloud.max()))
     if not 0 < largest < math.inf:
         return x, y
     # In two factors, since one may overflow where the points are tiny.
     power = 100 - math.frexp(largest)[1]
-    half, rest = math.ldexp(1.0, power // 2), math.ldexp(1.0, power - power // 2)
-    return (x * half).mul_(rest), (y * half).mul_(rest)
+    half, rest = x.dtype.type(2.0 ** (power // 2)), x.dtype.type(2.0 ** (power - power // 2))
+    return x * half * rest, y * half * rest
 
 
 def _share_kept(pairs: NDArray[Any], counts: NDArray[Any], kept: NDArray[Any]) -> float:

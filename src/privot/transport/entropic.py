@@ -47,4 +47,8 @@ class _Envelope(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.plan * grads[0], None
+        plan: Tensor = ctx.plan
+        if plan.device.type == "cpu":
+            # By NumPy, which leaves the other cores to the loops of the costs' own gradient.
+            return torch.from_numpy(plan.numpy() * grads[0].numpy()), None
+        return plan * grads[0], None
