@@ -62,8 +62,8 @@ def choose_report_columns(sizes: Collection[int], epsilon: float) -> int:
     Beyond 30 columns it is 2: the estimator keeps a table for every combination of columns.
 
     Examples:
-        >>> [choose_report_columns([2, 10, 10, 9], epsilon) for epsilon in (2.0, 5.0)]
-        [2, 3]
+        >>> [choose_report_columns([2, 10, 10, 9], epsilon) for epsilon in (2.0, 6.0, 10.0)]
+        [2, 3, 4]
 
     Raises:
         PrivotError: if not even one column can be reported.
