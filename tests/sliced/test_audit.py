@@ -1,0 +1,66 @@
+"""An audit of the mechanism as it stands: a worst-case pair, its own noise, its own directions."""
+
+import numpy as np
+import pytest
+import torch
+
+from privot.privacy import SlicedAccounting
+from privot.privacy.audit import audit
+from privot.sliced import Ledger, Plan, SlicingMechanism
+
+# A large δ: events that reach ε are then frequent enough to be counted.
+RADIUS, DELTA, GRID, SLICES = 1.0, 0.05, 2.0**-18, 4
+
+
+class Identity:
+    """Records of two coordinates as they are."""
+
+    num_labels, width, non_negative = 1, 2, False
+
+    def prepare(self, values):
+        return values
+
+    def features(self, prepared):
+        return prepared
+
+    def to_dict(self):
+        return {"kind": "identity"}
+
+
+def releases(record, num, stddev, accounting):
+    """Rows of (U, XU + V): directions (2·k) and noisy projections (k)."""
+    plan = Plan(accounting, stddev, num, DELTA, GRID)
+    private = SlicingMechanism(torch.tensor([record]), None, Identity(), Ledger(plan))
+    outputs = np.empty((num, 3 * SLICES))
+    for row in outputs:
+        slices = private.release()
+        row[: 2 * SLICES] = slices.directions.numpy().ravel()
+        row[2 * SLICES :] = slices.values.numpy().ravel()
+    return outputs
+
+
+def log_likelihood_ratio(outputs, record, other):
+    """Up to a positive factor: Σ_j (y_j − ⟨u_j, (r + r′)/2⟩) ⟨u_j, r − r′⟩."""
+    directions = outputs[:, : 2 * SLICES].reshape(-1, 2, SLICES)
+    mine, theirs = (np.einsum("i,nik->nk", np.array(r), directions) for r in (record, other))
+    return ((outputs[:, 2 * SLICES :] - (mine + theirs) / 2) * (mine - theirs)).sum(axis=1)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("weakened", [False, True])
+def test_opposite_records_reach_the_claim_and_do_not_pass_it(epsilon, weakened):
+    accounting = SlicedAccounting(
+        dim=2, num_projections=SLICES, records=1, batch_size=1, sampling="none",
+        neighboring="replace_one", radius=RADIUS, grid=2 * GRID,
+    )  # fmt: skip
+    stddev = accounting.calibrate(epsilon, DELTA, 1, "pld")
+    result = audit(
+        # Noise of a third less must be caught: otherwise the audit says nothing.
+        lambda record, num: releases(record, num, stddev * (0.67 if weakened else 1), accounting),
+        [((RADIUS, 0.0), (-RADIUS, 0.0))],
+        num_draws=20_000, delta=DELTA, score=log_likelihood_ratio,
+    )  # fmt: skip
+    if weakened:
+        assert result.refutes(epsilon)
+    else:
+        assert 0.6 * epsilon < result.epsilon_lower <= epsilon
