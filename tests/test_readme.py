@@ -35,6 +35,8 @@ def test_the_six_commands_run(tmp_path):
     commands = [
         line for fence in fences("") for line in fence.splitlines() if line.startswith("privot ")
     ]
+    # The other two systems' commands are tested with the command line and with their guide.
+    commands = [c for c in commands if c.split()[1] not in ("sliced", "integral")]
     assert [c.split()[1] for c in commands] == [
         "schema", "calibrate", "privatize", "fit", "sample", "evaluate",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""DPGAN by Opacus: its noise is the accountant's, its steps are what it says, and bad input is refused."""
+"""DPGAN by Opacus: noise as its accountant asks, steps as it says, bad input refused."""
 
 import math
 from importlib.util import find_spec
