@@ -1,32 +1,34 @@
-r"""DPGAN: a generator trained against a critic whose gradients are noised; one person's privacy, not all's.
+r"""DPGAN: a generator against a critic with noised gradients; one person's privacy, not everybody's.
 
-A Wasserstein GAN: a critic $f_w$ is raised on records and lowered on draws $g_θ(z)$, $z ∼ N(0, I)$, its
-weights cut to $[−c, c]$ after every step; $g_θ$ follows it. Only the critic's steps see records. In each,
+A Wasserstein GAN: a critic $f_w$ is raised on records and lowered on draws $g_θ(z)$, $z ∼ N(0, I)$,
+its weights cut to $[−c, c]$ after every step; $g_θ$ follows it. Only the critic's steps see records.
+In each:
 
 1. every record is taken with probability $q$ by a coin of its own (Poisson sampling);
-2. each one's gradient of $f_w(g_θ(z_i)) − f_w(x_i)$, record and draw as one pair, is shortened to norm
-   $C$ at most, the whole vector at once;
+2. each one's gradient of $f_w(g_θ(z_i)) − f_w(x_i)$, record and draw as one pair, is shortened to
+   norm $C$ at most, all layers as one vector;
 3. $N(0, σ² C² I)$ is added to their sum, which is divided by $q n$, the batch size *expected*.
 
 Xie et al. have no step 2 and bound the gradient by the cut weights, a bound that ours does not need.
-Cutting weights and training $g_θ$ are post-processing of noised gradients, as is every draw: any number
-of draws costs nothing more.
+Cutting weights and training $g_θ$ are post-processing of noised gradients, as is every draw: any
+number of draws costs nothing more.
 
-**What is promised**: (ε, δ)-differential privacy of the generator's weights, and so of all its draws, with
-a trusted curator. Adjacency is Opacus': one record is there or not (add/remove), which moves the sum of
-step 2 by $C$ at most. $q$ and $σ$ are computed from $n$, so that $n$ has to be public; said with $n$ held
-fixed, the record is present or a blank with gradient zero, and that is the `zero_out` written into
-`guarantee`: the same two mixtures of Gaussians, hence the same ε. It is **not integral privacy**: between
-data sets without a record in common nothing is left (n ε, with a δ that is no longer below one).
+**What is promised**: (ε, δ)-differential privacy of the generator's weights, and so of all its draws,
+with a trusted curator. Adjacency is Opacus': one record is there or not (add/remove), which moves the
+sum of step 2 by $C$ at most. $q$ and $σ$ are computed from $n$, so that $n$ has to be public; said
+with $n$ held fixed, the record is present or a blank with gradient zero, and that is the `zero_out`
+written into `guarantee`: the same two mixtures of Gaussians, hence the same ε. It is **not integral
+privacy**: between data sets without a record in common nothing is left (n ε, with a δ that is no
+longer below one).
 
-**The noise** $σ$ is the smallest that Opacus' Rényi accountant finds for the number of steps (to 0.01 in ε,
-from below): its bound for the sampled Gaussian is proven in both directions of the adjacency. The steps
-counted as they are made have to stay below ε, or nothing is returned.
+**The noise** $σ$ is the smallest that Opacus' Rényi accountant finds for the number of steps (to 0.01
+in ε, from below): its bound for the sampled Gaussian is proven in both directions of the adjacency.
+The steps counted as they are made have to stay below ε, or nothing is returned.
 
 **What voids it**: knowing `seed`, which coins and noise come from, and a generator that is no
-cryptographic one; noise in floating point, whose gaps may tell sums apart (Mironov 2012); learning rates
-or stopping chosen by looking at the records, which nobody has paid for; publishing losses, or the
-critic's gradients before noise; a person with two records. For comparisons, nobody's data.
+cryptographic one; noise in floating point, whose gaps may tell sums apart (Mironov 2012); learning
+rates or stopping chosen by looking at the records, which nobody has paid for; publishing losses, or
+the critic's gradients before noise; a person with two records. For comparisons, nobody's data.
 
 References:
     Xie, Lin, Wang, Wang, Zhou, *Differentially private generative adversarial network* (2018);
@@ -61,9 +63,9 @@ class DPGANSettings:
     steps: int = 2500
     critic_steps: int = 5
     batch_size: int = 500
-    learning_rate: float = 1e-3
+    learning_rate: float = 5e-3
     gradient_norm: float = 1.0
-    weight_bound: float = 0.1
+    weight_bound: float = 0.7
     hidden: int = 64
     latent_dim: int = 8
 
@@ -139,7 +141,9 @@ def fit_dpgan(
     _train(table, rate, generator, private, optimizer, settings, random)
     spent = float(accountant.get_epsilon(delta))
     if not spent <= epsilon:
-        raise PrivotError(f"the steps made cost ε = {spent}, above epsilon = {epsilon}: lower steps")
+        raise PrivotError(
+            f"the steps made cost ε = {spent}, above epsilon = {epsilon}: lower steps"
+        )
     promise = ApproximateDP(epsilon, delta, "zero_out")
     return DPGAN(generator, settings.latent_dim, promise, float(noise), spent)
 
