@@ -50,7 +50,7 @@ def test_two_towns_come_back_in_the_tables_units(release):
     unit = [2 / 4, 2 / 10]
     noisy = np.stack([release.table[c].to_numpy() for c in "xy"], axis=1)
     truth = towns(4000, 1) * unit
-    assert sample_distance(drawn * unit, truth, 1000) < 0.2
+    assert sample_distance(drawn * unit, truth, 1000) < 0.3  # .15, deviation .01, heavy tail
     assert sample_distance(noisy * unit, truth, 1000) > 0.6
 
 
