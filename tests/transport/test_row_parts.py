@@ -8,7 +8,7 @@ from privot.transport import Problem, SinkhornSolver
 from privot.transport.row_parts import RowParts
 
 ONE = RowParts((slice(0, 90),))
-THREE = RowParts((slice(0, 7), slice(7, 8), slice(8, 90)))
+THREE = RowParts((slice(0, 7), slice(7, 11), slice(11, 90)))
 
 
 @pytest.fixture

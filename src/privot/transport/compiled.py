@@ -44,9 +44,31 @@ def compiled_reordering(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, fastmath=_REORDERING)
 
 
-def _compile(function: Callable[..., Any], fastmath: bool | set[str]) -> Callable[..., Any]:
+def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled`, for what only compiled loops call: without the entry from Python."""
+    return _compile(function, fastmath=False, entered=False)
+
+
+def compiled_reordering_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled_reordering`, for what only compiled loops call."""
+    return _compile(function, fastmath=_REORDERING, entered=False)
+
+
+def _compile(
+    function: Callable[..., Any], fastmath: bool | set[str], entered: bool = True
+) -> Callable[..., Any]:
     if numba is not None:
-        return numba.njit(cache=True, nogil=True, fastmath=fastmath)(function)
+        # Division by zero gives infinity, as in NumPy: to raise would keep loops from vector registers,
+        # and take as long to compile as the loop. So would entries that nobody calls.
+        decorate = numba.njit(
+            cache=True,
+            nogil=True,
+            fastmath=fastmath,
+            error_model="numpy",
+            no_cfunc_wrapper=True,
+            no_cpython_wrapper=not entered,
+        )
+        return decorate(function)
 
     @wraps(function)
     def refuse(*args: object) -> None:

@@ -35,6 +35,8 @@ _SPARSE = 0.15
 _JUDGED_ROWS = 64
 # The loop over all pairs, blocked, beats the one over a list from this share on.
 _DENSE = 0.5
+# Rows that blocked loops take together.
+_FOUR = 4
 # Differences of fewer coordinates, all pairs together, are one thread's work.
 _ONE_THREADS_WORK = 2**24
 # What a pass over a matrix in memory costs, in such differences.
@@ -72,7 +74,7 @@ class _Manhattan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < 4:
+        if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < _FOUR:
             return _cost_few(x, y, 1)
         cost = x.new_empty(len(x), len(y))
         points, others, out = _array(x), _array(y), cost.numpy()
@@ -137,24 +139,24 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
         _over_rows(n, work, few)
         return gradient
     counts, kept = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
-    if power == 2 and _share_kept(pairs, counts, kept) > _SPARSE:
+    # A plan that spreads its mass says so in its first rows.
+    share = _share_kept(pairs, counts, kept)
+    if power == 2 and share > _SPARSE:
         return _squared_product(x, y, weights)
-    total = pair_loops.kept(pairs, 0, n, counts, kept)
-    if power == 1:
-        dense = total > _DENSE * pairs.size
+    if power == 1 and share > _DENSE and n >= _FOUR:
 
         def signs(first: int, last: int) -> None:
-            pair_loops.manhattan_gradient(
-                points, others, pairs, counts, kept, dense, out, first, last
-            )
+            pair_loops.manhattan_gradient(points, others, pairs, out, first, last)
 
-        _over_rows(n, total * d, signs)
+        _over_rows(n, work, signs)
         return gradient
+    total = pair_loops.kept(pairs, 0, n, counts, kept)
+    listed = pair_loops.sparse_manhattan_gradient if power == 1 else pair_loops.squared_gradient
 
-    def squares(first: int, last: int) -> None:
-        pair_loops.squared_gradient(points, others, pairs, counts, kept, out, first, last)
+    def sums(first: int, last: int) -> None:
+        listed(points, others, pairs, counts, kept, out, first, last)
 
-    _over_rows(n, total * d, squares)
+    _over_rows(n, total * d, sums)
     return gradient
 
 

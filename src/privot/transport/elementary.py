@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from privot.transport.compiled import compiled
+from privot.transport.compiled import compiled_part
 
 _LN2 = math.log(2.0)
 _LOG2E = math.log2(math.e)
@@ -23,7 +23,7 @@ _ONE_BITS = 0x3FF0000000000000
 _MANTISSA = 0x000FFFFFFFFFFFFF
 
 
-@compiled
+@compiled_part
 def exp2(z, rounded, count):
     """Replace z by 2^z, from 2^−1000 to 2^1000; relative error 1e-15."""
     for j in range(count):
@@ -40,7 +40,7 @@ def exp2(z, rounded, count):
         powers[j] += bits[j] << 52
 
 
-@compiled
+@compiled_part
 def move(x, towards, omega, count, scratch, rounded):
     """Replace positive x by x·(towards/x)^ω: ω times as far in logarithms, up to a millionth of ω.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from privot.transport.compiled import compiled
+from privot.transport.compiled import compiled_part
 
 _PLAIN_FIRST = 3
 _PATIENCE = 5
@@ -30,7 +30,7 @@ _GROWN = 3.0
 _EXPLODED = 30.0
 
 
-@compiled
+@compiled_part
 def next_omega(omega, errors, now, changed):
     """The next ω, and since which iteration the rule has watched it; `errors` up to index `now`."""
     if omega == 1.0:

@@ -20,7 +20,7 @@ are left out.
 
 from __future__ import annotations
 
-from privot.transport.compiled import compiled, compiled_reordering
+from privot.transport.compiled import compiled, compiled_reordering, compiled_reordering_part
 
 _NEGLIGIBLE = 1e-6
 _STRIP = 400
@@ -123,7 +123,7 @@ def kept(weights, first, last, counts, columns):
     return total
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _mass(weights, i):
     total = weights.dtype.type(0)
     for j in range(weights.shape[1]):
@@ -132,23 +132,36 @@ def _mass(weights, i):
 
 
 @compiled
-def manhattan_gradient(x, y, weights, counts, columns, dense, out, first, last):
-    """Rows first … last of Σ_j G_ij sign(x_ik − y_jk), over the listed columns, or all if dense.
+def manhattan_gradient(x, y, weights, out, first, last):
+    """Rows first … last, at least 4, of Σ_j G_ij sign(x_ik − y_jk).
 
-    Points come scaled, so that a difference other than 0 is beyond ±1, or too small to matter.
+    Points come scaled, so that a difference other than 0 is beyond ±1, or too small to matter. The last
+    block overlaps the one before, where the number of rows is no multiple of 4.
     """
     d = x.shape[1]
-    out[first:last] = 0
-    fours = first + ((last - first) // 4 * 4 if dense else 0)
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
-        for i in range(first, fours, 4):
+        for start in range(first, last, 4):
+            i = min(start, last - 4)
+            for q in range(i, i + 4):
+                for k in range(begin, end):
+                    out[q, k] = 0
             _signs_of_four(x, y, weights, out, i, begin, end)
-        for i in range(fours, last):
+
+
+@compiled
+def sparse_manhattan_gradient(x, y, weights, counts, columns, out, first, last):
+    """The same over the listed columns only."""
+    d = x.shape[1]
+    for begin in range(0, d, _STRIP):
+        end = min(d, begin + _STRIP)
+        for i in range(first, last):
+            for k in range(begin, end):
+                out[i, k] = 0
             _signs(x, y, weights, counts[i], columns, out, i, begin, end)
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _signs_of_four(x, y, weights, out, i, begin, end):
     """Add to four rows of the gradient, for coordinates begin … end, of which all y fit in the cache.
 
@@ -186,7 +199,7 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
             s3[k] += weights[i + 3, m - 1] * min(max(p3[k] - last[k], -one), one)
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _signs(x, y, weights, count, columns, out, i, begin, end):
     """Add to one row of the gradient, over the listed columns."""
     one = x.dtype.type(1)
@@ -223,7 +236,8 @@ def squared_gradient(x, y, weights, counts, columns, out, first, last):
     """Rows first … last of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
     d = x.shape[1]
     for i in range(first, last):
-        out[i] = 0
+        for k in range(d):
+            out[i, k] = 0
         count = counts[i]
         whole = count // 4 * 4
         for c in range(0, whole, 4):

@@ -32,9 +32,10 @@ class RowParts:
 
     @classmethod
     def of(cls, num_rows: int, num_columns: int) -> RowParts:
-        """As many parts as torch has threads, or one."""
+        """As many parts, as torch has threads, or one."""
         large = num_rows * num_columns >= _ONE_PART
-        count = min(torch.get_num_threads(), num_rows) if large else 1
+        most = max(1, num_rows // sweeps.FEWEST_ROWS)
+        count = min(torch.get_num_threads(), most) if large else 1
         edges = [num_rows * part // count for part in range(count + 1)]
         return cls(tuple(slice(*ends) for ends in pairwise(edges)))
 

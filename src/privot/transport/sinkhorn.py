@@ -37,6 +37,7 @@ from privot.transport.compiled import runs_compiled
 from privot.transport.kernel_domain import Iterated, solve_compiled, solve_tensors
 from privot.transport.log_domain import solve_log
 from privot.transport.problem import Problem
+from privot.transport.sweeps import FEWEST_ROWS
 
 Potentials = tuple[Tensor, Tensor]
 
@@ -137,7 +138,8 @@ class SinkhornSolver:
         )  # fmt: skip
 
     def _kernel_domain(self, problem: Problem, single: bool, start_g: Tensor | None) -> Iterated:
-        iterate = solve_compiled if runs_compiled(problem.cost) else solve_tensors
+        compiled = runs_compiled(problem.cost) and len(problem.cost) >= FEWEST_ROWS
+        iterate = solve_compiled if compiled else solve_tensors
         dtype = torch.float32 if single else torch.float64
         return iterate(problem, dtype, self.tolerance, self.max_iterations, start_g)
 

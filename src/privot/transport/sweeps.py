@@ -23,7 +23,12 @@ import math
 
 import numpy as np
 
-from privot.transport.compiled import compiled, compiled_reordering
+from privot.transport.compiled import (
+    compiled,
+    compiled_part,
+    compiled_reordering,
+    compiled_reordering_part,
+)
 from privot.transport.elementary import exp2, move
 from privot.transport.over_relaxation import next_omega
 
@@ -33,10 +38,12 @@ CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
 _NEGLIGIBLE = 1e-30
 _LOG2E = math.log2(math.e)
 
+# A sweep takes four rows at a time, and sixteen between two updates of the scalings.
+FEWEST_ROWS = 4
 _ROWS = 16
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _zeros(row):
     total = 0.0
     for j in range(row.size):
@@ -44,7 +51,7 @@ def _zeros(row):
     return total
 
 
-@compiled
+@compiled_part
 def _lowest(row):
     """Minimum, by halves: one comparison after another would be slow. Overwrites the row."""
     count = row.size
@@ -105,7 +112,7 @@ def build(cost, f, g, reg, kernel):
             kernel[i, j] = row[j] if row[j] > _NEGLIGIBLE else 0.0
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _dot4(kernel, i, w, out, q):
     s0 = s1 = s2 = s3 = w.dtype.type(0)
     for j in range(w.size):
@@ -117,15 +124,7 @@ def _dot4(kernel, i, w, out, q):
     out[q], out[q + 1], out[q + 2], out[q + 3] = s0, s1, s2, s3
 
 
-@compiled_reordering
-def _dot1(kernel, i, w, out, q):
-    s = w.dtype.type(0)
-    for j in range(w.size):
-        s += kernel[i, j] * w[j]
-    out[q] = s
-
-
-@compiled_reordering
+@compiled_reordering_part
 def _add4(kernel, i, c, q, t):
     c0, c1, c2, c3 = c[q], c[q + 1], c[q + 2], c[q + 3]
     for j in range(t.size):
@@ -134,56 +133,50 @@ def _add4(kernel, i, c, q, t):
         )
 
 
-@compiled_reordering
-def _add1(kernel, i, c, q, t):
-    c0 = c[q]
-    for j in range(t.size):
-        t[j] += c0 * kernel[i, j]
-
-
 @compiled
 def sweep(kernel, a, w, u, t, omega, widest):
-    """One iteration's work on rows (r, m): their scalings u, and t += K^⊤(au).
+    """One iteration's work on rows (r, m), r ≥ 4: their scalings u, and t += K^⊤(au).
 
     Returns the rows' part of the marginal error, whether all scalings stay in [1/widest, widest], and
     whether a number overflowed. `w` is b·v.
     """
     n = kernel.shape[0]
     sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
-    fitted, scratch, rounded = np.empty(_ROWS), np.empty(_ROWS), np.empty(_ROWS)
+    fitted, before = np.empty(_ROWS), np.empty(_ROWS)
+    scratch, rounded = np.empty(_ROWS), np.empty(_ROWS)
     error, inside, broken = 0.0, True, False
     for start in range(0, n, _ROWS):
-        rows = min(_ROWS, n - start)
-        fours = rows // 4 * 4
-        for q in range(0, fours, 4):
-            _dot4(kernel, start + q, w, sums, q)
-        for q in range(fours, rows):
-            _dot1(kernel, start + q, w, sums, q)
+        # Where the last rows are no multiple of four, their block begins with rows done before.
+        end = min(start + _ROWS, n)
+        first = end - (end - start + 3) // 4 * 4
+        done, rows = start - first, end - start
+        for q in range(0, rows + done, 4):
+            _dot4(kernel, first + q, w, sums, q)
         for q in range(rows):
-            fitted[q] = 1.0 / np.float64(sums[q]) if sums[q] > 0 else np.inf
+            s = np.float64(sums[done + q])
+            fitted[q] = 1.0 / s if s > 0 else np.inf
             broken |= not 0.0 < fitted[q] < np.inf
-            error += a[start + q] * abs(u[start + q] * np.float64(sums[q]) - 1.0)
-        if omega == 1.0:
-            # Assigning slices would compile its error message: a second.
+            error += a[start + q] * abs(u[start + q] * s - 1.0)
+        if omega != 1.0:
             for q in range(rows):
-                u[start + q] = fitted[q]
-        else:
-            move(u[start : start + rows], fitted, omega, rows, scratch, rounded)
+                before[q] = u[start + q]
+            move(before, fitted, omega, rows, scratch, rounded)
+        for q in range(done):
+            coefficients[q] = 0
         for q in range(rows):
-            x = u[start + q]
+            x = fitted[q] if omega == 1.0 else before[q]
             inside &= (x < widest) & (x * widest > 1.0)
-            coefficients[q] = a[start + q] * x
-        for q in range(0, fours, 4):
-            _add4(kernel, start + q, coefficients, q, t)
-        for q in range(fours, rows):
-            _add1(kernel, start + q, coefficients, q, t)
+            u[start + q] = x
+            coefficients[done + q] = a[start + q] * x
+        for q in range(0, rows + done, 4):
+            _add4(kernel, first + q, coefficients, q, t)
     return error, inside, broken
 
 
 @compiled
 def begin(b, v, w, t, state, most):
     """What an iteration starts from: w = b·v, t = 0; returns ω, which is 1 in the last one."""
-    if int(state[1]) == most - 1:
+    if state[1] == most - 1:
         state[0] = 1.0
     for j in range(v.size):
         w[j] = b[j] * v[j]
