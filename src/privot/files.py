@@ -24,13 +24,13 @@ def replacing_file(path: str | Path) -> Iterator[Path]:
         PrivotError: if the disk is full, the folder is missing or may not be written to.
     """
     path = Path(path)
-    draft = _beside(path)
+    draft = beside(path)
     try:
         yield draft
-        _flush(draft)
+        flush(draft)
         os.replace(draft, path)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     finally:
         draft.unlink(missing_ok=True)
 
@@ -44,13 +44,13 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
     renames.
     """
     path = Path(path)
-    draft = _beside(path)
+    draft = beside(path)
     previous = path.with_name(path.name + ".previous")
     try:
         draft.mkdir(parents=True)
         yield draft
         for file in draft.iterdir():
-            _flush(file)
+            flush(file)
         recover_folder(path)
         if path.exists():
             if previous.exists():
@@ -59,7 +59,7 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
         os.rename(draft, path)
         shutil.rmtree(previous, ignore_errors=True)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -71,15 +71,18 @@ def recover_folder(path: Path) -> None:
         os.rename(previous, path)
 
 
-def _beside(path: Path) -> Path:
+def beside(path: Path) -> Path:
+    """A new name for a draft of `path`."""
     # Same folder, hence same file system: a rename across file systems is not atomic.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
 
 
-def _flush(file: Path) -> None:
+def flush(file: Path) -> None:
+    """Have the disk hold a file's content before anything else is done."""
     with open(file, "rb+") as handle:
         os.fsync(handle.fileno())
 
 
-def _cannot_write(path: Path, error: OSError) -> PrivotError:
+def cannot_write(path: Path, error: OSError) -> PrivotError:
+    """What to raise when the disk is full, or a folder may not be written to."""
     return PrivotError(f"{path} cannot be written ({error.strerror or error}); nothing was changed")

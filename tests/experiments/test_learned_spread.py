@@ -100,7 +100,7 @@ def test_stages_follow_one_another(monkeypatch):
 
         return objective
 
-    monkeypatch.setattr(learned_spread, "transport_objective", objective_of)
+    monkeypatch.setattr(learned_spread, "TransportObjective", objective_of)
     records = LinearGaussian("gaussian", dimension=3, rank=2, stddev=1.0)
     stages = ((0.4, "plain", 10), (1.0, "self_corrected", 20))
     measure(Fit(records, stages, steps=10, num_people=50))

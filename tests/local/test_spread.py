@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from privot.local import FitSettings
-from privot.local.entropic_fit import transport_objective
+from privot.local.entropic_fit import TransportObjective
 from privot.local.heads import Head
 from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer
@@ -49,7 +49,7 @@ def learned_spread(dimension, sigma, batch_size, loss, noise="gaussian", start=0
     release = randomizer.privatize({n: clean[:, j] for j, n in enumerate(names)})
     generator = Scaled(dimension, start)
     settings = FitSettings(batch_size=batch_size, tolerance=1e-3, max_iterations=500)
-    objective = transport_objective(
+    objective = TransportObjective(
         generator, Head(randomizer), release, settings, loss, torch.device("cpu")
     )
     train(generator, objective, TrainingSettings(steps, learning_rate=0.02, averaging=0.97))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import privot.sliced.adaptation
 import privot.sliced.settings
 from privot.errors import PrivotError
 from privot.sliced import (
@@ -14,10 +15,11 @@ from privot.sliced import (
     SlicingMechanism,
     adapt,
 )
-from privot.sliced.adaptation import TargetFeatures, adaptation_loss
 from privot.sliced.classifier import Classifier
+from privot.sliced.joint_adaptation import TargetFeatures, adaptation_loss
 
 SETTINGS = AdaptationSettings(
+    alignment="joint",
     epsilon=8.0, delta=1e-3, steps=150, batch_size=50, num_projections=8, feature_dim=8,
     hidden=(16,), source_batch=64, weight=0.5,
     learning_rate=1e-2, averaging=0.9,
@@ -48,7 +50,7 @@ def test_the_step_depends_on_the_release_alone(monkeypatch):
     gradients = []
     fixed = None
     for private in (target, target[::-1] * 5 - 3):
-        classifier = Classifier(3, 2, SETTINGS)
+        classifier = Classifier((3,), 2, SETTINGS)
         features = TargetFeatures(classifier, 8)
         records = torch.from_numpy(np.ascontiguousarray(private, np.float32))
         mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
@@ -75,7 +77,7 @@ def test_other_releases_make_other_steps():
     source, y, target = domains()
     gradients = []
     for private in (target, target + 3):
-        classifier = Classifier(3, 2, SETTINGS)
+        classifier = Classifier((3,), 2, SETTINGS)
         features = TargetFeatures(classifier, 8)
         records = torch.from_numpy(private.astype(np.float32))
         mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
@@ -84,13 +86,13 @@ def test_other_releases_make_other_steps():
         adaptation_loss(
             classifier, x, torch.from_numpy(y[:50]), mechanism, SETTINGS, rng
         ).backward()
-        gradients.append(next(classifier.parameters()).grad.clone())
+        gradients.append(next(classifier.g.parameters()).grad.clone())
     assert not torch.allclose(*gradients)
 
 
 def test_a_spent_budget_leaves_the_classifier_as_it_is():
     source, y, target = domains()
-    classifier = Classifier(3, 2, SETTINGS)
+    classifier = Classifier((3,), 2, SETTINGS)
     features = TargetFeatures(classifier, 8)
     ledger = Ledger(SETTINGS.plan(400, features))
     ledger.spent = ledger.plan.steps
@@ -113,8 +115,6 @@ def test_adapts_saves_and_loads(tmp_path):
     assert adapted.releases == 150
     right = target[:, 0] > 1
     assert (adapted.predict(target) == right).mean() > 0.95
-    alone = adapt(source, y, target, replace(SETTINGS, weight=0.0))
-    assert (alone.predict(target) == right).mean() < 0.93
     adapted.save(tmp_path / "classifier")
     again = AdaptedClassifier.load(tmp_path / "classifier")
     assert (again.predict(target) == adapted.predict(target)).all()
@@ -123,9 +123,93 @@ def test_adapts_saves_and_loads(tmp_path):
         AdaptedClassifier.load(tmp_path / "nothing")
 
 
+ROUNDS = replace(
+    SETTINGS, alignment="adapter", rounds=2, training_steps=150, adapter_steps=100, channels=()
+)
+
+
+def moved():
+    """Two classes apart along an axis; the target is shifted along it by half their distance."""
+    rng = np.random.default_rng(1)
+    y = np.arange(600) % 2
+    source = rng.normal(0, 0.15, (600, 2)) + np.stack([0.3 + y, 0.6 - 0.2 * y], axis=1)
+    shift = np.array([0.55, 0.0])
+    return source, y, source[rng.permutation(600)] + shift
+
+
+def test_rounds_move_the_source_to_the_target():
+    source, y, target = moved()
+    right = target[:, 0] > 0.3 + 0.5 + 0.55
+    adapted = adapt(source, y, target, ROUNDS)
+    assert adapted.releases == 150
+    assert (adapted.predict(target) == right).mean() > 0.93
+    alone = adapt(source, y, target, replace(ROUNDS, adapter_steps=1))
+    assert (alone.predict(target) == right).mean() < 0.9
+
+
+def test_rounds_depend_on_the_releases_alone(monkeypatch):
+    """With the released slices held fixed, another target makes the same classifier, bit for bit."""
+    source, y, target = moved()
+    kept = []
+    release = SlicingMechanism.release
+
+    def recorded(self):
+        kept.append(release(self))
+        return kept[-1]
+
+    monkeypatch.setattr(SlicingMechanism, "release", recorded)
+    first = adapt(source, y, target, ROUNDS)
+    replayed = iter(list(kept))
+
+    def replay(self):
+        self.ledger.spend()
+        return next(replayed)
+
+    monkeypatch.setattr(SlicingMechanism, "release", replay)
+    second = adapt(source, y, target[::-1] * 3 - 1, ROUNDS)
+    weights = first.classifier.state_dict(), second.classifier.state_dict()
+    assert all(torch.equal(weights[0][k], weights[1][k]) for k in weights[0])
+
+
+def test_joint_records_lie_in_the_ball_and_never_point_apart():
+    classifier = Classifier((8, 8), 3, replace(ROUNDS, channels=None))
+    assert classifier.images
+    records = classifier.joint_records(5 * torch.randn(40, 8, 8))
+    assert records.shape == (40, 3 * 8)
+    assert float(records.norm(dim=1).max()) <= 1 + 1e-6
+    assert float((records @ records.T).min()) >= 0
+
+
+def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
+    source, y, target = moved()
+    path = tmp_path / "state"
+    fit = privot.sliced.adaptation.Course.align
+
+    def stop(self, x, labels):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(privot.sliced.adaptation.Course, "align", stop)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(source, y, target, ROUNDS, checkpoint=path)
+    monkeypatch.setattr(privot.sliced.adaptation.Course, "align", fit)
+    with pytest.raises(PrivotError, match="75 releases already"):
+        adapt(source, y, target, ROUNDS, checkpoint=path)
+    other = replace(ROUNDS, jitter=0.5)
+    with pytest.raises(PrivotError, match="other settings"):
+        adapt(source, y, target, other, checkpoint=path, resume=True)
+    adapted = adapt(source, y, target, ROUNDS, checkpoint=path, resume=True)
+    assert adapted.releases == 150
+
+
 def test_bad_input_is_refused():
     source, y, target = domains()
     with pytest.raises(PrivotError, match="do not fit"):
         adapt(source, y, target[:, :2], SETTINGS)
     with pytest.raises(PrivotError, match="weight -1"):
         AdaptationSettings(epsilon=1, weight=-1)
+    with pytest.raises(PrivotError, match="at least 1 of each"):
+        AdaptationSettings(epsilon=1, rounds=0)
+    with pytest.raises(PrivotError, match="alignment 'other'"):
+        AdaptationSettings(epsilon=1, alignment="other")
+    with pytest.raises(PrivotError, match="do not fit records of shape"):
+        adapt(source, y, target, replace(SETTINGS, channels=(4,)))

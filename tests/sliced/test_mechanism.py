@@ -12,7 +12,6 @@ from privot.sliced import (
     SlicedSettings,
     SlicingMechanism,
 )
-from privot.sliced.pooled import PooledMean
 
 IMAGES = LabeledImages((4, 4), num_labels=2, low_pass=2)
 
@@ -121,13 +120,14 @@ def test_blank_slots_are_zero_rows():
 
 
 @pytest.mark.parametrize("orthonormal", [False, True])
-def test_directions_are_unit_and_fresh(orthonormal):
+def test_directions_are_fresh_and_of_the_plan(orthonormal):
     private = mechanism(orthonormal=orthonormal, num_projections=8)
     first, second = private._draw_directions().double(), private._draw_directions().double()
     assert not torch.equal(first, second)
     gram = first.T @ first
-    assert torch.allclose(gram.diagonal(), torch.ones(8).double(), atol=1e-6)
-    assert bool((gram - torch.eye(8)).abs().max() < 1e-6) == orthonormal
+    assert bool((gram - torch.eye(8)).abs().max() < 1e-5) == orthonormal
+    other = mechanism(orthonormal=orthonormal, num_projections=8)
+    assert not torch.equal(first, other._draw_directions().double())
 
 
 def test_what_cannot_be_used_is_refused():
@@ -143,22 +143,3 @@ def test_what_cannot_be_used_is_refused():
         SlicingMechanism(values, labels, IMAGES, Ledger(plan))
     with pytest.raises(PrivotError, match="batch"):
         mechanism(batch_size=301)
-
-
-@pytest.mark.parametrize("neighboring", ["replace_one", "zero_out"])
-def test_pooled_mean_is_unbiased_with_the_error_it_states(neighboring):
-    """Also a test of signs, padding and directions: the mean record, within its public error."""
-    values, labels = data()
-    private = mechanism(
-        values=values, labels=labels, steps=1500, neighboring=neighboring, num_projections=6
-    )
-    pooled = PooledMean(private.ledger.plan)
-    while private.ledger.left:
-        pooled.add(private.release())
-    features = IMAGES.features(IMAGES.prepare(values))
-    truth = torch.cat([features * (labels == c)[:, None] for c in (0, 1)], dim=1).mean(dim=0)
-    score = (pooled.estimate - truth) / pooled.stddev
-    # Over repetitions the root mean square is 1.14 with deviation .13: what is stated is the noise
-    # alone, without the batches and directions that happened to be drawn.
-    assert 0.65 < float(score.square().mean().sqrt()) < 1.75
-    assert abs(float(score.mean())) < 6 / len(score) ** 0.5

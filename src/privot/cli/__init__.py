@@ -14,7 +14,19 @@ import warnings
 
 import typer
 
-from privot.cli import account, account_sliced, audit, curator, demo, device, integral, plan, sliced
+from privot.cli import (
+    account,
+    account_sliced,
+    audit,
+    curator,
+    datasets,
+    demo,
+    device,
+    integral,
+    plan,
+    privatize,
+    sliced,
+)
 from privot.cli.console import complain, short_warnings
 from privot.errors import PrivotError
 
@@ -49,10 +61,13 @@ integral_app = typer.Typer(
 )
 integral_app.command("fit")(integral.fit)
 integral_app.command("sample")(integral.sample)
+datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
+datasets_app.command("fetch")(datasets.fetch)
+datasets_app.command("check")(datasets.check)
 app.command("demo")(demo.run)
 app.command("plan")(plan.plan)
 app.command("calibrate")(device.calibrate)
-app.command("privatize")(device.privatize)
+app.command("privatize")(privatize.privatize)
 app.command("collect")(device.collect)
 app.command("fit")(curator.fit)
 app.command("sample")(curator.sample)
@@ -60,6 +75,7 @@ app.command("evaluate")(curator.evaluate)
 app.add_typer(account_app, name="account")
 app.add_typer(sliced_app, name="sliced")
 app.add_typer(integral_app, name="integral")
+app.add_typer(datasets_app, name="datasets")
 app.command("audit")(audit.audit)
 
 
@@ -80,6 +96,9 @@ def main() -> None:
         complain(str(error))
         sys.exit(2)
     except ModuleNotFoundError as error:
+        if error.name == "ray":
+            complain("this command needs ray: pip install 'privot[ray]'")
+            sys.exit(2)
         if error.name not in ("torch", "numba", "safetensors", "matplotlib", "jinja2"):
             raise
         complain(f"this command needs {error.name}: pip install 'privot[learn]'")

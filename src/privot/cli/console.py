@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class _Report(Protocol):
     def __call__(self, step: int, steps: int, loss: float) -> None: ...
+
+
+class _Rows(Protocol):
+    def __call__(self, doing: str, rows: int, expected: int | None) -> None: ...
 
 
 def complain(message: str) -> None:
@@ -71,3 +78,49 @@ def training_bar() -> Iterator[_Report]:
                 progress.update(task, completed=step, total=steps, loss=loss)
 
         yield advance
+
+
+@contextmanager
+def row_bar() -> Iterator[_Rows]:
+    """A progress bar of rows and time left, a phase each; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda doing, rows, expected: None
+        return
+    columns = (
+        TextColumn("   {task.description}"),
+        BarColumn(bar_width=32),
+        TextColumn("{task.completed:,.0f} rows of {task.fields[of]}  "),
+        TimeElapsedColumn(),
+        TextColumn("· left"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console, refresh_per_second=5) as progress:
+
+        def advance(doing: str, rows: int, expected: int | None) -> None:
+            if doing not in tasks:
+                tasks[doing] = progress.add_task(doing, total=None, of="?")
+            of = "?" if expected is None else f"{expected:,}"
+            progress.update(tasks[doing], completed=rows, total=expected, of=of)
+
+        yield advance
+
+
+def counted(pieces: Iterable[pa.Table], expected: int, progress: _Rows) -> Iterator[pa.Table]:
+    """The pieces as they pass, their rows told."""
+    rows = 0
+    for piece in pieces:
+        yield piece
+        rows += piece.num_rows
+        progress("draw", rows, expected)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain, note, training_bar
+from privot.cli.console import complain, counted, note, row_bar, training_bar
 
 
 def fit(
@@ -31,7 +31,8 @@ def fit(
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
-    Ctrl-C saves a generator's state, --resume continues it bit for bit.
+    Ctrl-C saves a generator's state, --resume continues it bit for bit. Several processes train one
+    generator together: torchrun --nproc-per-node 2 -m privot fit …
 
     Example: privot fit release.parquet -o model/
     """
@@ -40,6 +41,7 @@ def fit(
     from privot.local import fit as fit_model
     from privot.release import Release
     from privot.training import Interrupted
+    from privot.training.parallel import is_first
 
     given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
     settings = FitSettings(
@@ -67,20 +69,33 @@ def fit(
     except Interrupted as interruption:
         complain(f"{interruption}; run again with --resume to continue")
         raise typer.Exit(1) from None
+    if not is_first():
+        return
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(
         f"{output}: learned from {len(reports):,} reports in {model.made_with['seconds']:.0f} s "
         f"({model.made_with['estimator']}, {model.made_with['loss']}), {model.guarantee}"
     )
+    if model.schema.images:
+        from privot.report import write_image_fit_report
+
+        write_image_fit_report(output / "report.html", model, reports)
+        print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
 def sample(
     model: Annotated[Path, typer.Argument(help="Folder of the model.")],
     num_rows: Annotated[int, typer.Option("-n", "--num-rows", help="Records to draw.")] = 10_000,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="csv, csv.gz, parquet, npz.")
-    ] = Path("synthetic.csv"),
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="csv, csv.gz, parquet, npz; of images, also a folder for PNGs (no suffix). "
+            "synthetic.csv by default, of images synthetic.npz.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="To repeat a draw.")] = None,
     where: Annotated[
         list[str] | None,
@@ -94,7 +109,8 @@ def sample(
     from privot.errors import PrivotError
     from privot.local import Model
     from privot.release import write_table
-    from privot.release.tables import table_suffix
+    from privot.release.tables import check_output
+    from privot.release.written_pieces import STREAMED, write_pieces
 
     kind = _kind_of(model)
     if kind == "integral":
@@ -102,17 +118,24 @@ def sample(
             f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
         )
     if kind == "sliced":
-        _sample_sliced(model, num_rows, output, seed, where)
+        _sample_sliced(model, num_rows, output or Path("synthetic.csv"), seed, where)
         return
-    table_suffix(output)  # refuse an unknown format before drawing
     loaded = Model.load(model)
+    if output is None:
+        output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
+    check_output(output, loaded.schema)  # refuse before drawing
     condition: dict[str, list[str]] = {}
     for given in where or []:
         column, equals, value = given.partition("=")
         if not equals:
             raise PrivotError(f"--where {given!r} says no value: write COLUMN=VALUE")
         condition.setdefault(column, []).append(value)
-    write_table(loaded.sample(num_rows, seed=seed, where=condition), output)
+    if output.name.endswith(STREAMED) and not loaded.schema.images:
+        with row_bar() as progress:
+            pieces = counted(loaded.pieces(num_rows, seed, condition), num_rows, progress)
+            write_pieces(pieces, output)
+    else:
+        write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 
@@ -140,9 +163,15 @@ def _sample_sliced(
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Folder of the model.")],
-    against: Annotated[Path, typer.Option(help="Real records: csv, csv.gz, parquet, npz.")],
+    against: Annotated[
+        Path, typer.Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images.")
+    ],
     target: Annotated[
-        str | None, typer.Option(help="Column that classifiers are to tell from the others.")
+        str | None,
+        typer.Option(
+            help="Column that classifiers are to tell from the others; of images, their one category "
+            "by default."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The report.")] = Path(
         "report.html"
@@ -150,6 +179,9 @@ def evaluate(
     num_rows: Annotated[
         int, typer.Option("-n", "--num-rows", help="Synthetic records to compare.")
     ] = 50_000,
+    most_real: Annotated[
+        int, typer.Option(help="Real records to compare at most, drawn uniformly from more.")
+    ] = 500_000,
     seed: Annotated[int, typer.Option(help="Of the samples compared.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
 ) -> None:
@@ -161,25 +193,39 @@ def evaluate(
 
     from privot.evaluation import compare
     from privot.local import Model
-    from privot.release import read_table
+    from privot.release.record_batches import open_records
+    from privot.release.reservoir import sample_rows
     from privot.report import write_evaluation_report
 
     loaded = Model.load(model)
-    real = read_table(against, loaded.schema)
+    real, num_held = sample_rows(open_records(against, loaded.schema), most_real, seed)
+    if num_held > real.num_rows:
+        note(
+            f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
+        )
     synthetic = loaded.sample(num_rows, seed=seed)
-    prediction = None
-    if target is not None:
+    prediction = label = None
+    if loaded.schema.images:
+        from privot.evaluation.image_scores import label_column, predict_label
+
+        target = target or label_column(loaded.schema)
+        if target is not None:
+            label = predict_label(loaded.schema, synthetic, real, target, seed=seed)
+    elif target is not None:
         from privot.evaluation.prediction import predict_target
 
         prediction = predict_target(loaded.schema, synthetic, real, target, seed=seed)
     comparison = compare(loaded.schema, synthetic, real, seed=seed)
-    write_evaluation_report(output, loaded, synthetic, real, comparison, prediction)
+    write_evaluation_report(
+        output, loaded, synthetic, real, comparison, prediction, label, num_held
+    )
     note("what follows, and the report, depend on real records: they are not private")
     summary = {} if comparison.table is None else comparison.table.summary
     if as_json:
         numbers = {
             "summary": {name: asdict(score) for name, score in summary.items()},
             "prediction": None if prediction is None else asdict(prediction),
+            "label": None if label is None else asdict(label),
         }
         print(json.dumps(numbers | asdict(comparison)))
         return
@@ -188,6 +234,13 @@ def evaluate(
         print(f"{name}: {score.synthetic:.4f} (floor {score.floor:.4f}{ceiling})")
     for row in comparison.vectors:
         print(f"{row.column}: W2 {row.distance:.4f} (floor {row.floor:.4f})")
+    for image in comparison.images:
+        print(f"{image.column}: sliced W2 {image.distance:.4f} (floor {image.floor:.4f})")
+    if label is not None:
+        print(
+            f"accuracy of {label.target}, logistic regression on images: {label.synthetic:.1%} "
+            f"(from real {label.real:.1%})"
+        )
     for told in () if prediction is None else prediction.scores:
         print(
             f"AUC of {target}, {told.classifier}: {told.synthetic:.4f} (from real {told.real:.4f})"

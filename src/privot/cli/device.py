@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain, note
+from privot.cli.console import complain
 
 
 def check_schema(
@@ -70,7 +70,9 @@ def import_schema(
 
 def calibrate(
     schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of one person's whole report.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy loss of one person's whole report.")
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it.")] = Path(
         "randomizer.json"
     ),
@@ -85,6 +87,17 @@ def calibrate(
     report_columns: Annotated[
         int | None, typer.Option(help="Columns one person reports, drawn by fresh coins.")
     ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=EPSILON: what of epsilon this column gets. May be repeated."),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of --epsilon: stddev (or scale, of laplace) of the noise on images and "
+            "vectors, in units in which their bounds are -1 and 1."
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the expected noise as JSON.")
     ] = False,
@@ -93,18 +106,31 @@ def calibrate(
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
-    from privot.release import Randomizer
+    from privot.errors import PrivotError
+    from privot.release import Randomizer, state_noise
     from privot.release.expected import expected_noise
     from privot.schema import Schema
 
-    randomizer = Randomizer.calibrate(
-        Schema.load(schema),
-        epsilon,
-        delta,
-        report=report,
-        mechanism=mechanism,
-        report_columns=report_columns,
-    )
+    shares = _shares(share or [])
+    if (epsilon is None) == (noise is None):
+        raise PrivotError("give --epsilon, or --noise instead of it")
+    if epsilon is not None:
+        randomizer = Randomizer.calibrate(
+            Schema.load(schema),
+            epsilon,
+            delta,
+            report=report,
+            mechanism=mechanism,
+            report_columns=report_columns,
+            shares=shares,
+        )
+    else:
+        assert noise is not None
+        if report_columns is not None or report == "joint":
+            raise PrivotError("--noise is for columns all reported one by one: leave others out")
+        randomizer = state_noise(
+            Schema.load(schema), noise, delta, mechanism=mechanism or "gaussian", shares=shares
+        )
     randomizer.save(output)
     if randomizer.marginals_only:
         complain(
@@ -122,33 +148,19 @@ def calibrate(
         print(f"  {row['column']}: {row['in_words']}")
 
 
-def privatize(
-    table: Annotated[Path, typer.Argument(help="Raw records: csv, csv.gz, parquet or npz.")],
-    randomizer: Annotated[Path, typer.Option("-r", "--randomizer", help="randomizer.json.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where to write the release.")
-    ] = Path("release.parquet"),
-) -> None:
-    """Noise every record with fresh randomness; only the result may leave the device.
+def _shares(given: list[str]) -> dict[str, float]:
+    from privot.errors import PrivotError
 
-    Running it twice on the same records is two reports, and spends the budget twice.
-
-    Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
-    """
-    from privot.release import Randomizer, read_table
-
-    loaded = Randomizer.load(randomizer)
-    records = read_table(table, loaded.schema)
-    release = loaded.privatize(records)
-    release.save(output)
-    outside = {name: n for name, n in loaded.count_outside(records).items() if n}
-    if outside:
-        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
-        note(
-            f"values outside their bounds were moved to them: {counted}. "
-            "This count is not private: it is for you, and not in the release."
-        )
-    print(f"{output}: {len(release):,} reports, {release.guarantee}")
+    shares = {}
+    for text in given:
+        column, equals, value = text.rpartition("=")
+        try:
+            shares[column] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals or not column:
+            raise PrivotError(f"--share {text!r} names no column and ε: write COLUMN=EPSILON")
+    return shares
 
 
 def collect(
@@ -156,14 +168,22 @@ def collect(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write them all.")] = Path(
         "release.parquet"
     ),
+    randomizer: Annotated[
+        Path | None, typer.Option("-r", "--randomizer", help="That made reports written as CSV.")
+    ] = None,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 
     Example: privot collect inbox/*.parquet -o release.parquet
     """
-    from privot.release import Release
+    from privot.release import Randomizer, Release
     from privot.release import collect as collect_releases
+    from privot.release.report_text import read_text_reports
 
-    together = collect_releases(Release.load(path) for path in releases)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    together = collect_releases(
+        Release.load(path) if made_by is None else read_text_reports(path, made_by)
+        for path in releases
+    )
     together.save(output)
     print(f"{output}: {len(together):,} reports, {together.guarantee}")

@@ -1,4 +1,4 @@
-"""A synthetic table against real records: its coded columns by their tables, its vectors by distance."""
+"""A synthetic table against real records: coded columns by their tables, the others by distances."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from privot.errors import PrivotError
 from privot.evaluation.distances import sample_distance
+from privot.evaluation.image_scores import ImageScore, score_images
 from privot.evaluation.tables import TableComparison, compare_tables, require_records
 from privot.schema import Schema, VectorColumn, to_unit
 from privot.schema.values import encode_points
@@ -31,10 +32,11 @@ class VectorScore:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All columns: vectors one by one, the others as a table (None if there are none)."""
+    """All columns: vectors and images one by one, the others as a table (None if there are none)."""
 
     vectors: tuple[VectorScore, ...]
     table: TableComparison | None
+    images: tuple[ImageScore, ...] = ()
 
 
 def compare(
@@ -46,7 +48,7 @@ def compare(
         schema: What a record may be.
         synthetic: Records of a model.
         real: Real records.
-        num_points: Most points of a vector's subsamples.
+        num_points: Most points of a vector's subsamples, or images.
         seed: Of subsamples and floors.
 
     Raises:
@@ -62,7 +64,10 @@ def compare(
             floor = sample_distance(truth, truth, size, seed=seed)
             vectors.append(VectorScore(name, distance, floor))
     table = compare_tables(schema, synthetic, real, seed) if schema.coded else None
-    return Comparison(tuple(vectors), table)
+    images = [
+        score_images(schema, name, synthetic, real, num_points, seed) for name in schema.images
+    ]
+    return Comparison(tuple(vectors), table, tuple(images))
 
 
 def _unit_points(column: VectorColumn, name: str, table: pa.Table) -> np.ndarray:

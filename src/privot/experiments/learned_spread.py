@@ -40,7 +40,7 @@ from privot.experiments.known_records import LatentCategories, LinearGaussian, R
 from privot.files import replacing_file
 from privot.generators import MLP
 from privot.local import FitSettings
-from privot.local.entropic_fit import transport_objective
+from privot.local.entropic_fit import TransportObjective
 from privot.local.heads import Head
 from privot.release import Release
 from privot.training import TrainingSettings, train
@@ -118,7 +118,7 @@ def _objective(
     stages = [
         (
             until * fit.steps,
-            transport_objective(
+            TransportObjective(
                 generator, head, release, FitSettings(batch_size=batch_size), loss, cpu
             ),
         )

@@ -31,6 +31,7 @@ from privot.integral.marginals import Choice, Integers, Marginal, Uniform
 from privot.integral.references import ProductReference
 from privot.integral.secure import Array
 from privot.schema import (
+    ArrayColumn,
     BooleanColumn,
     Box,
     CategoricalColumn,
@@ -71,6 +72,10 @@ class RecordSpace:
         if not 0 < self.missing < 1:
             raise PrivotError(f"missing {self.missing} is not in (0, 1): give a public guess")
         for name, column in self.schema.columns.items():
+            if isinstance(column, ArrayColumn):
+                raise PrivotError(
+                    f"column {name!r} is an image, too many numbers for a density: leave it out"
+                )
             if isinstance(column, VectorColumn) and not isinstance(column.domain, Box):
                 raise PrivotError(
                     f"column {name!r} is a vector in a ball or on a line: declare bounds instead, or "
@@ -93,6 +98,7 @@ class RecordSpace:
             return [
                 Uniform(low, high) for low, high in zip(domain.lower, domain.upper, strict=True)
             ]
+        assert not isinstance(column, ArrayColumn)  # refused before
         declared = self.marginals.get(name)
         if isinstance(column, CategoricalColumn | BooleanColumn):
             uniform = self._codes(len(column.alphabet.names), column.nullable)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.local.image_channels import CosineChannel
 from privot.local.point_channels import (
     GaussianChannel,
     LaplaceChannel,
@@ -43,7 +44,7 @@ from privot.mechanisms import (
 )
 from privot.mechanisms.square_wave import GRID
 from privot.release import Release
-from privot.schema import Bins, Domain, Schema
+from privot.schema import ArrayColumn, Bins, Domain, Schema
 
 _MOST_PLACES = 4096
 
@@ -217,6 +218,9 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
     if isinstance(mechanism, NullableNoise):
         value = _POINTS[type(mechanism.value)](mechanism.value)
         return NullableChannel(value, mechanism, schema.point_column(name).domain)
+    column = schema.columns[name]
+    if isinstance(column, ArrayColumn) and column.domain.kept is not None:
+        return CosineChannel(_POINTS[type(mechanism)](mechanism), column.domain)
     if type(mechanism) not in _CHANNELS:
         known = ", ".join([*(each.__name__ for each in _CHANNELS), SquareWave.__name__])
         raise PrivotError(

@@ -31,7 +31,6 @@ starts on it: the output weights of codes are made larger.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,15 +38,20 @@ import torch
 from torch import Tensor, nn
 
 from privot.generators import MLP
-from privot.local.cost import LikelihoodCost
-from privot.local.heads import Head
+from privot.local.cost import LikelihoodCost, Reports
+from privot.local.heads import Head, Outputs
+from privot.local.image_fit import ImageObjective, fits_images, image_generator
+from privot.local.labeled_generator import LabeledGenerator
+from privot.local.minibatches import minibatches
 from privot.local.model import Model
-from privot.local.samplers import GeneratorSampler
+from privot.local.samplers import GeneratorSampler, LabeledSampler
 from privot.local.settings import FitSettings
 from privot.release import Release
 from privot.training import Progress, TrainingSettings, train
+from privot.training.parallel import ALONE, Group
 from privot.training.threads import threads_for
-from privot.transport import SinkhornSolver, entropic_cost
+from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
+from privot.transport.entropic import entropic_cost_of_rows
 
 _PLAIN_UP_TO = 5
 _REPORTS_OF_TABLES = 2**14
@@ -61,19 +65,23 @@ def fit_generator(
     checkpoint: Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    group: Group = ALONE,
 ) -> Model:
     """A model whose sampler is a network; see `privot.local.fitting.fit`."""
     head = Head(release.randomizer)
     loss = choose_loss(settings.loss, head, release.randomizer.joint is not None)
-    latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
-    generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed).to(device)
-    if loss == "likelihood":
-        last = generator.layers[-1]
-        assert isinstance(last, nn.Linear)
-        with torch.no_grad():
-            last.weight.mul_(_OUTPUT_GAIN)
-    objective = transport_objective(generator, head, release, settings, loss, device)
-    steps, batch_size, rate = settings.schedule(loss)
+    images = fits_images(release.randomizer) and loss != "likelihood" and group.size == 1
+    steps, batch_size, rate = settings.schedule(loss, images, labels=bool(head.coded))
+    generator: MLP | LabeledGenerator
+    objective: ImageObjective | TransportObjective
+    if images:
+        generator = image_generator(release, head, settings).to(device)
+        plain = loss == "plain"
+        objective = ImageObjective(generator, head, release, settings, batch_size, plain, device)
+    else:
+        generator = _network(head, settings, loss).to(device)
+        objective = TransportObjective(generator, head, release, settings, loss, device, group)
+    latent_dim = generator.latent_dim
     with threads_for(batch_size**2):
         history = train(
             generator,
@@ -91,49 +99,91 @@ def fit_generator(
                 "release": _fingerprint(release),
             },
             progress=progress,
+            seek=objective.seek,
+            group=group,
         )
     made_with = asdict(settings) | {"estimator": "generator", "loss": loss}
     made_with |= {"latent_dim": latent_dim, "steps": steps, "batch_size": batch_size}
     made_with |= {"learning_rate": rate}
     made_with |= {"num_reports": len(release), "seconds": float(history["seconds"][-1])}
-    sampler = GeneratorSampler(generator.cpu().eval(), head)
+    kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
+    sampler = kind(generator.cpu().eval(), head)
     return Model(sampler, release.randomizer, made_with, history)
 
 
-def transport_objective(
-    generator: MLP,
-    head: Head,
-    release: Release,
-    settings: FitSettings,
-    loss: str,
-    device: torch.device,
-) -> Callable[[torch.Generator], tuple[Tensor, float]]:
-    """Loss and marginal error of one step, as a function of the run's random generator."""
-    cost = LikelihoodCost(release.randomizer)
-    reports = cost.read(release, device)
-    solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
-    size = settings.schedule(loss)[1]
+def _network(head: Head, settings: FitSettings, loss: str) -> MLP:
+    latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
+    generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
+    if loss == "likelihood":
+        last = generator.layers[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.weight.mul_(_OUTPUT_GAIN)
+    return generator
 
-    tables = loss == "likelihood" and cost.joint is not None and not cost.channels
-    num_reports = min(len(reports), _REPORTS_OF_TABLES) if tables else size
 
-    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        index = torch.randint(len(reports), (num_reports,), generator=rng).to(device)
-        batch = reports.rows(index)
-        outputs = head(generator(generator.draw_latent(size, rng)))
-        if loss == "likelihood":
+class TransportObjective:
+    """Loss and marginal error of one step, as a function of the run's random generator.
+
+    In a group of processes, each has the batch's reports and draws all latents, and generates and
+    differentiates its share of them; costs and features are gathered (`privot.training.parallel`).
+    """
+
+    def __init__(
+        self,
+        generator: MLP,
+        head: Head,
+        release: Release,
+        settings: FitSettings,
+        loss: str,
+        device: torch.device,
+        group: Group = ALONE,
+    ) -> None:
+        self.generator, self.head, self.loss, self.group = generator, head, loss, group
+        self.cost = LikelihoodCost(release.randomizer)
+        self.solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
+        self.size = settings.schedule(loss)[1]
+        tables = loss == "likelihood" and self.cost.joint is not None and not self.cost.channels
+        self.num_reports = self.size
+        if tables:
+            self.num_reports = min(len(release), _REPORTS_OF_TABLES) // group.size * group.size
+        self.batches = minibatches(release, self.cost, self.num_reports, settings.seed, device)
+        self.share = group.share(self.size)
+
+    def seek(self, step: int) -> None:
+        """Go to the reports of a step."""
+        self.batches.seek(step)
+
+    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """One step."""
+        batch = self.batches.draw(rng)
+        features = self._features(rng)
+        if self.loss == "likelihood":
             # An exact likelihood of the batch's mixture: no marginal is left to fit.
-            return cost.mixture(outputs, batch).mean(), 0.0
-        value, result = entropic_cost(cost(outputs, batch), solver=solver)
-        if loss == "plain":
+            outputs = self.head(self.group.gather_with_gradient(features))
+            own = torch.arange(self.num_reports)[self.group.share(self.num_reports)]
+            costs = self.cost.mixture(outputs, batch.rows(own.to(features.device)))
+            return self.group.total(costs.sum() / self.num_reports), 0.0
+        outputs = self.head(features)
+        value, result = self._entropic_cost(outputs, batch)
+        if self.loss == "plain":
             return value, result.marginal_error
         with torch.no_grad():
-            own = head(generator(generator.draw_latent(size, rng)))
-            echo = cost.simulate(own, batch, rng)
-        correction, second = entropic_cost(cost(outputs, echo), solver=solver)
+            own_records = self.head(self.group.gather(self._features(rng)))
+            echo = self.cost.simulate(own_records, batch, rng)
+        correction, second = self._entropic_cost(outputs, echo)
         return value - correction, max(result.marginal_error, second.marginal_error)
 
-    return objective
+    def _features(self, rng: torch.Generator) -> Tensor:
+        """Features of this process's share of fresh latents."""
+        features: Tensor = self.generator(self.generator.draw_latent(self.size, rng)[self.share])
+        return features
+
+    def _entropic_cost(self, outputs: Outputs, batch: Reports) -> tuple[Tensor, SinkhornResult]:
+        costs = self.cost(outputs, batch)
+        if self.group.size == 1:
+            return entropic_cost(costs, solver=self.solver)
+        return entropic_cost_of_rows(costs, self.share.start, self.group.gather, self.solver)
 
 
 def choose_loss(loss: str, head: Head, joint: bool) -> str:
@@ -147,10 +197,5 @@ def choose_loss(loss: str, head: Head, joint: bool) -> str:
 
 def _fingerprint(release: Release) -> str:
     """Which release it was: a hash of public things, the reports and their randomizer."""
-    digest = hashlib.sha256(release.randomizer.to_json().encode())
-    reports = LikelihoodCost(release.randomizer).read(release, torch.device("cpu"))
-    parts = [*reports.values.values(), *reports.reported.values()]
-    for part in (*parts, reports.combination, reports.cells):
-        if part is not None:
-            digest.update(part.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    text = release.randomizer.to_json() + release.rows.digest()
+    return hashlib.sha256(text.encode()).hexdigest()

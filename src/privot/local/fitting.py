@@ -1,7 +1,8 @@
 """Learning the distribution of the clean records from their reports, by whichever estimator fits them.
 
 Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
-exact and needs no batches; anything with added noise by a **generator** and entropic optimal transport.
+exact and needs no batches; anything with added noise by a **generator** and entropic optimal transport,
+by several processes together where torchrun started them.
 
 Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
 guarantee of the model, whatever is fitted, however long, however often. The seed is no secret; neither
@@ -28,6 +29,7 @@ from privot.local.samplers import LatentClassSampler
 from privot.local.settings import FitSettings
 from privot.release import Release
 from privot.training import Progress
+from privot.training.parallel import join, local_device, started_by_torchrun
 
 
 def fit(
@@ -63,9 +65,15 @@ def fit(
     if estimator == "auto":
         estimator = "latent_classes" if all_coded(release.randomizer) else "generator"
     if estimator == "latent_classes":
+        if started_by_torchrun():
+            raise PrivotError(
+                "estimator 'latent_classes' counts the reports in one process: start it without "
+                "torchrun, or use estimator 'generator'"
+            )
         return fit_latent_class_model(release, settings)
     path = None if checkpoint is None else Path(checkpoint)
-    return fit_generator(release, settings, where, path, resume, progress)
+    where = local_device(where)
+    return fit_generator(release, settings, where, path, resume, progress, join(where))
 
 
 def fit_latent_class_model(

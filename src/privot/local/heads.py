@@ -2,7 +2,8 @@
 
 A column that is reported with additive noise takes one feature a coordinate and outputs a point of its
 domain in unit coordinates: through tanh where the domain is a box, as they are elsewhere (and projected
-when sampled). One that may be missing takes one feature more, the logit of being so. Any other column
+when sampled). One that may be missing takes one feature more, the logit of being so. An image takes one
+feature a pixel and outputs pixels in unit coordinates (`privot.local.image_channels`). Any other column
 takes one feature a code of its alphabet and outputs log-probabilities: the generator never has to decide
 for one code, so its likelihood stays differentiable.
 """
@@ -16,14 +17,15 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from privot.local.image_channels import CosineMap
 from privot.mechanisms import NullableNoise
 from privot.mechanisms.additive_noise import AdditiveNoise
 from privot.release import Randomizer
 from privot.schema import Box, from_unit
-from privot.schema.values import decode_codes, decode_points
+from privot.schema.values import decode_codes, decode_pixels, decode_points
 
 # Output of the head, by column: unit coordinates (n, d), with a logit (n, d+1) where they may be
-# missing, or log-probabilities (n, K).
+# missing, unit pixels (n, N), or log-probabilities (n, K).
 Outputs = Mapping[str, Tensor]
 
 
@@ -40,12 +42,20 @@ class Head:
         self.nullable = {
             name for name, m in randomizer.mechanisms.items() if isinstance(m, NullableNoise)
         }
-        self.widths = {
-            name: self.coded[name].alphabet.size
-            if name in self.coded
-            else self.schema.point_column(name).domain.dimension + (name in self.nullable)
-            for name in self.schema.columns
+        self.images = self.schema.images
+        self._maps = {
+            name: CosineMap(column.domain)
+            for name, column in self.images.items()
+            if column.domain.kept is not None
         }
+        self.widths = {name: self._width(name) for name in self.schema.columns}
+
+    def _width(self, name: str) -> int:
+        if name in self.coded:
+            return self.coded[name].alphabet.size
+        if name in self.images:
+            return self.images[name].domain.num_pixels
+        return self.schema.point_column(name).domain.dimension + (name in self.nullable)
 
     @property
     def num_features(self) -> int:
@@ -59,6 +69,10 @@ class Head:
         for name, part in zip(self.widths, parts, strict=True):
             if name in self.coded:
                 outputs[name] = torch.log_softmax(part, dim=1)
+                continue
+            if name in self.images:
+                smooth = self._maps[name].smooth(part) if name in self._maps else part
+                outputs[name] = torch.tanh(smooth)
                 continue
             domain = self.schema.point_column(name).domain
             point, logit = part[:, : domain.dimension], part[:, domain.dimension :]
@@ -76,6 +90,8 @@ class Head:
                 drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
                 codes = drawn[:, 0].numpy().astype(np.int64)
                 columns |= decode_codes(self.coded[name], name, codes, within)
+            elif name in self.images:
+                columns |= decode_pixels(self.images[name], name, output.cpu().numpy())
             else:
                 column = self.schema.point_column(name)
                 dimension = column.domain.dimension

@@ -7,7 +7,7 @@ trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +28,7 @@ from privot.training import History
 
 FORMAT = 1
 _SAMPLE_ROWS = 65_536
+_SAMPLE_NUMBERS = 2**22  # at once, of images
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,15 @@ class Model:
         Examples:
             `model.sample(1000, where={"sex": "F", "age": ["17 to 24", "25 to 32"]})`
         """
+        return pa.concat_tables(self.pieces(num_rows, seed, where))
+
+    def pieces(
+        self,
+        num_rows: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Iterator[pa.Table]:
+        """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
         if num_rows < 0:
             raise PrivotError(f"num_rows {num_rows} is negative: give how many records to draw")
         condition = read_condition(self.schema, where or {})
@@ -84,11 +94,14 @@ class Model:
             rng.seed()
         else:
             rng.manual_seed(seed)
-        parts = []
-        for start in range(0, max(num_rows, 1), _SAMPLE_ROWS):
-            rows = min(_SAMPLE_ROWS, num_rows - start)
-            parts.append(self.sampler.records(rows, rng, condition))
-        return pa.concat_tables(parts).select(list(self.schema.table_columns))
+        names, most = list(self.schema.table_columns), self._rows_at_once()
+        for start in range(0, max(num_rows, 1), most):
+            rows = min(most, num_rows - start)
+            yield self.sampler.records(rows, rng, condition).select(names)
+
+    def _rows_at_once(self) -> int:
+        pixels = sum(column.domain.num_pixels for column in self.schema.images.values())
+        return max(64, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
 
     def save(self, path: str | Path) -> None:
         """Write the model's folder; an existing one survives any failure."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local.heads import Head, Outputs
+from privot.local.labeled_generator import LabeledGenerator
 from privot.local.product_mixture import LatentClasses
 from privot.release import Randomizer
 from privot.schema import CodedColumn, Schema
@@ -55,7 +56,7 @@ class GeneratorSampler:
         head: What its features mean.
     """
 
-    generator: MLP
+    generator: MLP | LabeledGenerator
     head: Head
     kind: ClassVar[str] = "generator"
 
@@ -107,6 +108,35 @@ class GeneratorSampler:
         return cls(generator.eval(), head)
 
 
+class LabeledSampler(GeneratorSampler):
+    """The same for labeled images, whose labels can be given before anything is drawn."""
+
+    kind: ClassVar[str] = "labeled_generator"
+
+    @torch.no_grad()
+    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+        """See `Sampler`."""
+        generator = self.generator
+        assert isinstance(generator, LabeledGenerator)
+        shares, codes = generator.conditional.shares, where.get(generator.label)
+        if codes is not None:
+            shares = torch.zeros_like(shares).index_put((torch.tensor(codes),), shares[codes])
+        labels = torch.multinomial(shares, max(num_rows, 1), replacement=True, generator=rng)
+        latent = generator.draw_latent(num_rows, rng, labels[:num_rows])
+        return self.head.records(self.head(generator(latent)), rng)
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> LabeledSampler:
+        """The sampler that `shape` and `tensors` describe."""
+        head = Head(randomizer)
+        shares = tensors["conditional.shares"]
+        generator = LabeledGenerator(head, shape["latent_dim"], tuple(shape["hidden"]), shares)
+        generator.load_state_dict(dict(tensors))
+        return cls(generator.eval(), head)
+
+
 @dataclass(frozen=True, eq=False)
 class LatentClassSampler:
     """A mixture of product distributions over the columns' codes.
@@ -148,7 +178,7 @@ class LatentClassSampler:
         return cls(classes, randomizer.schema)
 
 
-SAMPLERS = {cls.kind: cls for cls in (GeneratorSampler, LatentClassSampler)}
+SAMPLERS = {cls.kind: cls for cls in (GeneratorSampler, LabeledSampler, LatentClassSampler)}
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:

@@ -24,9 +24,11 @@ class FitSettings:
             `"auto"`: latent classes where they can be used.
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.entropic_fit`).
-        steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood.
-        batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood.
-        learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood.
+        steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
+        batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
+            for images, 128 for labeled ones.
+        learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood and images,
+            2.5e-3 for labeled ones.
         averaging: Decay of the moving average of the weights.
         latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
         hidden: Widths of the generator's hidden layers.
@@ -56,9 +58,13 @@ class FitSettings:
         if self.batch_size is not None and self.batch_size < 2:
             raise PrivotError(f"batch_size {self.batch_size} is too small: give at least 2")
 
-    def schedule(self, loss: str = "plain") -> tuple[int, int, float]:
-        """Steps, batch size and learning rate of a run with this loss."""
+    def schedule(
+        self, loss: str = "plain", images: bool = False, labels: bool = False
+    ) -> tuple[int, int, float]:
+        """Steps, batch size and learning rate of a run with this loss; of (labeled) images."""
         steps, size, rate = (2_000, 200, 3e-3) if loss == "likelihood" else (12_000, 500, 1e-3)
+        if images:
+            steps, size, rate = (6_000, 128, 2.5e-3) if labels else (6_000, 250, 3e-3)
         return (
             steps if self.steps is None else self.steps,
             size if self.batch_size is None else self.batch_size,

@@ -3,6 +3,7 @@
 from privot.release.collect import collect
 from privot.release.planning import Plan, plan_reports
 from privot.release.randomizer import Randomizer, Release
+from privot.release.stated_noise import state_noise
 from privot.release.tables import as_table, read_table, write_table
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "collect",
     "plan_reports",
     "read_table",
+    "state_noise",
     "write_table",
 ]

@@ -33,7 +33,7 @@ from privot.mechanisms import FrequencyOracle, Mechanism, NullableNoise
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.privacy.audit import Array, AuditResult, audit
 from privot.release.randomizer import Randomizer
-from privot.schema import Box, Domain, L1Ball, L2Ball, Polyline
+from privot.schema import Box, Domain, ImageDomain, L1Ball, L2Ball, Polyline
 
 _MOST_DRAWS, _FEWEST_DRAWS = 1_000_000, 20_000
 _TOTAL_DRAWS, _TOTAL_VALUES = 8_000_000, 2**26
@@ -199,8 +199,7 @@ def _answers(randomizer: Randomizer) -> Iterator[tuple[str, Mechanism]]:
     yield from randomizer.mechanisms.items()
 
 
-def _width(pair: Pair, mechanism: Mechanism) -> int:
-    """Numbers in one report."""
+def _width(pair: Pair, mechanism: Mechanism) -> int:  # of a report
     return mechanism.privatize(pair[0][None]).size
 
 
@@ -297,4 +296,5 @@ _ENDS: dict[type, Callable[[Any], list[Pair]]] = {
     L2Ball: _l2_ball_ends,
     L1Ball: _l1_ball_ends,
     Polyline: _polyline_ends,
+    ImageDomain: ImageDomain.far_apart,
 }

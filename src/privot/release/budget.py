@@ -42,15 +42,17 @@ def share_budget(
     report: str,
     mechanism: str | None,
     report_columns: int | None,
+    shares: Mapping[str, float] | None = None,
 ) -> Budget:
     """Mechanisms and a joint report that are (`epsilon`, `delta`)-private together.
 
-    The joint report gets as much of ε as each column that is split from it.
+    With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each column
+    that is split from it.
 
     Raises:
         PrivotError: if the values are out of range, or do not fit each other or the schema.
     """
-    budget = _share(schema, epsilon, delta, report, mechanism, report_columns)
+    budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
     num_reported = budget.report_columns or len(budget.mechanisms)
     promised = promise(schema, budget.mechanisms, num_reported, delta, budget.joint)
     # Every step rounds to the safe side; what is promised is checked again, from the noise.
@@ -69,6 +71,7 @@ def _share(
     report: str,
     mechanism: str | None,
     report_columns: int | None,
+    shares: Mapping[str, float],
 ) -> Budget:
     if report not in REPORTS:
         raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
@@ -80,12 +83,19 @@ def _share(
     epsilon, delta = float(epsilon), float(delta)
     coded = schema.coded
     if report == "auto":
-        report = "joint" if coded and mechanism is None else "split"
+        # A label is learned with its image, from reports of both.
+        labeled = bool(schema.images) and len(coded) == 1
+        joint = bool(coded) and not labeled and mechanism is None and not shares
+        report = "joint" if joint else "split"
     if report == "split":
         _require_count(report_columns, len(schema.columns))
         columns, k = list(schema.columns), report_columns or len(schema.columns)
-        mechanisms = calibrate_columns(schema, columns, epsilon, delta, mechanism or "laplace", k)
+        mechanisms = calibrate_columns(
+            schema, columns, epsilon, delta, mechanism or "laplace", k, shares
+        )
         return Budget(mechanisms, report_columns, None)
+    if shares:
+        raise PrivotError("shares are of columns reported one by one: use report 'split'")
     if not coded:
         raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
     sizes = {name: column.alphabet.size for name, column in coded.items()}

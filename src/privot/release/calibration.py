@@ -12,6 +12,10 @@ $$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
 where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The column's noise satisfies this
 for every j that can occur.
 
+**Shares.** Where all columns are reported, some may be given an ε of their own, and the others share
+what is left as above. Losses of different mechanisms add up all the same: with an (ε_1, δ)-private
+Gaussian image and an ε_2-private label, the report is (ε_1 + ε_2, δ)-private (basic composition).
+
 References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
     Dong, Roth, Su, *Gaussian differential privacy* (2022), for the composition of Gaussians.
@@ -48,7 +52,15 @@ from privot.privacy import (
     gaussian_epsilon,
 )
 from privot.privacy.rounding import round_up, sum_up
-from privot.schema import Domain, NumericColumn, PointColumn, Schema, VectorColumn
+from privot.release.shares import check_shares
+from privot.schema import (
+    ArrayColumn,
+    Domain,
+    NumericColumn,
+    PointColumn,
+    Schema,
+    VectorColumn,
+)
 
 MECHANISMS = ("laplace", "gaussian", "planar_laplace", "square_wave", "auto")
 _HAIR = 1 + 2.0**-38
@@ -75,11 +87,13 @@ def calibrate_columns(
     delta: float,
     mechanism: str,
     num_reported: int,
+    shares: Mapping[str, float] | None = None,
 ) -> dict[str, Mechanism]:
     """One mechanism for each of the columns `names`, such that any k are (ε, δ)-private together.
 
-    Columns that may be missing are reported as codes, by randomized response, as categories are;
-    vectors with a noised flag beside the noised point (`mechanisms.nullable_noise`).
+    `shares` are the ε of some pure columns; then all columns must be reported. Columns that may be
+    missing are reported as codes, by randomized response, as categories are; vectors with a noised flag
+    beside the noised point (`mechanisms.nullable_noise`).
 
     Raises:
         PrivotError: if ε ≤ 0, δ is outside [0, 1), or δ does not fit the mechanism.
@@ -98,20 +112,27 @@ def calibrate_columns(
             f"delta {delta} is not needed by mechanism {mechanism!r}, which is pure: leave it out, "
             "or use 'gaussian'"
         )
-    # One step down, so that k shares, each rounded, cannot add up to more than ε.
-    share = math.nextafter(epsilon / num_reported, 0.0)
     points = [name for name in names if _is_point(schema, name)]
+    shares = shares or {}
+    if shares:
+        own_noise = [name for name in names if mechanism == "gaussian" and name in points]
+        check_shares(shares, names, own_noise, epsilon, num_reported)
+    # Rounded down, so that shares, each rounded, cannot add up to more than ε.
+    left, sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
+    share = math.nextafter(left / sharing, 0.0) * (1 - 2.0**-50 * bool(shares))
+    epsilons = dict.fromkeys(names, share) | dict(shares)
     mechanisms: dict[str, Mechanism] = {}
     for name in names:
+        own = epsilons[name]
         if name not in points:
             size = schema.coded[name].alphabet.size
             mechanisms[name] = (
-                choose_mechanism(size, share).mechanism
+                choose_mechanism(size, own).mechanism
                 if mechanism == "auto"
-                else RandomizedResponse(size, share)
+                else RandomizedResponse(size, own)
             )
         elif mechanism != "gaussian":
-            mechanisms[name] = _pure(schema, name, share, mechanism)
+            mechanisms[name] = _pure(schema, name, own, mechanism)
     if mechanism != "gaussian" or not points:
         return {name: mechanisms[name] for name in names}
     for name in points:
@@ -121,8 +142,8 @@ def calibrate_columns(
                 "'laplace' or 'planar_laplace'"
             )
     # The roundings of many columns may add up: a hair more noise settles it, as is checked.
-    pure = len(names) - len(points)
-    multiplier = _shared_multiplier(len(points), pure, share, delta, num_reported) * _HAIR
+    pure = len(names) - len(points) - len(shares)
+    multiplier = _shared_multiplier(len(points), pure, share, delta, sharing) * _HAIR
     while True:
         for name in points:
             mechanisms[name] = _gaussian(schema.point_column(name).domain, multiplier)
@@ -134,7 +155,7 @@ def calibrate_columns(
 def _is_point(schema: Schema, name: str) -> bool:
     """Whether a column can be reported as a point: it has a domain, and a code if it is missing."""
     column = schema.columns[name]
-    return isinstance(column, VectorColumn) or (
+    return isinstance(column, VectorColumn | ArrayColumn) or (
         isinstance(column, PointColumn) and not column.nullable
     )
 
@@ -147,6 +168,13 @@ def _pure(schema: Schema, name: str, share: float, mechanism: str) -> Mechanism:
     if isinstance(column, VectorColumn):
         if mechanism == "planar_laplace":
             return PlanarLaplace.calibrate(column.domain, share)
+        return Laplace.calibrate(column.domain, share)
+    if isinstance(column, ArrayColumn):
+        if mechanism == "planar_laplace":
+            raise PrivotError(
+                f"mechanism 'planar_laplace' is not for column {name!r}, an image: use 'gaussian' or "
+                "'laplace'"
+            )
         return Laplace.calibrate(column.domain, share)
     if isinstance(column, NumericColumn) and column.spikes:
         # The square wave reports places, and a spike is a share of people at one place.
@@ -225,7 +253,7 @@ def _require_fitting(schema: Schema, name: str, mechanism: Mechanism) -> None:
     if isinstance(mechanism, FrequencyOracle):
         fits = name in schema.coded and mechanism.num_values == schema.coded[name].alphabet.size
     elif isinstance(mechanism, SquareWave):
-        fits = _is_point(schema, name) and not isinstance(column, VectorColumn)
+        fits = _is_point(schema, name) and not isinstance(column, VectorColumn | ArrayColumn)
         fits = fits and not getattr(column, "spikes", ())
     else:
         wanted = NullableNoise if getattr(column, "nullable", False) else AdditiveNoise

@@ -6,7 +6,8 @@ coordinates or the codes that they support, with a mask of who reported them, on
 In a release's table, a column with additive noise (or a square wave) holds noisy numbers in the
 column's own units (days or seconds since 1970, of a date); randomized response holds the label of the
 reported code; a mechanism that reports a set of codes holds a list of them. A vector that may be missing
-has one column more, which says what its flag says.
+has one column more, which says what its flag says. An image is one list of d numbers, its noisy pixels
+or cosine coefficients in unit coordinates (`privot.release.image_reports`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from privot.mechanisms import (
 )
 from privot.mechanisms.additive_noise import AdditiveNoise
 from privot.mechanisms.nullable_noise import mark_missing
-from privot.schema import Schema, from_unit, to_unit
+from privot.release.image_reports import image_lists, image_points, image_type
+from privot.schema import ArrayColumn, Schema, from_unit, to_unit
 from privot.schema.values import encode_codes, encode_points
 
 
@@ -37,6 +39,8 @@ def encode_column(schema: Schema, name: str, mechanism: Mechanism, table: pa.Tab
     if isinstance(mechanism, FrequencyOracle):
         return encode_codes(schema.coded[name], name, table)
     column = schema.point_column(name)
+    if isinstance(column, ArrayColumn):
+        return encode_points(column, name, table)  # encoding an image is what puts it in its domain
     domain, raw = column.domain, encode_points(column, name, table)
     absent = np.isnan(raw).any(axis=1, keepdims=True)
     points = domain.project(np.where(absent, domain.center, raw))
@@ -66,6 +70,9 @@ def privatize_columns(
     for index, (name, mechanism) in enumerate(mechanisms.items()):
         # What is not reported is never randomized: nothing of it is left in memory under a null.
         reported = chosen[:, index]
+        if isinstance(schema.columns[name], ArrayColumn):
+            columns[name] = image_lists(mechanism, encoded[name], reported)
+            continue
         noisy = mechanism.privatize(encoded[name][reported])
         columns |= report_columns(schema, name, mechanism, noisy, reported)
     return columns
@@ -107,7 +114,7 @@ def report_columns(
     values = np.zeros((len(reported), reports.shape[1]))
     values[reported, :dimension] = from_unit(column.domain, reports[:, :dimension])
     values[reported, dimension:] = reports[:, dimension:]
-    names, types = report_names(schema, name, mechanism), _report_types(schema, name, mechanism)
+    names, types = report_names(schema, name, mechanism), report_types(schema, name, mechanism)
     return {
         part: pa.array(values[:, j], mask=absent).cast(kind)
         for j, (part, kind) in enumerate(zip(names, types, strict=True))
@@ -130,6 +137,8 @@ def decode_reports(
         support[np.arange(support.shape[1]) < width[:, None]] = lists.flatten().to_numpy()
         return support, reported
     column = schema.point_column(name)
+    if isinstance(column, ArrayColumn):
+        return image_points(table.column(name), column.domain.dimension)
     parts = [table.column(part) for part in report_names(schema, name, mechanism)]
     reported = np.asarray(pc.is_valid(parts[0]).to_numpy())
     values = np.stack([part.cast(pa.float64()).fill_null(0.0).to_numpy() for part in parts], axis=1)
@@ -154,7 +163,7 @@ def check_reports(
     for name, mechanism in mechanisms.items():
         problem = f"{source}: column {name!r} holds values that the randomizer cannot report: "
         parts = [table.column(part) for part in report_names(schema, name, mechanism)]
-        for part, expected in zip(parts, _report_types(schema, name, mechanism), strict=True):
+        for part, expected in zip(parts, report_types(schema, name, mechanism), strict=True):
             if part.type != expected:
                 raise PrivotError(
                     f"{source}: column {name!r} has type {part.type}, the randomizer reports "
@@ -163,7 +172,7 @@ def check_reports(
         valid = [np.asarray(pc.is_valid(part).to_numpy()) for part in parts]
         if any((v != valid[0]).any() for v in valid):
             raise PrivotError(f"{source}: column {name!r} is half reported: the file was altered")
-        lists = pa.types.is_list(parts[0].type)
+        lists = pa.types.is_list(parts[0].type) or pa.types.is_fixed_size_list(parts[0].type)
         if lists and parts[0].combine_chunks().flatten().null_count:
             raise PrivotError(problem + "the file was altered")
         values, reported = decode_reports(schema, table, name, mechanism)
@@ -180,12 +189,16 @@ def check_reports(
         )
 
 
-def _report_types(schema: Schema, name: str, mechanism: Mechanism) -> list[pa.DataType]:
+def report_types(schema: Schema, name: str, mechanism: Mechanism) -> list[pa.DataType]:
+    """Types of the table columns that hold one column's reports, as `report_names` orders them."""
     if isinstance(mechanism, RandomizedResponse):
         return [pa.string()]
     if isinstance(mechanism, FrequencyOracle):
         return [pa.list_(pa.int32())]
-    numbers = [pa.float64()] * schema.point_column(name).domain.dimension
+    column = schema.point_column(name)
+    if isinstance(column, ArrayColumn):
+        return [image_type(column.domain.dimension)]
+    numbers = [pa.float64()] * column.domain.dimension
     return [*numbers, pa.bool_()] if isinstance(mechanism, NullableNoise) else numbers
 
 

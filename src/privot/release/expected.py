@@ -15,7 +15,7 @@ from privot.mechanisms import (
 )
 from privot.release.joint import JointReport
 from privot.release.randomizer import Randomizer
-from privot.schema import PointColumn
+from privot.schema import ArrayColumn, PointColumn
 
 
 def expected_noise(randomizer: Randomizer) -> list[dict[str, Any]]:
@@ -23,7 +23,8 @@ def expected_noise(randomizer: Randomizer) -> list[dict[str, Any]]:
 
     With additive noise, `stddev` is that of each coordinate's noise, in the column's units, and
     `relative` the same as a share of the coordinate's range; otherwise `keep` is the probability that
-    the report names the truth.
+    the report names the truth. Of an image, `stddev` is one number, in units in which pixels go from
+    −1 to 1.
     """
     rows = []
     if randomizer.joint is not None:
@@ -58,6 +59,8 @@ def _joint(report: JointReport) -> dict[str, Any]:
 
 
 def _number(column: PointColumn, mechanism: Mechanism) -> dict[str, Any]:
+    if isinstance(column, ArrayColumn):
+        return _image(column, mechanism)
     stddev = np.sqrt(mechanism.variance) * column.domain.scale
     relative = float(np.sqrt(mechanism.variance)) / 2
     each = ", ".join(f"{value:.4g}" for value in stddev[:4]) + (", …" if len(stddev) > 4 else "")
@@ -67,6 +70,17 @@ def _number(column: PointColumn, mechanism: Mechanism) -> dict[str, Any]:
         "relative": relative,
         "in_words": f"{kind} of standard deviation {each} ({relative:.0%} of the range)",
     }
+
+
+def _image(column: ArrayColumn, mechanism: Mechanism) -> dict[str, Any]:
+    """One number, as all pixels or coefficients have the same noise, in unit coordinates."""
+    stddev, domain = float(np.sqrt(mechanism.variance)), column.domain
+    each = "pixel" if domain.kept is None else "cosine coefficient"
+    words = (
+        f"noise of standard deviation {stddev:.4g} on each of {domain.dimension:,} {each}s "
+        f"(pixels from -1 to 1; images are at most {domain.diameter(2):.4g} apart)"
+    )
+    return {"stddev": stddev, "relative": stddev / 2, "in_words": words}
 
 
 def _flagged(mechanism: NullableNoise, words: str) -> dict[str, Any]:

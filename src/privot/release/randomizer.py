@@ -51,13 +51,12 @@ from privot.schema.values import count_outside, encode_codes
 
 @dataclass(frozen=True)
 class Randomizer:
-    """A schema, the mechanisms of its split columns, and the joint report of the others.
+    """A schema, its split columns' mechanisms, and the joint report of the others.
 
     Arguments:
         schema: What a record may be.
         mechanisms: One mechanism for every split column, by name.
-        report_columns: How many of the split columns each person reports, drawn by fresh coins; all
-            by default.
+        report_columns: How many split columns each person reports, drawn by fresh coins; all if None.
         delta: The δ of the guarantee; 0 unless a mechanism is Gaussian.
         joint: How all other columns are reported together; None if there are none.
     """
@@ -85,28 +84,30 @@ class Randomizer:
         report: str = "auto",
         mechanism: str | None = None,
         report_columns: int | None = None,
+        shares: Mapping[str, float] | None = None,
     ) -> Self:
         """Choose the least noise that gives each person (`epsilon`, `delta`)-local privacy.
 
-        With `report="joint"`, the columns of a table are one joint report, which gets as much of ε as
-        each vector column. With `report="split"`, each reported column gets an equal share; Gaussian
-        columns share one joint guarantee. `"auto"` is joint unless a mechanism is asked for.
+        With `report="joint"`, a table's columns are one joint report, with as much of ε as each vector
+        or image. With `"split"`, columns get equal shares, and Gaussian ones share one guarantee.
+        `"auto"` is joint unless a mechanism or shares are given.
 
         Arguments:
             schema: What a record may be.
-            epsilon: Privacy loss of one person's whole report; > 0.
+            epsilon: Privacy loss of one person's whole report.
             delta: Between 0 and 1 for `"gaussian"`, else 0.
             report: `"auto"`, `"joint"` or `"split"`.
-            mechanism: Of points (vectors; numbers and dates that are split): `"laplace"` (default),
+            mechanism: Of points (vectors, images; split numbers and dates): `"laplace"` (default),
                 `"gaussian"`, `"planar_laplace"`, `"square_wave"`; or `"auto"`: the one whose report
                 tells most about the value. Split categories use randomized response, or `"auto"`.
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
+            shares: The ε of some split columns; the others share what is left of `epsilon`.
 
         Raises:
             PrivotError: if the values are out of range, or do not fit each other.
         """
-        budget = share_budget(schema, epsilon, delta, report, mechanism, report_columns)
-        return cls(schema, budget.mechanisms, budget.report_columns, delta, budget.joint)
+        made = share_budget(schema, epsilon, delta, report, mechanism, report_columns, shares)
+        return cls(schema, made.mechanisms, made.report_columns, delta, made.joint)
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -147,9 +148,9 @@ class Randomizer:
         return Release(ReportTable.of(pa.table(columns)), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:
-        """How many raw values of each number, date or vector column lie outside its bounds.
+        """How many raw values of each column that has a domain lie outside it.
 
-        For whoever holds the raw records; exact functions of raw data, which never enter a release.
+        For whoever holds the raw records: functions of raw data, which never enter a release.
         """
         table = self._records(data)
         return {

@@ -1,4 +1,4 @@
-"""The rows of a release, in memory or in a Parquet file, read piece by piece.
+"""The rows of a release, in memory, in a Parquet file or a folder of them, read piece by piece.
 
 Whoever only counts reports never holds more than a piece of them: memory grows with what is counted. A
 file's metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to
@@ -7,21 +7,36 @@ stay where it is for as long as the table is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
+from privot.release.shards import shard_files
 
 PIECE = 2**17
+# Whoever trains reads row groups in random order: many small ones mix better than few large ones.
+_ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 _METADATA_KEY = b"privot.randomizer"
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroup:
+    """A part of a file that is read at once."""
+
+    fragment: ds.ParquetFileFragment
+    num_rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,24 +63,29 @@ class ReportTable:
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
-        """A file's rows, not yet read, and the JSON of the randomizer that it carries, unchecked.
+        """A file's or a folder's rows, not yet read, and the JSON of their randomizer, unchecked.
 
         Raises:
-            PrivotError: if the file is missing, truncated, or carries no randomizer.
+            PrivotError: if a file is missing, truncated, carries no randomizer, or another than the
+                first of its folder; if a folder is unfinished.
         """
         path = Path(path)
-        if not path.is_file():
+        if not path.exists():
             raise PrivotError(f"release {path} is not there: check the path")
+        files = shard_files(path) if path.is_dir() else [path]
+        texts = set()
         try:
             local = pyarrow.fs.LocalFileSystem()
-            dataset = ds.dataset(str(path), format="parquet", filesystem=local)
+            dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
+            for fragment in dataset.get_fragments():
+                texts.add((fragment.physical_schema.metadata or {}).get(_METADATA_KEY))
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from None
-        text = (dataset.schema.metadata or {}).get(_METADATA_KEY)
-        if text is None:
+        text = texts.pop()
+        if text is None or texts:
             raise PrivotError(
-                f"{path} carries no randomizer, so its noise and its guarantee are unknown: "
-                "use the file that `privot privatize` wrote"
+                f"{path} carries no randomizer, or several, so its noise and its guarantee are "
+                "unknown: use what `privot privatize` wrote"
             )
         return cls(dataset, str(path)), text.decode(errors="replace")
 
@@ -100,12 +120,95 @@ class ReportTable:
         if rows:
             yield _joined(held)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether some rows are held as tables."""
+        return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
+
+    def row_groups(self) -> list[RowGroup]:
+        """All row groups of files, in order; none is read."""
+        return [
+            RowGroup(part, part.row_groups[0].num_rows)
+            for fragment in self.dataset.get_fragments()
+            for part in fragment.split_by_row_group()
+        ]
+
+    def read(self, group: RowGroup) -> pa.Table:
+        """One row group.
+
+        Raises:
+            PrivotError: if its file is damaged, or is gone.
+        """
+        try:
+            table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.source, error) from None
+        return table.replace_schema_metadata(None)
+
+    def row_bytes(self) -> int:
+        """What a row takes in memory, judged by the first row group of files."""
+        first = self.row_groups()[0]
+        return int(self.read(first).nbytes // max(1, first.num_rows))
+
+    def digest(self) -> str:
+        """A hash of all rows in order, whatever pieces and files they come in."""
+        streams: dict[str, list[Any]] = {}
+        for piece in self.pieces():
+            for name in piece.column_names:
+                parts = list(_byte_streams(piece.column(name).combine_chunks()))
+                hashes = streams.setdefault(name, [hashlib.blake2b() for _ in parts])
+                for stream, part in zip(hashes, parts, strict=True):
+                    stream.update(part)
+        whole = hashlib.sha256()
+        for name in sorted(streams):
+            whole.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
+        return whole.hexdigest()
+
     def save(self, path: str | Path, randomizer: str) -> None:
         """Write a file that carries the randomizer's JSON; an existing one survives any failure."""
-        schema = self.dataset.schema.with_metadata({_METADATA_KEY: randomizer.encode()})
-        with replacing_file(path) as draft, pq.ParquetWriter(draft, schema) as writer:
-            for piece in self.pieces():
-                writer.write_table(piece.replace_schema_metadata(schema.metadata))
+        with replacing_file(path) as draft:
+            write_reports(draft, self.pieces(), randomizer)
+
+
+def write_reports(path: Path, pieces: Iterable[pa.Table], randomizer: str) -> int:
+    """Write Parquet that carries the randomizer's JSON, piece by piece; returns the rows."""
+    rows = 0
+    pieces = iter(pieces)
+    first = next(pieces, None)
+    if first is None:
+        raise PrivotError("there are no rows: give at least one record")
+    schema = first.schema.with_metadata({_METADATA_KEY: randomizer.encode()})
+    # Noisy numbers never repeat: a dictionary of them would only be built to be thrown away.
+    repeats = [_leaf(field) for field in schema if not pa.types.is_floating(field.type)]
+    group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
+    with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
+        for piece in chain([first], pieces):
+            writer.write_table(piece.cast(schema), row_group_size=group)
+            rows += piece.num_rows
+    return rows
+
+
+def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
+    """Bytes that determine a column, and whose concatenation over pieces does not depend on them."""
+    yield np.asarray(column.is_valid()).tobytes()
+    if pa.types.is_list(column.type):
+        yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
+        yield from _byte_streams(column.flatten())
+    elif pa.types.is_fixed_size_list(column.type):
+        yield from _byte_streams(column.flatten())
+    elif pa.types.is_string(column.type):
+        texts = column.fill_null("")
+        yield pc.binary_length(texts).to_numpy().tobytes()
+        whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        yield pc.binary_join(whole, "")[0].as_py().encode()
+    else:
+        numbers = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        yield numbers.fill_null(0).to_numpy().tobytes()
+
+
+def _leaf(field: pa.Field) -> str:
+    """A column's name in Parquet."""
+    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:

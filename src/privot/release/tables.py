@@ -1,4 +1,4 @@
-"""Tables in and out: csv, csv.gz, parquet and npz files by suffix; pandas, polars, pyarrow in memory.
+"""Tables in and out: csv, csv.gz, parquet, npz by suffix, image folders; pandas, polars, pyarrow.
 
 Inside, a table is always a `pyarrow.Table`; narwhals opens the door to the others.
 """
@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
+from privot.release.image_files import read_image_folder, write_image_folder
 from privot.schema import NumericColumn, Schema, VectorColumn
+from privot.schema.array_values import is_tensor, tensor_array, tensor_values
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 
@@ -51,12 +53,16 @@ def as_table(data: Any) -> pa.Table:
 
 
 def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
-    """Read a table file; a schema decides the types of a CSV's columns instead of guesses.
+    """Read a table file, or a folder of images, whose rows come in random order.
+
+    A schema decides the types of a CSV's columns instead of guesses; a folder needs one.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
     """
     path = Path(path)
+    if path.is_dir():
+        return read_image_folder(path, schema, csv_types(schema))
     suffix = table_suffix(path)
     if not path.is_file():
         raise PrivotError(f"{path} is not there: check the path")
@@ -68,7 +74,7 @@ def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
         if suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
                 return _from_arrays(dict(arrays), str(path), schema)
-        return _read_csv(path, schema)
+        return csv.read_csv(path, convert_options=csv_types(schema))
     except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, PrivotError):
             raise
@@ -78,15 +84,24 @@ def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
         ) from None
 
 
-def write_table(table: pa.Table, path: str | Path) -> None:
-    """Write a table in the format of the file's suffix; an existing file survives any failure."""
+def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None) -> None:
+    """Write a table in the format of the file's suffix; an existing file survives any failure.
+
+    A path without a suffix is a folder, for a table with one column of images and its schema.
+
+    Raises:
+        PrivotError: for a format that is unknown, or cannot hold the table.
+    """
     path = Path(path)
+    if schema is not None and check_output(path, schema):
+        write_image_folder(table, path, schema)
+        return
     suffix = table_suffix(path)
     with replacing_file(path) as draft:
         if suffix == ".parquet":
             pq.write_table(table, draft)
         elif suffix == ".npz":
-            arrays = {name: table.column(name).to_numpy() for name in table.column_names}
+            arrays = {name: _plain_array(table.column(name)) for name in table.column_names}
             with open(draft, "wb") as file:
                 plain = {k: _without_objects(v) for k, v in arrays.items()}
                 np.savez_compressed(file, allow_pickle=False, **plain)
@@ -97,6 +112,21 @@ def write_table(table: pa.Table, path: str | Path) -> None:
             csv.write_csv(table, draft)
 
 
+def check_output(path: Path, schema: Schema) -> bool:
+    """Whether records of a schema go to a folder of images there.
+
+    Raises:
+        PrivotError: for a format that is unknown, or cannot hold them.
+    """
+    if schema.images and (path.is_dir() or not path.suffix):
+        return True
+    if table_suffix(path).startswith(".csv") and schema.images:
+        raise PrivotError(
+            f"{path} cannot hold images: give npz or parquet, or a folder (a name without suffix)"
+        )
+    return False
+
+
 def table_suffix(path: Path) -> str:
     """The suffix that decides a table file's format, or a refusal that lists the known ones."""
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
@@ -105,15 +135,15 @@ def table_suffix(path: Path) -> str:
     raise PrivotError(f"{path} has an unknown format: use one of {', '.join(SUFFIXES)}")
 
 
-def _read_csv(path: Path, schema: Schema | None) -> pa.Table:
+def csv_types(schema: Schema | None) -> csv.ConvertOptions:
+    """Types of a CSV's columns as the schema declares them; undeclared ones are guessed."""
     types: dict[str, pa.DataType] = {}
     if schema is not None:
         for name, column in schema.columns.items():
             number = isinstance(column, NumericColumn | VectorColumn)
             kind = pa.float64() if number else pa.string()
             types |= dict.fromkeys(column.table_columns(name), kind)
-    options = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    return csv.read_csv(path, convert_options=options)
+    return csv.ConvertOptions(column_types=types, strings_can_be_null=False)
 
 
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
@@ -127,21 +157,31 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
             columns |= {part: values[:, j] for j, part in enumerate(parts)}
         elif values.ndim == 1:
             columns[name] = values
+        elif values.ndim in (3, 4) and values.dtype.kind in "iuf":
+            columns[name] = tensor_array(values)
         else:
             raise PrivotError(
                 f"array {name!r} of {source} has shape {values.shape}: give one value a row, "
-                f"or a vector column of the schema with its {len(parts)} coordinates"
+                f"images (n, height, width[, channels]), or a vector column of the schema with its "
+                f"{len(parts)} coordinates"
             )
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise PrivotError(f"columns of {source} differ in length {lengths}: give one row a record")
     try:
-        arrows = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+        arrows = {
+            name: values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
+            for name, values in columns.items()
+        }
     except pa.ArrowException as error:
         raise PrivotError(
             f"a column of {source} mixes types ({str(error).splitlines()[0]}): give one type a column"
         ) from None
     return pa.table(arrows)
+
+
+def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
+    return tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
 
 
 def _without_objects(values: np.ndarray) -> np.ndarray:

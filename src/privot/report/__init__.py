@@ -2,5 +2,6 @@
 
 from privot.report.demo import write_demo_report
 from privot.report.evaluation import write_evaluation_report
+from privot.report.image_fit import write_image_fit_report
 
-__all__ = ["write_demo_report", "write_evaluation_report"]
+__all__ = ["write_demo_report", "write_evaluation_report", "write_image_fit_report"]

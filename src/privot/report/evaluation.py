@@ -9,8 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import Comparison, Prediction, Score, TableComparison
+from privot.evaluation.image_scores import LabelScore
 from privot.local import Model
 from privot.report.curves import draw_density, draw_loss
+from privot.report.image_panels import (
+    ImagePanel,
+    draw_image_panels,
+    reported_images,
+    unit_images,
+)
 from privot.report.maps import Panel, draw_maps
 from privot.report.pages import write_page
 from privot.report.style import data_uri
@@ -62,6 +69,8 @@ def write_evaluation_report(
     real: pa.Table,
     comparison: Comparison,
     prediction: Prediction | None = None,
+    label: LabelScore | None = None,
+    num_held: int | None = None,
 ) -> None:
     """Write the page.
 
@@ -72,6 +81,8 @@ def write_evaluation_report(
         real: What they were compared with.
         comparison: By [`compare`][privot.evaluation.compare].
         prediction: By `predict_target` of `privot.evaluation.prediction`, if a target was named.
+        label: The same for images, by `predict_label` of `privot.evaluation.image_scores`.
+        num_held: How many real records `real` was drawn from, if from more.
     """
     table = comparison.table
     maps, densities = _draw_vectors(model, synthetic, real)
@@ -82,6 +93,7 @@ def write_evaluation_report(
         {
             "num_reports": model.made_with["num_reports"],
             "num_real": real.num_rows,
+            "num_held": num_held or real.num_rows,
             "num_synthetic": synthetic.num_rows,
             "unit": model.schema.unit,
             "promise": model.guarantee.describe(),
@@ -94,11 +106,29 @@ def write_evaluation_report(
             "vectors": comparison.vectors,
             "maps": maps,
             "densities": densities,
+            "images": comparison.images,
+            "image_panels": _draw_images(model, synthetic, real),
+            "label": label,
             "loss": None if model.history is None else data_uri(draw_loss(model.history)),
             **{"gauges": [], "found": None, "pairs": None, "worst": []},
             **fields,
         },
     )
+
+
+def _draw_images(model: Model, synthetic: pa.Table, real: pa.Table) -> list[str]:
+    """Real, what a device would send of a synthetic one, synthetic: a figure a column."""
+    drawn = []
+    for name, column in model.schema.images.items():
+        # Reports of the model's own images: nobody's budget is spent for a picture.
+        reported, limit = reported_images(model.randomizer.privatize(synthetic.slice(0, 512)), name)
+        panels = [
+            ImagePanel("Real", f"{name}, of real records", unit_images(column, name, real)),
+            ImagePanel("Noised", "what a device sends, here of synthetic images", reported, limit),
+            ImagePanel("Synthetic", "samples of the model", unit_images(column, name, synthetic)),
+        ]
+        drawn.append(data_uri(draw_image_panels(panels), dpi=130))
+    return drawn
 
 
 def _table_fields(table: TableComparison) -> dict[str, object]:

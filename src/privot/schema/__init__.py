@@ -1,6 +1,7 @@
 """What one record may be. Public, written by hand, never computed from data."""
 
 from privot.schema.alphabet import Bins, Categories
+from privot.schema.array_column import ArrayColumn
 from privot.schema.columns import (
     BooleanColumn,
     CategoricalColumn,
@@ -12,10 +13,12 @@ from privot.schema.columns import (
     VectorColumn,
 )
 from privot.schema.domain import Box, Domain, L1Ball, L2Ball, from_unit, to_unit
+from privot.schema.image_domain import ImageDomain
 from privot.schema.polyline import Polyline
 from privot.schema.schema import Schema
 
 __all__ = [
+    "ArrayColumn",
     "Bins",
     "BooleanColumn",
     "Box",
@@ -25,6 +28,7 @@ __all__ = [
     "Column",
     "DatetimeColumn",
     "Domain",
+    "ImageDomain",
     "L1Ball",
     "L2Ball",
     "NumericColumn",

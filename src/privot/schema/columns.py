@@ -6,9 +6,9 @@ computed from data: bounds, bins, categories and radii are public knowledge, or 
 There are two ways to report a column, and a column offers one or both:
 
 - as a **point** of its [`Domain`][privot.schema.domain.Domain], with noise added: `numeric`,
-  `datetime` and `vector` columns;
+  `datetime`, `vector` and `array` columns (`privot.schema.array_column`);
 - as a **code** of its [`Alphabet`][privot.schema.alphabet], one of finitely many: every column of a
-  table but a vector, numbers and dates in public bins.
+  table but vectors and arrays, numbers and dates in public bins.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from privot.errors import PrivotError
 from privot.schema.alphabet import Bins, Categories, choose_edges
+from privot.schema.array_column import ArrayColumn
+from privot.schema.declaration import Bounds, Declaration
 from privot.schema.domain import Box, Domain, L1Ball, L2Ball
 from privot.schema.polyline import Polyline
 
@@ -33,16 +35,11 @@ def _as_text(moment: object) -> object:
     return moment.isoformat() if isinstance(moment, dt.date) else moment
 
 
-Bounds = tuple[float, float]
 # A date or a time in ISO 8601; TOML's own dates are welcome.
 Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
-class _Column(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class _ScalarColumn(_Column):
+class _ScalarColumn(Declaration):
     """A column that covers the one table column of its own name."""
 
     nullable: bool = False
@@ -234,7 +231,7 @@ class BooleanColumn(_ScalarColumn):
         return self.alphabet.labels
 
 
-class VectorColumn(_Column):
+class VectorColumn(Declaration):
     """Several numbers under one domain: a box, an ℓ1 or ℓ2 ball, or a known support.
 
     Exactly one of `bounds` (a pair a coordinate), `radius` (with `norm` 1 or 2, and `non_negative`
@@ -291,5 +288,5 @@ class VectorColumn(_Column):
 
 # Columns that can be reported as a code, and as a point.
 CodedColumn = NumericColumn | DatetimeColumn | CategoricalColumn | BooleanColumn
-PointColumn = NumericColumn | DatetimeColumn | VectorColumn
-Column = Annotated[CodedColumn | VectorColumn, Field(discriminator="kind")]
+PointColumn = NumericColumn | DatetimeColumn | VectorColumn | ArrayColumn
+Column = Annotated[CodedColumn | VectorColumn | ArrayColumn, Field(discriminator="kind")]

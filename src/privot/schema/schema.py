@@ -16,15 +16,16 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privot.errors import PrivotError
-from privot.schema.columns import CodedColumn, Column, PointColumn, VectorColumn
+from privot.schema.columns import ArrayColumn, CodedColumn, Column, PointColumn, VectorColumn
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",
     "categories": "list them in the schema (public knowledge; never computed from the data)",
     "columns": "name the table columns that make up the vector",
-    "kind": "say numeric, categorical, boolean, datetime or vector",
+    "shape": "declare it, as in shape = [28, 28] or shape = [64, 64, 3]",
+    "kind": "say numeric, categorical, boolean, datetime, vector or array",
 }
-_KINDS = ("numeric", "categorical", "boolean", "datetime", "vector")
+_KINDS = ("numeric", "categorical", "boolean", "datetime", "vector", "array")
 
 
 class Schema(BaseModel):
@@ -93,12 +94,17 @@ class Schema(BaseModel):
 
     @property
     def coded(self) -> dict[str, CodedColumn]:
-        """The columns of a table, which have an alphabet: all but vectors."""
+        """The columns of a table, which have an alphabet: all but vectors and arrays."""
         return {
             name: column
             for name, column in self.columns.items()
-            if not isinstance(column, VectorColumn)
+            if not isinstance(column, VectorColumn | ArrayColumn)
         }
+
+    @property
+    def images(self) -> dict[str, ArrayColumn]:
+        """The columns of images."""
+        return {n: column for n, column in self.columns.items() if isinstance(column, ArrayColumn)}
 
     def point_column(self, name: str) -> PointColumn:
         """A column that has a domain, so that it can be reported as a point.

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from privot.errors import PrivotError
 from privot.schema.alphabet import Array, Bins, Codes
+from privot.schema.array_column import ArrayColumn
+from privot.schema.array_values import read_images, tensor_array
 from privot.schema.columns import (
     BooleanColumn,
     CategoricalColumn,
@@ -29,11 +31,15 @@ _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 def encode_points(column: PointColumn, name: str, table: pa.Table) -> Array:
     """Raw values as points (n, d), finite but not yet projected to the domain.
 
-    Rows of a nullable vector that lack a coordinate are NaN altogether.
+    Rows of a nullable vector that lack a coordinate are NaN altogether. Images are encoded, and lie
+    in their domain (`privot.schema.image_domain`).
 
     Raises:
         PrivotError: for missing values that the schema does not allow, or what is no number or date.
     """
+    if isinstance(column, ArrayColumn):
+        raw = read_images(column, name, table.column(name))
+        return column.domain.encode(column.to_unit_pixels(raw))
     if isinstance(column, VectorColumn):
         parts = [_numbers(table.column(part), part) for part in column.columns]
         if column.nullable:
@@ -54,6 +60,8 @@ def encode_points(column: PointColumn, name: str, table: pa.Table) -> Array:
 
 def decode_points(column: PointColumn, name: str, points: Array) -> dict[str, pa.Array]:
     """Table columns of points (n, d), projected to the domain; rows of NaN are missing."""
+    if isinstance(column, ArrayColumn):
+        return decode_pixels(column, name, column.domain.decode(points))
     absent = np.asarray(np.isnan(points).any(axis=1))
     points = column.domain.project(np.where(absent[:, None], column.domain.center, points))
     if isinstance(column, VectorColumn):
@@ -63,8 +71,18 @@ def decode_points(column: PointColumn, name: str, points: Array) -> dict[str, pa
     return {name: _restore(column, points[:, 0])}
 
 
+def decode_pixels(column: ArrayColumn, name: str, pixels: np.ndarray) -> dict[str, pa.Array]:
+    """Table column of images (n, N) in unit pixels, clipped to the bounds."""
+    raw = column.from_unit_pixels(pixels)
+    return {name: tensor_array(raw.reshape(len(raw), *column.shape))}
+
+
 def count_outside(column: PointColumn, name: str, table: pa.Table) -> int:
     """Number of raw values outside the domain; a missing one is not outside."""
+    if isinstance(column, ArrayColumn):
+        units = column.to_unit_pixels(read_images(column, name, table.column(name)))
+        gone = np.abs(column.domain.encode(units) - column.domain.transform(units)) > 1e-9
+        return int(gone.any(axis=1).sum())
     if isinstance(column, VectorColumn):
         points = encode_points(column, name, table)
     else:

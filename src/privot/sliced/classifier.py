@@ -1,15 +1,19 @@
 """A classifier adapted to a private target: its settings, its network, and what learning it has cost.
 
 The folder that `AdaptedClassifier.save` writes is a function of releases and public settings; how it is
-learned stands in `privot.sliced.adaptation`.
+learned stands in `privot.sliced.adaptation`. g is a multilayer perceptron, after a few convolutions for
+images. It has no batch norm: the features of a record are a function of it alone. They are rectified
+and divided by their norm, so that every record lies on the unit sphere, with ⟨g, g′⟩ ≥ 0.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import safetensors
@@ -27,8 +31,10 @@ from privot.sliced.ledger import Method, Plan
 from privot.sliced.records import RecordMap
 from privot.sliced.settings import SlicedSettings
 
-FORMAT = 1
+FORMAT = 2
 _SMALLEST_NORM = 1e-6
+_CHUNK = 2000
+_CHANNELS = (16, 32)
 
 
 @dataclass(frozen=True)
@@ -36,25 +42,43 @@ class AdaptationSettings:
     """Budget and method of an adaptation; see `SlicedSettings` for what is named alike.
 
     Arguments:
-        weight: Weight w of the sliced loss.
-        feature_dim: Dimension d of the features that are aligned.
-        hidden: Widths of g.
+        steps: Number of releases.
+        alignment: `"adapter"` moves the source by an adapter, in rounds; `"joint"` trains g itself on
+            the sliced loss at every step, as published.
+        rounds: Of `"adapter"`: how often g is frozen and its share of the releases made.
+        training_steps: Of `"adapter"`: optimizer steps on the source before the first round; half as
+            many follow each round.
+        adapter_steps: Of `"adapter"`: optimizer steps a round.
+        jitter: Largest log scale of random affine maps of source images; 0 for none.
+        weight: Of `"joint"`: weight w of the sliced loss.
+        q: Of `"joint"`: exponent of the sliced loss.
+        feature_dim: Dimension d of g.
+        channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
+            (16, 32) where records are images, and none where they are not.
+        hidden: Widths of g's hidden layers.
         source_batch: Source records a step.
         sharpness: Factor on features of norm 1 before the classifier h.
     """
 
     epsilon: float
     delta: float = 1e-5
-    steps: int = 2000
-    batch_size: int = 100
-    num_projections: int = 16
+    steps: int = 3000
+    batch_size: int = 128
+    num_projections: int = 32
     neighboring: CentralNeighboring = "replace_one"
+    orthonormal: bool = True
     method: Method = "pld"
+    alignment: Literal["adapter", "joint"] = "adapter"
+    rounds: int = 2
+    training_steps: int = 800
+    adapter_steps: int = 150
+    jitter: float = 0.2
     weight: float = 1.0
     q: int = 2
     feature_dim: int = 32
-    hidden: tuple[int, ...] = (256,)
-    source_batch: int = 256
+    channels: tuple[int, ...] | None = None
+    hidden: tuple[int, ...] = (128,)
+    source_batch: int = 128
     sharpness: float = 10.0
     learning_rate: float = 1e-3
     averaging: float = 0.99
@@ -62,11 +86,21 @@ class AdaptationSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if not (self.weight >= 0 and self.sharpness > 0) or self.source_batch < 1:
+        if self.channels is not None:
+            object.__setattr__(self, "channels", tuple(self.channels))
+        if not (self.weight >= 0 and self.sharpness > 0 and self.jitter >= 0):
             raise PrivotError(
-                f"weight {self.weight}, sharpness {self.sharpness}, source_batch "
-                f"{self.source_batch}: give a weight of at least 0 and positive others"
+                f"weight {self.weight}, sharpness {self.sharpness}, jitter {self.jitter}: give a "
+                "weight and jitter of at least 0 and a positive sharpness"
             )
+        counts = (self.source_batch, self.rounds, self.training_steps, self.adapter_steps)
+        if min(counts) < 1:
+            raise PrivotError(
+                f"source_batch, rounds, training_steps and adapter_steps are {counts}: "
+                "give at least 1 of each"
+            )
+        if self.alignment not in ("adapter", "joint"):
+            raise PrivotError(f"alignment {self.alignment!r}: use 'adapter' or 'joint'")
 
     def plan(self, targets: int, features: RecordMap) -> Plan:
         """The plan that keeps (ε, δ) for that many target records."""
@@ -77,6 +111,7 @@ class AdaptationSettings:
             batch_size=self.batch_size,
             num_projections=self.num_projections,
             neighboring=self.neighboring,
+            orthonormal=self.orthonormal,
             method=self.method,
             q=self.q,
         )
@@ -84,20 +119,45 @@ class AdaptationSettings:
 
 
 class Classifier(nn.Module):
-    """h∘g: features on the unit sphere's non-negative part, and a linear layer."""
+    """h∘g: features on the unit sphere's non-negative part, and a linear layer.
 
-    def __init__(self, num_inputs: int, num_classes: int, settings: AdaptationSettings) -> None:
+    Arguments:
+        shape: Of a record: (p,), (h, w) or (c, h, w).
+        num_classes: Number of classes.
+        settings: Architecture and seed.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], num_classes: int, settings: AdaptationSettings
+    ) -> None:
         super().__init__()
-        self.g = MLP(num_inputs, settings.feature_dim, settings.hidden, settings.seed)
+        self.sharpness, self.num_classes = settings.sharpness, num_classes
+        channels = convolutions(shape, settings.channels)
+        self.images = bool(channels)
+        self.shape = (*(1,) * (3 - len(shape)), *shape) if channels else (math.prod(shape),)
+        layers: list[nn.Module] = []
+        sizes = [self.shape[0], *channels]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
+            for inputs, outputs in pairwise(sizes):
+                convolution = nn.Conv2d(inputs, outputs, 5, padding=2)
+                layers += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
             self.h = nn.Linear(settings.feature_dim, num_classes)
-        self.sharpness = settings.sharpness
+        halvings = 2 ** len(channels)
+        inputs = channels[-1] * math.prod(n // halvings for n in self.shape[1:]) if channels else 0
+        dense = MLP(inputs or self.shape[0], settings.feature_dim, settings.hidden, settings.seed)
+        self.g = nn.Sequential(*layers, nn.Flatten(), dense)
 
     def features(self, x: Tensor) -> Tensor:
-        """Features (n, d) of records (n, p): rectified, of norm 1 (or 0)."""
-        raw = torch.relu(self.g(x))
+        """Features (n, d) of records (n, *shape): rectified, of norm 1 (or 0)."""
+        raw = torch.relu(self.g(x.reshape(len(x), *self.shape)))
         return raw / raw.norm(dim=1, keepdim=True).clamp_min(_SMALLEST_NORM)
+
+    def joint_records(self, x: Tensor) -> Tensor:
+        """Class probabilities ⊗ features (n, classes · d): norm at most 1, nothing negative."""
+        features = self.features(x)
+        probabilities = self.scores(features).softmax(dim=1)
+        return (probabilities[:, :, None] * features[:, None, :]).flatten(1)
 
     def scores(self, features: Tensor) -> Tensor:
         """Scores (n, classes) of features."""
@@ -118,7 +178,7 @@ class AdaptedClassifier:
         plan: What could be released of the target.
         releases: How many releases were made.
         settings: How it was trained.
-        num_inputs: Dimension of a record.
+        shape: Of a record.
         num_classes: Number of classes.
     """
 
@@ -126,7 +186,7 @@ class AdaptedClassifier:
     plan: Plan
     releases: int
     settings: AdaptationSettings
-    num_inputs: int
+    shape: tuple[int, ...]
     num_classes: int
 
     @property
@@ -136,8 +196,9 @@ class AdaptedClassifier:
 
     @torch.no_grad()
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Classes (n,) of records (n, …), flattened."""
-        return np.asarray(self.classifier(flat(x)).argmax(dim=1).numpy())
+        """Classes (n,) of records (n, *shape)."""
+        parts = as_records(x).split(_CHUNK)
+        return np.concatenate([self.classifier(part).argmax(dim=1).numpy() for part in parts])
 
     def save(self, path: str | Path) -> None:
         """Write `model.json` and `weights.safetensors`."""
@@ -151,7 +212,7 @@ class AdaptedClassifier:
             "releases": self.releases,
             "plan": self.plan.to_dict(),
             "settings": asdict(self.settings),
-            "num_inputs": self.num_inputs,
+            "shape": list(self.shape),
             "num_classes": self.num_classes,
         }
         with replacing_folder(path) as folder:
@@ -174,7 +235,7 @@ class AdaptedClassifier:
             if fields["format"] != FORMAT or fields["kind"] != "adapted_classifier":
                 raise PrivotError(f"kind {fields['kind']!r}, format {fields['format']}")
             settings = AdaptationSettings(**fields["settings"])
-            sizes = fields["num_inputs"], fields["num_classes"]
+            sizes = tuple(fields["shape"]), fields["num_classes"]
             classifier = Classifier(*sizes, settings)
             classifier.load_state_dict(safetensors.torch.load_file(path / "weights.safetensors"))
             plan = Plan.from_dict(fields["plan"])
@@ -194,9 +255,26 @@ class AdaptedClassifier:
         return cls(classifier.eval(), plan, fields["releases"], settings, *sizes)
 
 
-def flat(x: np.ndarray) -> Tensor:
-    """Records (n, …) as a float32 matrix (n, p)."""
+def as_records(x: np.ndarray) -> Tensor:
+    """Records (n, …) as a float32 tensor."""
     x = np.asarray(x)
     if x.ndim < 2 or len(x) == 0:
         raise PrivotError(f"records have shape {x.shape}: give (n, …) with at least one record")
-    return torch.from_numpy(np.ascontiguousarray(x, np.float32).reshape(len(x), -1))
+    return torch.from_numpy(np.ascontiguousarray(x, np.float32))
+
+
+def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Widths of the convolutions for records of a shape; () where they are not images.
+
+    Raises:
+        PrivotError: if convolutions are asked for and do not fit.
+    """
+    images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
+    if channels is None:
+        return _CHANNELS if images else ()
+    if channels and not images:
+        raise PrivotError(
+            f"channels {channels} do not fit records of shape {shape}: give (n, h, w) or "
+            f"(n, c, h, w) with sides of at least {2 ** len(channels)}, or channels=()"
+        )
+    return channels

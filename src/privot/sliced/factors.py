@@ -13,8 +13,9 @@ shrunk as it should be:
    λ, have prior variances κ′ λ_i λ_j: shrink by κ′λ_iλ_j/(κ′λ_iλ_j + e_c²), and drop negative
    eigenvalues.
 
-Drawing: c, then x̃ ∼ N(m_c, C_c), x = a·x̃/(last coordinate), and pixels clipped to [0, 1]. All of
-this is post-processing. A class whose share is within noise of 0 is left out.
+Drawing: c, then x̃ ∼ N(m_c, C_c), x = a·x̃/(last coordinate), and pixels with noise of their own, clipped
+to [0, 1] (`privot.sliced.samplers`). All of this is post-processing. A class whose
+share is within noise of 0 is left out.
 
 References:
     Chen, *Estimation of a covariance matrix under conjugate priors* (1979), for the Wishart shape.

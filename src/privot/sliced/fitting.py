@@ -95,7 +95,7 @@ def fit_sliced(
                     raise PrivotError("estimator 'factors' needs images: use 'network'")
                 pool_releases(mechanism, pooled, path, resume, progress)
                 sampler: FactorSampler | LabeledNetwork = FactorSampler(
-                    estimate_factors(pooled, records), records
+                    estimate_factors(pooled, records), records, settings.dither
                 )
             else:
                 sampler, history = _train_network(

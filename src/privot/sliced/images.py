@@ -99,12 +99,17 @@ class LabeledImages:
         return square(lift(prepared, self.anchor))
 
     def restore(self, coordinates: Tensor) -> Tensor:
-        """Images (n, *shape) in [0, 1] of coordinates (n, p)."""
+        """Images (n, *shape) of coordinates (n, p), cut to [0, 1]."""
+        return self.expand(coordinates).clamp(0.0, 1.0)
+
+    def expand(self, coordinates: Tensor) -> Tensor:
+        """Images (n, *shape) of coordinates (n, p), as they come."""
         if self.low_pass is None:
-            return coordinates.reshape(-1, *self.shape).clamp(0.0, 1.0)
+            return coordinates.reshape(-1, *self.shape)
         rows, columns = (basis.to(coordinates) for basis in self._bases)
         square_shape = (*self.shape[:-2], self.low_pass, self.low_pass)
-        return (rows.T @ coordinates.reshape(-1, *square_shape) @ columns).clamp(0.0, 1.0)
+        images: Tensor = rows.T @ coordinates.reshape(-1, *square_shape) @ columns
+        return images
 
     @cached_property
     def frequencies(self) -> np.ndarray:

@@ -32,6 +32,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
 from privot.sliced.batches import EMPTY, draw_batch
+from privot.sliced.directions import draw_directions
 from privot.sliced.ledger import Ledger
 from privot.sliced.records import RecordMap
 
@@ -108,21 +109,24 @@ class SlicingMechanism:
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
         """XU of the records in the slots, zeros in empty ones; (rows, k) in double precision."""
-        rows = torch.from_numpy(np.maximum(batch, 0))
-        features = self.map.features(self._values[rows].double()).double()
+        chosen = torch.from_numpy(np.maximum(batch, 0))
+        labels, order = self._labels[chosen].sort()
+        batch, chosen = batch[order.numpy()], chosen[order]
+        features = self.map.features(self._values[chosen].double()).double()
         radius = self.ledger.plan.accounting.radius
         norm = features.norm(dim=1, keepdim=True)
-        features = features * torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
-        features[torch.from_numpy(batch == EMPTY)] = 0.0
+        scale = torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
+        scale[torch.from_numpy(batch == EMPTY)] = 0.0
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
-        if len(blocks) == 1:
-            return features @ blocks[0]
-        labels = self._labels[rows]
-        projected = features.new_empty(len(batch), directions.shape[1])
-        for label, block in enumerate(blocks):
-            own = labels == label
-            projected[own] = features[own] @ block
-        return projected
+        ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
+        # A row's product depends on its own record alone: records are grouped for speed.
+        projected = torch.cat(
+            [
+                features[start:end] @ block
+                for block, start, end in zip(blocks, [0, *ends], ends, strict=False)
+            ]
+        )
+        return (projected * scale)[torch.argsort(order)]
 
     def _noisy(self, projected: Tensor) -> np.ndarray:
         """Projections rounded to the grid, plus exactly rounded Gaussian noise, in integers."""
@@ -132,14 +136,11 @@ class SlicingMechanism:
         return (steps + noise) * plan.grid
 
     def _draw_directions(self) -> Tensor:
-        """Uniform unit columns (d, k), independent or a frame; public."""
+        """Uniform columns (d, k) no longer than 1, independent or a frame; public."""
         accounting = self.ledger.plan.accounting
-        shape = (accounting.dim, accounting.num_projections)
-        normal = torch.from_numpy(self._random.standard_normal(shape, np.float32))
-        if accounting.orthonormal:
-            return torch.linalg.qr(normal.double()).Q.float()
-        # Unit to about 2^-22 of their length: well within what the accounted grid leaves for errors.
-        return normal / normal.norm(dim=0)
+        return draw_directions(
+            self._random, accounting.dim, accounting.num_projections, accounting.orthonormal
+        )
 
 
 def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:

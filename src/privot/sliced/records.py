@@ -60,7 +60,9 @@ def square(x: Tensor) -> Tensor:
     """Products x_i x_j for i ≤ j, (n, p(p+1)/2), off-diagonal ones times √2: ‖square(x)‖ = ‖x‖²."""
     i, j = torch.triu_indices(x.shape[1], x.shape[1], device=x.device)
     weight = torch.where(i == j, 1.0, 2**0.5).to(x.dtype)
-    return x[:, i] * x[:, j] * weight
+    # Picking rows is several times faster than picking columns.
+    rows = x.T.contiguous()
+    return (rows.index_select(0, i) * rows.index_select(0, j) * weight[:, None]).T
 
 
 def unsquare(flat: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ class SlicedSettings:
         loss: Of a network: `"mean_first"` follows the mean pooled over all releases and the spread of
             the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
             with `release="once"`, entropic transport at the noise's own cost and weight.
+        dither: Of factors: standard deviation of independent noise on the pixels of drawn images.
         q: Exponent of the `"sliced"` loss, 1 or 2.
         optimizer_steps: Of a network; with `release="every_step"` the number of releases instead.
         generated: Records that a network makes a step.
@@ -55,6 +56,7 @@ class SlicedSettings:
     method: Method = "pld"
     estimator: Estimator = "auto"
     loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
+    dither: float = 0.2
     q: int = 2
     optimizer_steps: int = 3000
     generated: int = 500
@@ -71,6 +73,8 @@ class SlicedSettings:
                 f"steps {self.steps}, optimizer_steps {self.optimizer_steps}, generated "
                 f"{self.generated}: give at least 1, 1 and 2"
             )
+        if not 0 <= self.dither < 10:
+            raise PrivotError(f"dither {self.dither}: give a noise on pixels of 0 to 10")
         if self.release not in ("every_step", "once") or self.q not in (1, 2):
             raise PrivotError(
                 f"release {self.release!r}, q {self.q}: use 'every_step' or 'once', and 1 or 2"

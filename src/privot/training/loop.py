@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from privot.errors import PrivotError
 from privot.training.history import History
 from privot.training.interrupt import deferred_interruption
+from privot.training.parallel import ALONE, Group
 from privot.training.state import TrainingState
 
 # Loss and marginal error of one step, given the run's random generator.
@@ -79,6 +80,8 @@ def train(
     resume: bool = False,
     identity: dict[str, Any] | None = None,
     progress: Progress | None = None,
+    seek: Callable[[int], None] | None = None,
+    group: Group = ALONE,
 ) -> History:
     """Train `model` in place on `objective`; its weights end as their moving average.
 
@@ -90,6 +93,9 @@ def train(
         resume: Whether to continue from `checkpoint` if it is there.
         identity: What else must agree when resuming (the data, the architecture).
         progress: Told after every step.
+        seek: Told the step that a run starts from, before it does.
+        group: The processes that train together; `objective` gives the loss of all of them, and
+            gradients of this one's rows.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps.
@@ -99,16 +105,19 @@ def train(
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
     if resume and checkpoint is not None and checkpoint.exists():
         state.load(checkpoint, made_with)
+    if seek is not None:
+        seek(state.step)
     every = max(1, settings.steps // _HISTORY_ROWS)
     started = time.perf_counter() - state.seconds
     saved, recent = time.perf_counter(), _Recent()
     with deferred_interruption() as interruption:
         while state.step < settings.steps:
-            for group in state.optimizer.param_groups:
-                group["lr"] = settings.rate(state.step)
+            for weights in state.optimizer.param_groups:
+                weights["lr"] = settings.rate(state.step)
             loss, marginal_error = objective(state.rng)
             state.optimizer.zero_grad(set_to_none=True)
             loss.backward()
+            group.add_gradients(model)
             state.optimizer.step()
             state.average.update_parameters(model)
             state.step += 1
@@ -119,14 +128,16 @@ def train(
                 rate = settings.rate(state.step - 1)
                 state.history.rows.append((state.step, *recent.means(rate), state.seconds))
                 recent = _Recent(recent.shown)
-            if progress is not None:
+            if progress is not None and group.rank == 0:
                 progress(state.step, settings.steps, recent.shown)
             # Checkpoints fall on rows of the history, so that its means survive resuming, too.
             due = time.perf_counter() - saved > _CHECKPOINT_SECONDS
-            if checkpoint is not None and at_row and (due or interruption.requested):
+            may_stop = at_row or checkpoint is None
+            stop = may_stop and group.any(interruption.requested)
+            if checkpoint is not None and at_row and (due or stop) and group.rank == 0:
                 state.save(checkpoint, made_with)
                 saved = time.perf_counter()
-            if interruption.requested and (at_row or checkpoint is None):
+            if stop:
                 raise Interrupted(f"stopped after step {state.step} of {settings.steps}")
     model.load_state_dict(state.average.module.state_dict())
     return state.history

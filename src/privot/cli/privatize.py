@@ -1,0 +1,90 @@
+"""The command that noises records: of a laptop's file, of a data set in shards, of a pipe."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privot.cli.console import note, row_bar
+
+
+def privatize(
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
+            "- for CSV on a pipe."
+        ),
+    ],
+    randomizer: Annotated[Path, typer.Option("-r", "--randomizer", help="randomizer.json.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Where to write the release: parquet, csv, csv.gz; a folder (no suffix) for shards; "
+            "- for CSV on a pipe.",
+        ),
+    ] = Path("release.parquet"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a killed run stopped.")
+    ] = False,
+    shard_rows: Annotated[
+        int | None, typer.Option(help="Records noised and kept at a time, and about those a shard.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: the workers of a Ray cluster.")
+    ] = "local",
+) -> None:
+    """Noise every record with fresh randomness; only the result may leave the device.
+
+    Reports come in random order. Running it twice on the same records is two reports, and spends the
+    budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
+
+    Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
+    """
+    from privot.errors import PrivotError
+    from privot.release import Randomizer
+    from privot.release.record_batches import open_records
+    from privot.release.streaming import privatize_records
+
+    if engine not in ("local", "ray"):
+        raise PrivotError(f"engine {engine!r} is not known: use local or ray")
+    piped = str(output) == "-"
+    if engine == "ray" and (piped or str(table) == "-"):
+        raise PrivotError("- is a pipe, which one process reads: use --engine local")
+    loaded = Randomizer.load(randomizer)
+    if engine == "ray":
+        from privot.distributed import privatize_files
+
+        with row_bar() as progress:
+            done = privatize_files(
+                loaded, table, output, resume=resume, part_rows=shard_rows, progress=progress
+            )
+    else:
+        with row_bar() as progress:
+            done = privatize_records(
+                loaded,
+                open_records(table, loaded.schema),
+                sys.stdout.buffer if piped else output,
+                resume=resume,
+                part_rows=shard_rows,
+                progress=progress,
+                told=note,
+            )
+    outside = {name: n for name, n in done.outside.items() if n}
+    if outside:
+        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
+        note(
+            f"values outside their bounds were moved to them: {counted}. "
+            "This count is not private: it is for you, and not in the release."
+        )
+    kept = f" ({done.kept_rows:,} of them by the run before)" if done.kept_rows else ""
+    said = f"{output}: {done.num_rows:,} reports{kept}, {loaded.guarantee}"
+    if piped:
+        note(said)
+    else:
+        print(said)

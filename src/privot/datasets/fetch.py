@@ -1,0 +1,113 @@
+"""Fetching public data sets: resumed where a download broke off, checked when it is whole.
+
+A file grows as `NAME.part`; what is there already is asked for no second time (an HTTP Range request;
+a server that knows none sends the whole file again). Only when all files of a data set are there and
+their values have the known checksums is it called fetched; damaged files are removed, so that the
+next try starts clean.
+"""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from privot.datasets.images import find_files, read_source, require_whole
+from privot.datasets.sources import Source, find_source
+from privot.errors import PrivotError
+
+_BLOCK = 2**16
+_SECONDS = 30.0
+_PARTIAL, _PAST_THE_END = 206, 416
+
+
+def fetch(
+    name: str,
+    folder: str | Path,
+    *,
+    address: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Bring the data set `name` to `folder/name` and return that folder.
+
+    Arguments:
+        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
+        folder: Where data sets live; made if it is not there.
+        address: Folder on the web to take the files from, instead of the publishers'.
+        say: Told what happens.
+
+    Raises:
+        PrivotError: if no address answers, or what came is not the published data set.
+    """
+    source = find_source(name)
+    if address is not None:
+        source = replace(source, addresses=(address.rstrip("/") + "/",))
+    return fetch_source(source, Path(folder), say)
+
+
+def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
+    """`fetch`, for any source; resumes partial files, verifies the checksums at the end."""
+    target, archive = folder / source.name, folder / f"{source.name}.npz"
+    if archive.exists():
+        raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
+    target.mkdir(parents=True, exist_ok=True)
+    for file in source.files:
+        path = target / file
+        if not path.exists():
+            _from_any(source, path, say)
+    try:
+        require_whole(read_source(source, folder), source, folder)
+    except PrivotError:
+        for path in find_files(source, folder):
+            path.unlink()
+        raise
+    say(f"{source.name} is in {target}, checksums verified")
+    return target
+
+
+def _from_any(source: Source, path: Path, say: Callable[[str], None]) -> None:
+    failures = []
+    for address in source.addresses:
+        url = address + path.name
+        try:
+            say(url)
+            download(url, path)
+            return
+        except (OSError, http.client.HTTPException) as error:
+            failures.append(f"{url}: {error}")
+    raise PrivotError(
+        f"{path.name} could not be fetched ({'; '.join(failures)}): run the command again to resume, "
+        f"or put the file at {path} by hand"
+    )
+
+
+def download(url: str, path: Path) -> None:
+    """One file; continues `path.part` if it is there, and renames it when all of it has come.
+
+    Raises:
+        OSError: if the server does not answer, or stops in the middle; what came is kept.
+    """
+    part = path.with_name(path.name + ".part")
+    start = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url)
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+            resumed = answer.status == _PARTIAL
+            expected = answer.headers.get("Content-Length")
+            received = 0
+            with open(part, "ab" if resumed else "wb") as file:
+                while block := answer.read(_BLOCK):
+                    file.write(block)
+                    received += len(block)
+            if expected is not None and received < int(expected):
+                raise OSError(f"the connection ended after {received} of {expected} bytes")
+    except urllib.error.HTTPError as error:
+        # Nothing beyond what is there: it was whole, only not renamed yet.
+        if not (start and error.code == _PAST_THE_END):
+            raise
+    part.replace(path)

@@ -1,0 +1,50 @@
+"""The page of a fit of images: what was received, what the model draws, what was promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from privot.local import Model
+from privot.release import Release
+from privot.report.curves import draw_loss
+from privot.report.image_panels import (
+    ImagePanel,
+    draw_image_panels,
+    reported_images,
+    unit_images,
+)
+from privot.report.pages import write_page
+from privot.report.style import data_uri
+
+_SAMPLES = 64
+
+
+def write_image_fit_report(path: Path, model: Model, release: Release) -> None:
+    """Write the page. All of it comes from the release, and is as private as that.
+
+    Arguments:
+        path: Where to.
+        model: Of records with images.
+        release: What it was learned from.
+    """
+    synthetic = model.sample(_SAMPLES, seed=0)
+    figures = []
+    for name, column in model.schema.images.items():
+        received, limit = reported_images(release, name)
+        one = ImagePanel("One report", "all that one device sends", received, limit, 1)
+        many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
+        drawn = ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
+        figures.append(data_uri(draw_image_panels([one, many, drawn]), dpi=130))
+    write_page(
+        path,
+        "image_fit.html",
+        {
+            "num_reports": len(release),
+            "figures": figures,
+            "unit": model.schema.unit,
+            "promise": model.guarantee.describe(),
+            "guarantee": str(model.guarantee),
+            "made_with": model.made_with,
+            "loss": None if model.history is None else data_uri(draw_loss(model.history)),
+        },
+    )

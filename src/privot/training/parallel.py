@@ -1,0 +1,163 @@
+r"""Several processes that train one model: data-parallel, with one global batch.
+
+Started by torchrun, every process (rank) holds the same weights, draws the same random numbers for the
+**whole** batch, and works on its share of the rows. What a step needs of the others' rows is gathered:
+more processes make the same batch faster, or a larger one as fast, never several small ones side by
+side. For plans between batches that is not a detail: two plans of b/2 points have the mini-batch bias of
+b/2, the gathered one that of b.
+
+The loss L depends on all rows through the gathered tensors. With $L$ known to everybody and rank r
+differentiating it with respect to its own rows only, $∇_θ L = \sum_r ∇_θ^{(r)} L$, which one
+all-reduce adds up. The sum is the same number on all ranks, so their weights stay equal; they are
+those of one process with the same batch, up to the order of additions.
+
+Only rank 0 writes; checkpoints hold nothing of how many ranks there were.
+
+References:
+    Li et al., *PyTorch distributed: experiences on accelerating data parallel training* (2020).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from privot.errors import PrivotError
+
+_PATIENCE = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes that train together; one alone by default.
+
+    Arguments:
+        rank: Which of them this is.
+        size: How many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    def share(self, total: int) -> slice:
+        """This process's rows of `total`.
+
+        Raises:
+            PrivotError: if they cannot be shared equally.
+        """
+        if total % self.size:
+            raise PrivotError(
+                f"batch_size {total} cannot be shared by {self.size} processes: give a multiple"
+            )
+        each = total // self.size
+        return slice(self.rank * each, (self.rank + 1) * each)
+
+    def gather(self, own: Tensor) -> Tensor:
+        """All processes' rows in order, without gradients."""
+        if self.size == 1:
+            return own
+        rows = own.new_empty((self.size * len(own), *own.shape[1:]))
+        dist.all_gather(list(rows.split(len(own))), own.detach().contiguous())
+        return rows
+
+    def gather_with_gradient(self, own: Tensor) -> Tensor:
+        """All processes' rows; the gradient of each row is added up over all processes."""
+        if self.size == 1:
+            return own
+        rows: Tensor = _Gather.apply(own, self)
+        return rows
+
+    def total(self, part: Tensor) -> Tensor:
+        """The sum of the processes' parts, known to all; each differentiates its own."""
+        if self.size == 1:
+            return part
+        total: Tensor = _Total.apply(part)
+        return total
+
+    def add_gradients(self, model: nn.Module) -> None:
+        """Replace every gradient by its sum over the processes."""
+        if self.size == 1:
+            return
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        dist.all_reduce(flat)
+        for grad, part in zip(grads, flat.split([g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+    def any(self, flag: bool) -> bool:
+        """Whether it holds in one of the processes."""
+        if self.size == 1:
+            return flag
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        told = torch.tensor(int(flag), device=device)
+        dist.all_reduce(told, dist.ReduceOp.MAX)
+        return bool(told)
+
+
+ALONE = Group()
+
+
+def started_by_torchrun() -> bool:
+    """Whether this process is one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def join(device: torch.device) -> Group:
+    """The group of the processes that torchrun started, or this one alone: gloo, nccl on GPUs.
+
+    It is left when the process ends: one that joined, left and joined again would read addresses that
+    are no longer true. (Compiled loops use as many threads as PyTorch, to which torchrun gives one.)
+    """
+    if not started_by_torchrun():
+        return ALONE
+    if not dist.is_initialized():
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=_PATIENCE)
+        atexit.register(dist.destroy_process_group)
+    return Group(dist.get_rank(), dist.get_world_size())
+
+
+def local_device(device: torch.device) -> torch.device:
+    """The GPU of this process, if there is one for each."""
+    if device.type != "cuda" or device.index is not None:
+        return device
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, group: Group) -> Tensor:
+        ctx.share = group.share(group.size * len(own))
+        return group.gather(own)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        total = grads[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total[ctx.share], None
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:
+        total = part.detach().clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0]

@@ -1,0 +1,229 @@
+"""Images with labels, learned from noise: strata, the cosine map, classes, files, resuming."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from privot.errors import PrivotError
+from privot.local import FitSettings, Model, fit
+from privot.local.channels import channel_of
+from privot.local.heads import Head
+from privot.local.image_channels import CosineChannel, CosineMap
+from privot.local.image_fit import _Strata, fits_images, image_generator
+from privot.local.labeled_generator import LabeledGenerator, label_shares
+from privot.mechanisms import Laplace, RandomizedResponse
+from privot.release import Randomizer, Release, read_table, state_noise, write_table
+from privot.schema import ImageDomain, Schema
+from privot.schema.array_values import tensor_values
+from privot.training import Interrupted
+from privot.transport import manhattan, squared_euclidean
+
+NAMES = ["bar", "beam", "ring"]
+BAR, BEAM = np.full((2, 6, 6), 30.0)
+BAR[:, 2:4], BEAM[2:4, :] = 220.0, 220.0
+RING = np.full((6, 6), 220.0)
+RING[2:4, 2:4] = 30.0
+SHAPES = np.stack([BAR, BEAM, RING])
+SHARES = np.array([0.5, 0.3, 0.2])
+LABEL = '[columns.label]\nkind = "categorical"\ncategories = ["bar", "beam", "ring"]\n'
+IMAGE = '[columns.image]\nkind = "array"\nshape = [6, 6]\nbounds = [0, 255]\n'
+LOW_PASS = 'transform = "dct"\nlow_pass = 4\n'
+TRAINED = FitSettings(steps=300, batch_size=64, hidden=(32,), latent_dim=4, learning_rate=1e-2)
+QUICK = FitSettings(steps=40, batch_size=32, hidden=(16,), latent_dim=3)
+
+
+def people(num, seed=0):
+    rng = np.random.default_rng(seed)
+    code = rng.choice(3, num, p=SHARES)
+    images = SHAPES[code] + rng.normal(0, 8, (num, 6, 6))
+    return {"image": images.clip(0, 255), "label": np.array(NAMES)[code]}
+
+
+def released(toml, num=3000, noise=0.5, epsilon=2.0):
+    schema = Schema.from_toml(toml)
+    shares = {"label": epsilon} if "label" in schema.columns else {}
+    data = {name: values for name, values in people(num).items() if name in schema.columns}
+    return state_noise(schema, noise, 1e-6, shares=shares).privatize(data)
+
+
+ORDERS = {
+    "image first": IMAGE + LABEL,
+    "label first": LABEL + IMAGE,
+    "coefficients": IMAGE + LOW_PASS + LABEL,
+}
+
+
+@pytest.mark.parametrize("toml", ORDERS.values(), ids=ORDERS.keys())
+def test_each_label_has_its_images_although_one_report_in_five_names_another(toml):
+    """Mixed with a fifth of the others, a class's mean would be off by 0.3 of 2, or as much."""
+    model = fit(released(toml), TRAINED)
+    column = model.schema.images["image"]
+    for name, shape in zip(NAMES, SHAPES):
+        drawn = model.sample(200, seed=0, where={"label": name})
+        assert set(drawn.column("label").to_pylist()) == {name}
+        mean = tensor_values(drawn.column("image")).mean(axis=0)
+        # A mask of 4 × 4 cannot tell these shapes to the pixel, but to the coefficient.
+        units = column.to_unit_pixels(np.stack([mean, shape]).reshape(2, -1))
+        drawn_mean, true_mean = column.domain.encode(units)
+        assert np.abs(drawn_mean - true_mean).mean() < 0.15
+    labels = np.array(model.sample(5000, seed=1).column("label").to_pylist())
+    assert [np.mean(labels == name) for name in NAMES] == pytest.approx(SHARES, abs=0.1)
+
+
+def test_images_alone_are_learned():
+    release = released(IMAGE)
+    model = fit(release, TRAINED)
+    assert model.made_with["loss"] == "self_corrected"
+    drawn = tensor_values(model.sample(500, seed=0).column("image"))
+    gaps = np.abs(drawn[:, None] - SHAPES).mean(axis=(2, 3))
+    nearest = gaps.argmin(axis=1)
+    assert np.bincount(nearest, minlength=3).min() > 25  # every shape is there
+    reports = (release.reports("image")[0].reshape(-1, 6, 6) + 1) * 127.5
+    noisy = np.abs(reports[:, None] - SHAPES).mean(axis=(2, 3)).min(axis=1).mean()
+    assert gaps.min(axis=1).mean() < noisy / 2
+
+
+def test_shares_and_posterior_are_those_of_the_records():
+    """100 000 reports: deviations of the shares are below 0.003."""
+    schema = Schema.from_toml(LABEL)
+    randomizer = Randomizer.calibrate(schema, 1.5, report="split")
+    labels = people(100_000)["label"]
+    release = randomizer.privatize({"label": labels})
+    shares = label_shares(release, "label")
+    truth = np.array([np.mean(labels == name) for name in NAMES])
+    assert shares.numpy() == pytest.approx(truth, abs=0.02)
+    strata = _Strata.of(release, "label", shares)
+    reported = release.reports("label")[0][:, 0]
+    for code in range(3):
+        counts = np.array([np.mean(labels[reported == code] == name) for name in NAMES])
+        assert strata.given[code].numpy() == pytest.approx(counts, abs=0.03)
+    sizes = torch.tensor([len(rows) for rows in strata.rows]) / len(reported)
+    assert torch.allclose(sizes @ strata.given, shares, atol=1e-5)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        rows, given = strata.draw(50, rng)
+        (code,) = set(reported[rows.numpy()].tolist())
+        assert torch.equal(given, strata.given[code])
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 6, 3)])
+def test_the_map_is_that_of_the_device(shape):
+    domain = ImageDomain(shape, kept=(3, 3))
+    pixels = np.random.default_rng(0).uniform(-1, 1, (5, domain.num_pixels))
+    the_map = CosineMap(domain)
+    tensor = torch.tensor(pixels, dtype=torch.float32)
+    np.testing.assert_allclose(the_map(tensor).numpy(), domain.encode(pixels), atol=1e-5)
+    smooth = domain.decode(domain.encode(pixels))
+    np.testing.assert_allclose(the_map.smooth(tensor).numpy(), smooth, atol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_the_cost_is_in_the_space_of_the_noise(mechanism):
+    schema = Schema.from_toml(IMAGE + LOW_PASS)
+    delta = 1e-6 if mechanism == "gaussian" else 0.0
+    randomizer = state_noise(schema, 0.7, delta, mechanism=mechanism)
+    channel = channel_of(randomizer.mechanisms["image"], schema, "image")
+    assert isinstance(channel, CosineChannel)
+    rng = torch.Generator().manual_seed(0)
+    pixels = (2 * torch.rand(4, 36, generator=rng) - 1).requires_grad_()
+    reports = torch.randn(5, 16, generator=rng)
+    cost = channel.cost(pixels, reports)
+    points = channel.map(pixels)
+    if mechanism == "gaussian":
+        expected = squared_euclidean(points, reports) / (2 * 0.7**2)
+    else:
+        expected = manhattan(points, reports) / 0.7
+    assert torch.allclose(cost, expected, rtol=1e-4)
+    cost.sum().backward()
+    assert pixels.grad.abs().sum() > 0
+    drawn = channel.simulate(pixels.detach().repeat(2000, 1), rng).reshape(2000, 4, 16)
+    noise = drawn - points.detach()
+    stddev = 0.7 if mechanism == "gaussian" else 0.7 * 2**0.5
+    assert float(noise.std()) == pytest.approx(stddev, rel=0.02)
+
+
+def test_training_starts_at_the_mean_report():
+    release = released(IMAGE + LABEL)
+    head = Head(release.randomizer)
+    generator = image_generator(release, head, QUICK)
+    assert isinstance(generator, LabeledGenerator)
+    mean = people(3000)["image"].mean(axis=0).reshape(-1) / 127.5 - 1
+    bias = generator.mlp.layers[-1].bias.detach().tanh().numpy()
+    np.testing.assert_allclose(bias, mean, atol=0.08)  # 0.5/√3000, eight times
+
+
+def test_a_model_survives_its_folder(tmp_path):
+    for toml in (IMAGE, IMAGE + LABEL):
+        model = fit(released(toml, num=200), QUICK)
+        model.save(tmp_path / "model")
+        loaded = Model.load(tmp_path / "model")
+        assert loaded.sample(30, seed=3).equals(model.sample(30, seed=3))
+        assert loaded.sampler.kind == model.sampler.kind
+        assert loaded.sample(0).num_rows == 0
+
+
+def test_samples_survive_files(tmp_path):
+    model = fit(released(IMAGE + LABEL, num=200), QUICK)
+    drawn = model.sample(9, seed=0)
+    for name in ("drawn.npz", "drawn.parquet"):
+        write_table(drawn, tmp_path / name, model.schema)
+        back = read_table(tmp_path / name, model.schema)
+        assert back.column("label").to_pylist() == drawn.column("label").to_pylist()
+        np.testing.assert_array_equal(
+            tensor_values(back.column("image")), tensor_values(drawn.column("image"))
+        )
+
+
+def test_resuming_continues_bit_for_bit(tmp_path):
+    release = released(IMAGE + LABEL, num=300)
+    whole = fit(release, QUICK)
+
+    def press_ctrl_c(step, steps, loss):
+        if step == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    checkpoint = tmp_path / "run.checkpoint"
+    with pytest.raises(Interrupted):
+        fit(release, QUICK, checkpoint=checkpoint, progress=press_ctrl_c)
+    resumed = fit(release, QUICK, checkpoint=checkpoint, resume=True)
+    assert resumed.sample(20, seed=0).equals(whole.sample(20, seed=0))
+    release.save(tmp_path / "release.parquet")
+    again = fit(Release.load(tmp_path / "release.parquet"), QUICK)
+    assert again.sample(20, seed=0).equals(whole.sample(20, seed=0))
+
+
+def test_large_samples_are_drawn_in_parts(monkeypatch):
+    model = fit(released(IMAGE + LABEL, num=200), QUICK)
+    monkeypatch.setattr("privot.local.model._SAMPLE_NUMBERS", 36 * 64)
+    assert model.sample(150, seed=0).num_rows == 150
+
+
+def test_other_records_with_images_are_learned_by_the_general_loss():
+    two = IMAGE + LABEL + '[columns.left_handed]\nkind = "boolean"\n'
+    schema = Schema.from_toml(two)
+    data = people(300) | {"left_handed": [True, False] * 150}
+    randomizer = Randomizer.calibrate(schema, 40.0)
+    assert not fits_images(randomizer)
+    model = fit(randomizer.privatize(data), QUICK)
+    assert model.sample(10, seed=0).column_names == ["image", "label", "left_handed"]
+
+
+def test_which_records_are_learned_in_strata():
+    schema = Schema.from_toml(IMAGE + LABEL)
+    assert fits_images(Randomizer.calibrate(schema, 4.0))
+    assert fits_images(Randomizer.calibrate(Schema.from_toml(IMAGE), 4.0))
+    assert not fits_images(Randomizer.calibrate(schema, 4.0, report="joint"))
+    assert not fits_images(Randomizer.calibrate(schema, 4.0, report_columns=1))
+    noise = Laplace(1.0, 2.0**-19)
+    wide = Randomizer(schema, {"image": noise, "label": RandomizedResponse(3, 1.0)})
+    assert fits_images(wide)
+    assert not fits_images(Randomizer.calibrate(Schema.from_toml(LABEL), 4.0))
+
+
+def test_a_label_that_is_not_declared_cannot_be_asked_for():
+    model = fit(released(IMAGE + LABEL, num=200), QUICK)
+    with pytest.raises(PrivotError, match="where gives column 'label' the value 'dot'"):
+        model.sample(5, where={"label": "dot"})

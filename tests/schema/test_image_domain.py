@@ -1,0 +1,186 @@
+"""Encoded images: no two are farther apart than the diameter, and some are as far."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.fft import dctn, idctn
+
+from privot.errors import PrivotError
+from privot.schema import ArrayColumn, ImageDomain, Schema
+
+GRAY, COLOR = (6, 8), (4, 4, 3)
+DOMAINS = {
+    "box": ImageDomain(GRAY),
+    "color": ImageDomain(COLOR),
+    "ball": ImageDomain(GRAY, radius=3.0),
+    "wide ball": ImageDomain(GRAY, radius=500.0),
+    "dark ball": ImageDomain(GRAY, radius=3.0, center_at="lower"),
+    "l1 ball": ImageDomain(GRAY, radius=9.0, norm=1),
+    "dark l1 ball": ImageDomain(GRAY, radius=9.0, norm=1, center_at="lower"),
+    "cosine": ImageDomain(GRAY, kept=GRAY),
+    "low pass": ImageDomain(GRAY, kept=(3, 3)),
+    "color low pass": ImageDomain(COLOR, kept=(2, 2)),
+    "dark ball, low pass": ImageDomain(GRAY, radius=3.0, center_at="lower", kept=(4, 4)),
+    "ball, low pass": ImageDomain(GRAY, radius=3.0, kept=(4, 4)),
+    "l1 ball of coefficients": ImageDomain(GRAY, radius=5.0, norm=1, kept=(4, 4)),
+    "dark l1 ball of coefficients": ImageDomain(
+        GRAY, radius=5.0, norm=1, center_at="lower", kept=(4, 4)
+    ),
+}
+each_domain = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS.keys())
+
+
+def nasty_images(domain, rng):
+    """Images that reach corners, edges and frequencies, and numbers that are no images."""
+    size = domain.num_pixels
+    half = np.where(np.arange(size) < size // 2, 1.0, -1.0)
+    board = np.where(np.indices(domain.shape).sum(axis=0) % 2, 1.0, -1.0).reshape(-1)
+    flat = np.stack([np.ones(size), -np.ones(size), half, -half, board, -board, 0 * half])
+    signs = rng.choice([-1.0, 1.0], (100, size))
+    single = 2 * np.eye(size) - 1
+    noise = rng.standard_normal((100, size)) * np.exp(rng.uniform(-3, 8, (100, 1)))
+    waves = domain.decode(50 * np.eye(domain.dimension))
+    far = np.array([[1e300], [-1e300]]) * np.ones(size)
+    return np.concatenate([flat, signs, single, 1 - single, noise, waves, -waves, far])
+
+
+def largest_distance(points, norm):
+    gaps = points[:, None] - points
+    return np.linalg.norm(gaps, ord=norm, axis=2).max()
+
+
+@each_domain
+@pytest.mark.parametrize("norm", [1, 2])
+def test_no_two_records_are_farther_apart_than_the_diameter(domain, norm):
+    for seed in range(3):
+        records = domain.encode(nasty_images(domain, np.random.default_rng(seed)))
+        assert records.shape[1] == domain.dimension
+        assert largest_distance(records, norm) <= domain.diameter(norm)
+
+
+@each_domain
+def test_projected_points_are_no_farther_apart_either(domain):
+    rng = np.random.default_rng(0)
+    points = domain.project(rng.standard_normal((300, domain.dimension)) * 100)
+    for norm in (1, 2):
+        assert largest_distance(points, norm) <= domain.diameter(norm)
+
+
+TIGHT = [
+    ("box", 2, 1.0),
+    ("box", 1, 1.0),
+    ("color", 2, 1.0),
+    ("ball", 2, 1.0),
+    ("wide ball", 2, 1.0),
+    ("dark ball", 2, 1.0),
+    ("dark l1 ball", 1, 1.0),
+    ("l1 ball", 1, 1.0),
+    ("cosine", 2, 1.0),
+    ("low pass", 2, 1.0),
+    ("color low pass", 2, 1.0),
+    ("ball, low pass", 2, 1.0),
+    # Halves of an image are not smooth: what the mask cuts from them is not made up for.
+    ("dark ball, low pass", 2, 0.9),
+]
+
+
+@pytest.mark.parametrize(("name", "norm", "share"), TIGHT)
+def test_some_pair_is_that_far_apart(name, norm, share):
+    domain = DOMAINS[name]
+    pairs = domain.far_apart()
+    reached = max(np.linalg.norm(first - second, ord=norm) for first, second in pairs)
+    assert share * (1 - 1e-9) * domain.diameter(norm) <= reached <= domain.diameter(norm)
+
+
+def test_known_diameters():
+    assert ImageDomain((28, 28)).diameter(2) == 56.0
+    assert ImageDomain((28, 28)).diameter(1) == 2 * 784
+    paper = ImageDomain((28, 28), radius=20.0)
+    assert paper.diameter(2) == pytest.approx(40.0, rel=1e-9)
+    dark = ImageDomain((28, 28), radius=20.0, center_at="lower")
+    assert dark.diameter(2) == pytest.approx(20 * np.sqrt(2), rel=1e-9)
+    coefficients = ImageDomain((28, 28), radius=140.0, norm=1, kept=(28, 28))
+    assert coefficients.diameter(1) == pytest.approx(280.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [GRAY, COLOR])
+def test_coefficients_are_those_of_scipy(shape):
+    rng = np.random.default_rng(0)
+    images = rng.uniform(-1, 1, (5, int(np.prod(shape))))
+    domain = ImageDomain(shape, kept=shape[:2])
+    cubes = images.reshape(5, *shape)
+    expected = dctn(cubes, axes=(1, 2), norm="ortho")
+    np.testing.assert_allclose(domain.encode(images), expected.reshape(5, -1), atol=1e-12)
+    np.testing.assert_allclose(domain.decode(domain.encode(images)), images, atol=1e-12)
+    masked = ImageDomain(shape, kept=(2, 2))
+    np.testing.assert_allclose(
+        masked.encode(images), expected[:, :2, :2].reshape(5, -1), atol=1e-12
+    )
+    filled = np.zeros_like(expected)
+    filled[:, :2, :2] = expected[:, :2, :2]
+    smooth = idctn(filled, axes=(1, 2), norm="ortho")
+    np.testing.assert_allclose(
+        masked.decode(masked.encode(images)), smooth.reshape(5, -1), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["box", "color", "ball", "dark ball", "l1 ball", "dark l1 ball"])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_records_of_pixels_are_left_alone(name, seed):
+    domain = DOMAINS[name]
+    pixels = np.random.default_rng(seed).standard_normal((10, domain.num_pixels))
+    records = domain.encode(pixels)
+    assert (np.abs(records) <= 1).all()
+    np.testing.assert_allclose(domain.project(records), records, atol=1e-9)
+
+
+def test_the_plain_box_is_on_the_grid_and_nothing_else_is():
+    assert [name for name, domain in DOMAINS.items() if domain.on_grid] == ["box", "color"]
+
+
+def test_raw_pixels_and_back():
+    column = ArrayColumn(kind="array", shape=(2, 2), bounds=(0, 255))
+    raw = np.array([[0, 51, 204, 255]], np.uint8)
+    np.testing.assert_allclose(column.to_unit_pixels(raw), [[-1, -0.6, 0.6, 1]])
+    np.testing.assert_allclose(column.from_unit_pixels(column.to_unit_pixels(raw)), raw)
+    assert column.from_unit_pixels(np.array([[-3.0, 3.0]])).tolist() == [[0.0, 255.0]]
+
+
+REFUSED = {
+    "shape = [8]": "shape \\[8\\] is not an image's",
+    "shape = [8, 0]": "shape",
+    "shape = [8, 8]\nlow_pass = 4": "declare transform",
+    'shape = [8, 8]\ntransform = "dct"\nlow_pass = 9': "low_pass 9 is not between 1 and 8",
+    "shape = [8, 8]\nradius = -1": "radius",
+    'shape = [8, 8]\ncenter = "lower"': "declare its radius",
+    "shape = [8, 8]\nnullable = true": "nullable",
+    'shape = [8, 8]\ntransform = "wavelet"': "transform",
+}
+
+
+@pytest.mark.parametrize("lines", REFUSED)
+def test_declarations_are_refused(lines):
+    text = f'[columns.image]\nkind = "array"\nbounds = [0, 255]\n{lines}'
+    with pytest.raises(PrivotError, match=REFUSED[lines]) as refused:
+        Schema.from_toml(text)
+    assert "\n" not in str(refused.value)
+
+
+def test_bounds_and_shape_have_to_be_declared():
+    with pytest.raises(PrivotError, match="bounds of column 'image' are missing"):
+        Schema.from_toml('[columns.image]\nkind = "array"\nshape = [8, 8]')
+    with pytest.raises(PrivotError, match="shape of column 'image' is missing"):
+        Schema.from_toml('[columns.image]\nkind = "array"\nbounds = [0, 255]')
+    with pytest.raises(PrivotError, match="bounds"):
+        Schema.from_toml('[columns.image]\nkind = "array"\nshape = [8, 8]\nbounds = [1, 1]')
+
+
+def test_a_schema_with_images_survives_its_json():
+    schema = Schema.from_dict({"columns": {"image": {
+        "kind": "array", "shape": [6, 8], "bounds": [0, 255], "radius": 3.0, "center": "lower",
+        "transform": "dct", "low_pass": 4,
+    }}})  # fmt: skip
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.images["image"].domain == DOMAINS["dark ball, low pass"]
+    assert schema.coded == {}
