@@ -10,9 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "privot"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "files", "schema", "privacy", "mechanisms", "release", "datasets",
+    "errors", "files", "schema", "privacy", "mechanisms", "release", "distributed",
+    "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
-    "baselines", "evaluation", "report", "experiments", "cli",
+    "baselines", "evaluation", "report", "experiments", "cli", "__main__",
 ]  # fmt: skip
 NO_TORCH = FLOORS[: FLOORS.index("transport")]
 ALONE = {"transport": {"errors"}, "generators": {"errors"}}

@@ -116,3 +116,14 @@ def test_plain_tensor_operations_agree(ground, d, monkeypatch):
         results.append((cost, *torch.autograd.grad(cost.sqrt().sum(), x)))
     for one, two in zip(*results):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-3)
+
+
+def test_costs_are_never_in_short_numbers():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with costs._full_precision(torch.zeros(1)):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)

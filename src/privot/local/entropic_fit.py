@@ -31,6 +31,7 @@ starts on it: the output weights of codes are made larger.
 from __future__ import annotations
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,6 +50,7 @@ from privot.local.settings import FitSettings
 from privot.release import Release
 from privot.training import Progress, TrainingSettings, train
 from privot.training.parallel import ALONE, Group
+from privot.training.precision import short_products
 from privot.training.threads import threads_for
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.entropic import entropic_cost_of_rows
@@ -82,7 +84,7 @@ def fit_generator(
         generator = _network(head, settings, loss).to(device)
         objective = TransportObjective(generator, head, release, settings, loss, device, group)
     latent_dim = generator.latent_dim
-    with threads_for(batch_size**2):
+    with threads_for(batch_size**2), short_products() if images else nullcontext():
         history = train(
             generator,
             objective,

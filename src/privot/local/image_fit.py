@@ -13,13 +13,14 @@ the transport problem, and moves no plan. The recovery theorem holds in each str
 x given k. Where the response is truthful often, strata are nearly classes: a batch of one digit is
 spread less than a batch of ten, and its plan errs less. Strata are drawn as often as they are reported.
 
-**Start.** Noise is centered, so the mean of the reports is that of the images, but for rounding: the
-last layer's offsets start there.
+**Start.** At the records' mean and leading covariance, which the reports show
+(`privot.local.covariance_start`).
 
 **Settings**, by Fréchet distance on a classifier's features (floor 1.2) on MNIST at σ = 2, 40 CPU
 seconds each: without labels, batches of 250, 3.9; with labels and 1 250 steps at batches of 250, 6.3
-drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9. Self-correction has no bias
-to fear from small batches, so steps are worth more than reports. A learning rate of 6e-3 breaks it.
+drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9; with this start, 1.6.
+Self-correction has no bias to fear from small batches, so steps are worth more than reports. A learning
+rate of 6e-3 breaks it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privot.generators import MLP
 from privot.local.channels import channel_of
+from privot.local.covariance_start import MOST_COORDINATES, leading_axes, start_at_moments
 from privot.local.heads import Head
 from privot.local.labeled_generator import LabeledGenerator, label_shares
 from privot.local.settings import FitSettings
@@ -40,7 +42,7 @@ from privot.release import Randomizer, Release
 from privot.transport import SinkhornSolver, entropic_cost
 
 _LATENT_DIM = 16
-_NEAREST = 0.995
+_STARTING_LATENTS = 2000
 
 
 def fits_images(randomizer: Randomizer) -> bool:
@@ -53,7 +55,7 @@ def fits_images(randomizer: Randomizer) -> bool:
 
 
 def image_generator(release: Release, head: Head, settings: FitSettings) -> MLP | LabeledGenerator:
-    """A generator of the release's records that starts at the mean report."""
+    """A generator of the release's records that starts at their mean and leading covariance."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
     generator: MLP | LabeledGenerator
@@ -63,12 +65,19 @@ def image_generator(release: Release, head: Head, settings: FitSettings) -> MLP 
         network = generator.mlp
     else:
         generator = network = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
-    mean = release.reports(name)[0].mean(axis=0, dtype="float64")[None]
-    pixels = torch.from_numpy(head.images[name].domain.decode(mean)[0]).float()
-    last = network.layers[-1]
-    assert isinstance(last, nn.Linear)
-    with torch.no_grad():
-        last.bias.copy_(pixels.clamp(-_NEAREST, _NEAREST).atanh())
+    domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
+    reports = torch.as_tensor(release.reports(name)[0])
+    if reports.shape[1] <= MOST_COORDINATES and len(reports) > 1:
+        mean, axes = leading_axes(reports, mechanism.variance)
+    else:
+        mean, axes = reports.mean(dim=0), reports[:0]
+    # Both maps from reports to pixels are linear: nothing, and a transposed cosine transform.
+    pixels, directions = (
+        torch.from_numpy(domain.decode(part.double().numpy())).float()
+        for part in (mean[None], axes)
+    )
+    latent = generator.draw_latent(_STARTING_LATENTS, torch.Generator().manual_seed(settings.seed))
+    start_at_moments(network, latent, pixels[0], directions)
     return generator
 
 

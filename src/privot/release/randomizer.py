@@ -58,7 +58,7 @@ class Randomizer:
         mechanisms: One mechanism for every split column, by name.
         report_columns: How many split columns each person reports, drawn by fresh coins; all if None.
         delta: The δ of the guarantee; 0 unless a mechanism is Gaussian.
-        joint: How all other columns are reported together; None if there are none.
+        joint: How all other columns are reported together, if there are others.
     """
 
     schema: Schema
@@ -218,10 +218,9 @@ class Randomizer:
 class Release:
     """The reports, and the randomizer that made them: the only thing that training can see.
 
-    It is a Parquet file whose metadata holds the randomizer, so it knows its own guarantee and its own
-    likelihood. A split column is as in the schema, noisy, and null where a person did not report it; a
-    joint report is the number of the combination of columns, and the list of reported cells. It holds
-    nothing that was not randomized on a device; whatever is computed from it keeps its guarantee.
+    A Parquet file whose metadata holds the randomizer, so that it knows its guarantee and likelihood. A
+    split column is as in the schema, noisy, and null where it was not reported; a joint report is the
+    number of the combination of columns, and the reported cells. All of it was randomized on a device.
 
     Arguments:
         rows: One row a report, in memory or in a file.

@@ -38,13 +38,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
-from privot.files import replacing_file
+from privot.sliced.adaptation_stage import load_stage, save_stage
 from privot.sliced.adapters import make_adapter, random_affine
 from privot.sliced.classifier import AdaptationSettings, AdaptedClassifier, Classifier, as_records
 from privot.sliced.joint_adaptation import TargetFeatures, adaptation_loss
@@ -205,7 +203,7 @@ def _adapt_in_rounds(
 ) -> None:
     settings = course.settings
     if resume and path is not None and path.exists():
-        _load(course, path)
+        load_stage(course, settings, path)
     for stage in range(int(course.stage), 1 + 3 * settings.rounds):
         seed = settings.seed * 1009 + stage
         current, kind = divmod(stage + 2, 3)  # round 0 has its training only
@@ -223,7 +221,7 @@ def _adapt_in_rounds(
             train(course.adapter, course.align(x, y), how, progress=progress)
         course.stage += 1
         if path is not None:
-            _save(course, path)
+            save_stage(course, settings, path)
 
 
 def adapter_training(settings: AdaptationSettings, seed: int) -> TrainingSettings:
@@ -282,25 +280,3 @@ def _adapt_jointly(
         identity=identity,
         progress=progress,
     )
-
-
-def _save(course: Course, path: Path) -> None:
-    identity = {"settings": json.dumps(asdict(course.settings), sort_keys=True)}
-    tensors = {k: v.detach().contiguous() for k, v in course.state_dict().items()}
-    with replacing_file(path) as draft:
-        safetensors.torch.save_file(tensors, draft, metadata=identity)
-
-
-def _load(course: Course, path: Path) -> None:
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            made_with = (file.metadata() or {}).get("settings", "")
-        tensors = safetensors.torch.load_file(path)
-        if made_with != json.dumps(asdict(course.settings), sort_keys=True):
-            raise PrivotError("it was made with other settings")
-        course.load_state_dict(tensors)
-    except (OSError, RuntimeError, PrivotError, safetensors.SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise PrivotError(
-            f"checkpoint {path} cannot be read ({reason}): what the ledger counted stays spent"
-        ) from None

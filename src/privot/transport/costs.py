@@ -223,16 +223,24 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 @contextmanager
 def _full_precision(like: Tensor) -> Iterator[None]:
-    """No TF32 inside the block: costs in ten bits are no costs."""
+    """No TF32 and no bfloat16 inside the block: costs in eight or ten bits are no costs."""
     if like.device.type != "cuda":
-        yield
+        before = torch.get_float32_matmul_precision()
+        if before == "highest":
+            yield
+            return
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
         return
-    before = torch.backends.cuda.matmul.allow_tf32
+    allowed = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 def _check(x: Tensor, y: Tensor) -> None:
