@@ -41,8 +41,7 @@ def recipe(tmp_path, monkeypatch):
 def test_all_rows_have_the_epsilon_of_the_box():
     image = gaussian_epsilon(2.0, 56.0, DELTA)
     plain, labeled, ball, masked = (
-        randomizer_of(ROWS[name], 2.0)
-        for name in ("plain", "labeled", "labeled_ball", "labeled_low_pass")
+        randomizer_of(ROWS[name], 2.0) for name in ("plain", "labeled", "ball", "ball_low_pass")
     )
     assert plain.guarantee.epsilon == pytest.approx(image, rel=1e-3)
     for randomizer in (labeled, ball, masked):
@@ -54,7 +53,7 @@ def test_all_rows_have_the_epsilon_of_the_box():
 
 
 def test_a_row_is_judged_and_written(recipe):
-    written = run_recipe(recipe, 2.0, 0.01, ("plain", "labeled_low_pass"))
+    written = run_recipe(recipe, 2.0, 0.01, ("plain", "low_pass"))
     on_disk = json.loads((recipe.output / "image_recipe_mnist_stddev2.json").read_text())
     assert on_disk["rows"] == written["rows"]
     assert (recipe.output / "image_recipe_mnist_stddev2.png").stat().st_size > 1000

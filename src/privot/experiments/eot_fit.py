@@ -117,7 +117,7 @@ def suited(plan: FitPlan, loss: str) -> FitPlan:
     size = {"self_corrected": plan.batch_size, "entropic": 400, "sinkhorn_divergence": 200}
     batch_size = size.get(loss, 250)
     steps = plan.steps if batch_size == plan.batch_size else plan.steps // 4
-    return replace(plan, batch_size=batch_size, steps=steps, averaging=1 - 8 / steps)
+    return replace(plan, batch_size=batch_size, steps=steps, averaging=max(0.0, 1 - 8 / steps))
 
 
 @contextmanager

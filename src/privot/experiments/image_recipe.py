@@ -8,13 +8,14 @@ All rows learn 28 × 28 images from Gaussian reports, in the same CPU time on on
 | `corrected` | image | self-corrected, batches of 250, Adam at 1e-3, hidden layers of 500 |
 | `recipe` | image | self-corrected, what `privot fit` does by default |
 | `labeled` | image and label | the same; labels by randomized response, a reported label a step |
-| `labeled_ball` | image and label | the same; images in a ball about the darkest one, at the same ε |
-| `labeled_low_pass` | image and label | the same, in that ball; the 14 × 14 lowest cosines |
+| `low_pass` | image and label | the same; noise on the 14 × 14 lowest cosines alone |
+| `ball` | image and label | the same; pixels, images in a ball about the darkest one |
+| `ball_low_pass` | image and label | both |
 
-**Same ε.** The first four add N(0, σ²) to pixels in [−1, 1], whose diameter is 56. Images in the ball of
-radius R about the darkest one are at most √2·R apart, so that the noise of the same ε is
-σ·√2·R/56: for R = 25, 1.26 where σ = 2. A mask of cosines changes no diameter in ℓ2; fewer numbers are
-noised. The labels take ε = 4 more in all labeled rows.
+**Same ε.** The first four add N(0, σ²) to pixels in [−1, 1], whose diameter is 56; so is that of their
+lowest cosines. Images in the ball of radius R about the darkest one are at most √2·R apart, so that the
+noise of the same ε is σ·√2·R/56: for R = 25, 1.26 where σ = 2. The labels take ε = 4 more in all labeled
+rows.
 
 **Shuffling.** Amplification is proven here for pure ε up to 40. It covers the labels; a report of an
 image at these σ has an ε of hundreds, which shuffling does not lower.
@@ -81,8 +82,9 @@ ROWS = {
     ),
     "recipe": Row(labels=False),
     "labeled": Row(),
-    "labeled_ball": Row(radius=RADIUS),
-    "labeled_low_pass": Row(radius=RADIUS, low_pass=LOW_PASS),
+    "low_pass": Row(low_pass=LOW_PASS),
+    "ball": Row(radius=RADIUS),
+    "ball_low_pass": Row(radius=RADIUS, low_pass=LOW_PASS),
 }
 
 
