@@ -58,7 +58,7 @@ def test_shrinkage_refuses(arguments, message):
 def test_the_blind_spot_denoiser_learns_from_noisy_images_alone():
     clean = torch.from_numpy(smooth_images(300, 0)).float()
     noisy = clean + 0.5 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
-    model = train_blind_spot(noisy, width=4, steps=120, batch_size=48)
+    model = train_blind_spot(noisy, width=8, steps=240, batch_size=48)
     left = float(((model.denoise(noisy) - clean) ** 2).mean())
     assert left < 0.6 * 0.25
 

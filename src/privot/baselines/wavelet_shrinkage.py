@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import pywt  # type: ignore[import-untyped]  # has no stubs
+import pywt
 
 from privot.errors import PrivotError
 

@@ -109,9 +109,11 @@ def sample(
     from privot.errors import PrivotError
     from privot.local import Model
     from privot.release import write_table
-    from privot.release.tables import check_output
+    from privot.release.tables import check_output, table_suffix
     from privot.release.written_pieces import STREAMED, write_pieces
 
+    if output is not None and output.suffix and not output.is_dir():
+        table_suffix(output)  # refused before the model is read
     kind = _kind_of(model)
     if kind == "integral":
         raise PrivotError(
