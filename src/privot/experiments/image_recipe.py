@@ -182,30 +182,42 @@ def run_row(
 def run_recipe(
     recipe: Recipe, stddev: float, seconds: float, names: tuple[str, ...] = tuple(ROWS)
 ) -> dict[str, Any]:
-    """All rows at one noise, written as a JSON file and a picture."""
-    rows, tiles = [], [Tile("Clean", "held out", square(recipe.held_out))]
-    for name in names:
-        row, images = run_row(recipe, name, stddev, seconds)
-        print(row, flush=True)
-        rows.append(row)
-        accuracy = f", accuracy {row['accuracy']:.0%}" if "accuracy" in row else ""
-        caption = f"Fréchet {row['frechet']:.1f}{accuracy}"
-        tiles.append(Tile(name.replace("_", " ").capitalize(), caption, square(images)))
-    clean = learned_from(recipe.clean[:NUM_JUDGED], recipe.images.y_train[:NUM_JUDGED], recipe)
-    written = {
+    """All rows at one noise in a JSON file and a picture, written anew after each row."""
+    started, first = time.perf_counter(), recipe.clean[:NUM_JUDGED]
+    clean = learned_from(first, recipe.images.y_train[:NUM_JUDGED], recipe)
+    tiles = [Tile("Clean", f"accuracy {clean:.0%}", square(recipe.held_out))]
+    written: dict[str, Any] = {
         "stddev": stddev,
         "delta": DELTA,
         "seconds_of_cpu": seconds,
+        "command": command(recipe, stddev, seconds, names),
         "num_people": len(recipe.clean),
         "label_epsilon": LABEL_EPSILON,
         "label_epsilon_shuffled": shuffled_epsilon(LABEL_EPSILON, len(recipe.clean), 1e-6).epsilon,
         "floor": recipe.floor,
         "clean_accuracy": round(clean, 4),
-        "rows": rows,
+        "rows": [],
     }
-    figure = draw_tiles(tiles, across=math.ceil(len(tiles) / 2), num_rows=6, num_columns=6)
-    recipe.write(written, figure, f"{recipe.dataset}_stddev{stddev:g}")
+    for name in names:
+        row, images = run_row(recipe, name, stddev, seconds)
+        print(row, flush=True)
+        written["rows"].append(row)
+        written["seconds"] = round(time.perf_counter() - started, 1)
+        accuracy = f", accuracy {row['accuracy']:.0%}" if "accuracy" in row else ""
+        caption = f"Fréchet {row['frechet']:.1f}{accuracy}"
+        tiles.append(Tile(name.replace("_", " ").capitalize(), caption, square(images)))
+        figure = draw_tiles(tiles, across=math.ceil(len(tiles) / 2), num_rows=6, num_columns=6)
+        recipe.write(written, figure, f"{recipe.dataset}_stddev{stddev:g}_{seconds:g}s")
     return written
+
+
+def command(recipe: Recipe, stddev: float, seconds: float, names: tuple[str, ...]) -> str:
+    """What reproduces the rows, but for the noise, which has no seed."""
+    parts = ["python -m privot.experiments.image_recipe --data DIR"]
+    parts += [f"--dataset {recipe.dataset}"] if recipe.dataset != "mnist" else []
+    parts += [f"--stddev {stddev:g} --seconds {seconds:g}"]
+    parts += [f"--only {name}" for name in names] if names != tuple(ROWS) else []
+    return " ".join([*parts, "-o docs/results/images"])
 
 
 def main(arguments: Arguments = None) -> None:

@@ -26,6 +26,7 @@ from torch.autograd.function import once_differentiable
 from privot.errors import PrivotError
 from privot.transport import pair_loops
 from privot.transport.compiled import in_threads, runs_compiled
+from privot.transport.products import product
 
 # Up to this many coordinates, loops run along the points rather than along the coordinates.
 _FEW_COORDINATES = 32
@@ -102,7 +103,7 @@ class _SquaredEuclidean(torch.autograd.Function):
             return _cost_few(x, y, 2)
         rows, columns = torch.linalg.vecdot(x, x), torch.linalg.vecdot(y, y)
         with _full_precision(x):
-            cost = x @ y.T
+            cost = product(x, y)
         if not runs:
             return cost.mul_(-2).add_(rows[:, None]).add_(columns).clamp_min_(0)
         lengths, others, out = _array(rows), _array(columns), cost.numpy()
@@ -184,7 +185,8 @@ def _share_kept(pairs: NDArray[Any], counts: NDArray[Any], kept: NDArray[Any]) -
 def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     # Points come centered, so that a common offset cancels no digits.
     with _full_precision(x):
-        return torch.addmm(weights.sum(dim=1, keepdim=True) * x, weights, y, beta=2, alpha=-2)
+        means = product(weights, y.T)
+    return torch.mul(weights.sum(dim=1, keepdim=True), x).sub_(means).mul_(2)
 
 
 def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
