@@ -64,7 +64,14 @@ class Group:
         if self.size == 1:
             return own
         rows = own.new_empty((self.size * len(own), *own.shape[1:]))
-        dist.all_gather(list(rows.split(len(own))), own.detach().contiguous())
+        mine, parts = own.detach().contiguous(), rows.split(len(own))
+        parts[self.rank].copy_(mine)
+        # Straight from each to each: gloo's all-gather takes twice the time of two that swap.
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        swaps = [dist.P2POp(dist.isend, mine, rank) for rank in others]
+        swaps += [dist.P2POp(dist.irecv, parts[rank], rank) for rank in others]
+        for request in dist.batch_isend_irecv(swaps):
+            request.wait()
         return rows
 
     def gather_with_gradient(self, own: Tensor) -> Tensor:
