@@ -241,7 +241,7 @@ def project(options):
         first = "cores" if hours / WORKERS > disk else "a disk of 1 GB/s"
         cost = hours * CORE_HOUR + size * GB_MONTH
         lines.append(
-            f"| privatize, {words} ({size:,.0f} GB) | {hours:.1f} | {max(hours / WORKERS, disk):.2f} "
+            f"| privatize, {words} ({size:,.0f} GB) | {hours:.2f} | {max(hours / WORKERS, disk):.2f} "
             f"| {cost:.2f} | {first} |"
         )
     if "disk" in found:
@@ -249,7 +249,7 @@ def project(options):
         reading = run["load_seconds"] * PEOPLE / run["reports"] / 3600
         steps = 12_000 * run["step_ms"] / 3.6e6
         lines.append(
-            f"| check {PEOPLE:,} reports once | {reading:.1f} | {reading:.1f} (one process) "
+            f"| check {PEOPLE:,} reports once | {reading:.2f} | {reading:.2f} (one process) "
             f"| {reading * CORE_HOUR:.2f} | one core: decoding |"
         )
         lines.append(

@@ -45,7 +45,11 @@ def _joint(report: JointReport) -> dict[str, Any]:
     cells = sorted(set(report.num_cells.tolist()))
     keep = [report.mechanism(size).probabilities[0] for size in (cells[0], cells[-1])]
     sizes = [report.mechanism(size).subset_size for size in (cells[0], cells[-1])]
-    named = f"{sizes[0]}" if sizes[0] == sizes[1] else f"{sizes[0]} to {sizes[1]}"
+    named, out_of = (
+        _span(*(f"{size:,}" for size in sizes)),
+        _span(f"{cells[0]:,}", f"{cells[-1]:,}"),
+    )
+    truth = _span(f"{min(keep):.1%}", f"{max(keep):.1%}")
     return {
         "column": f"{report.report_columns} of {len(report.sizes)} columns, jointly",
         "mechanism": "subset_selection",
@@ -53,9 +57,12 @@ def _joint(report: JointReport) -> dict[str, Any]:
         "report_columns": report.report_columns,
         "cells": [cells[0], cells[-1]],
         "keep": [min(keep), max(keep)],
-        "in_words": f"{named} of {cells[0]:,} to {cells[-1]:,} cells, the true one among them with "
-        f"probability {min(keep):.1%} to {max(keep):.1%}",
+        "in_words": f"{named} of {out_of} cells, the true one among them with probability {truth}",
     }
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def _number(column: PointColumn, mechanism: Mechanism) -> dict[str, Any]:
