@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "privot"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "files", "schema", "privacy", "mechanisms", "release", "distributed",
+    "errors", "files", "model_folder", "schema", "privacy", "mechanisms", "release", "distributed",
     "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
     "baselines", "evaluation", "report", "experiments", "cli", "__main__",

@@ -108,13 +108,14 @@ def sample(
     """
     from privot.errors import PrivotError
     from privot.local import Model
+    from privot.model_folder import kind_of
     from privot.release import write_table
     from privot.release.tables import check_output, table_suffix
     from privot.release.written_pieces import STREAMED, write_pieces
 
     if output is not None and output.suffix and not output.is_dir():
         table_suffix(output)  # refused before the model is read
-    kind = _kind_of(model)
+    kind = kind_of(model)
     if kind == "integral":
         raise PrivotError(
             f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
@@ -139,15 +140,6 @@ def sample(
     else:
         write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
-
-
-def _kind_of(model: Path) -> str | None:
-    """What a model's folder says it is; None where it says nothing, or cannot be read."""
-    try:
-        kind = json.loads((model / "model.json").read_text(encoding="utf-8")).get("kind")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return str(kind)
 
 
 def _sample_sliced(

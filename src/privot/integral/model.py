@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
-import privot
 from privot.errors import PrivotError
 from privot.files import replacing_folder
 from privot.integral.boosting import BoostSettings, boost
@@ -42,12 +42,13 @@ from privot.integral.references import (
     Reference,
 )
 from privot.integral.storage import build_density, plain_marginal
+from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.rounding import multiply_up, require_finite
 from privot.release import as_table
 from privot.schema import Schema
 
-FORMAT = 1
+KIND = ModelKind("integral", 1, "privot integral fit")
 WEIGHTS = "weights.npz"
 
 
@@ -112,7 +113,7 @@ class IntegralModel:
             raise PrivotError("give either schema, for a table, or reference, for an array")
         public: Reference
         if space is not None:
-            records, public = space.encode(as_table(data), settings.seed), space.reference
+            records, public = space.encode(_table(data), settings.seed), space.reference
             unit = unit or space.schema.unit
         else:
             assert reference is not None
@@ -175,8 +176,7 @@ class IntegralModel:
             with open(folder / WEIGHTS, "wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
             fields["weights"] = _digest(folder / WEIGHTS)
-            text = json.dumps(fields, indent=2, ensure_ascii=False)
-            (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+            KIND.describe(folder, fields)
         ledger = FileLedger(path.resolve(), _identity(fields), self.ledger.budget)
         try:
             ledger.create(self.ledger.spent)
@@ -189,11 +189,8 @@ class IntegralModel:
         space, base = self.space, self.density.reference
         base = getattr(base, "base", base)
         return {
-            "format": FORMAT,
-            "kind": "integral",
             "publishable": False,
             "warning": "SECRET: only draws by `privot integral sample` may leave this folder",
-            "privot": privot.__version__,
             "id": secrets.token_hex(16),
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
@@ -218,17 +215,7 @@ class IntegralModel:
             PrivotError: if it is missing, damaged, or from a newer version.
         """
         path = Path(path)
-        try:
-            fields = json.loads((path / "model.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise PrivotError(
-                f"model {path} cannot be read ({error}): give the folder `privot integral fit` wrote"
-            ) from None
-        if fields.get("format") != FORMAT or fields.get("kind") != "integral":
-            raise PrivotError(
-                f"model {path} has format {fields.get('format')} and kind {fields.get('kind')!r}, this "
-                f"version reads format {FORMAT} and kind 'integral': upgrade privot, or see its kind"
-            )
+        fields = KIND.read(path)
         if fields["reference"] is None and reference is None:
             raise PrivotError(
                 f"model {path} was fitted with a reference of your own: give it again"
@@ -245,6 +232,17 @@ class IntegralModel:
             ) from None
         ledger = FileLedger(path.resolve(), _identity(fields), fields["draws"])
         return cls(density, ledger, space, fields["unit"], fields["made_with"])
+
+
+def _table(data: Any) -> pa.Table:
+    """The data as a table; what is said of one that mixes types repeats none of its values."""
+    try:
+        return as_table(data)
+    except PrivotError:
+        raise PrivotError(
+            "data is no table of one type a column: give a pandas, polars or pyarrow table, or a "
+            "dict of columns"
+        ) from None
 
 
 def _price(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:

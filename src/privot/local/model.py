@@ -17,16 +17,16 @@ import safetensors
 import safetensors.torch
 import torch
 
-import privot
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
 from privot.local.samplers import SAMPLERS, Sampler, read_condition
+from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP, PureDP
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.training import History
 
-FORMAT = 1
+KIND = ModelKind("local", 1, "privot fit")
 _SAMPLE_ROWS = 65_536
 _SAMPLE_NUMBERS = 2**22  # at once, of images
 
@@ -106,10 +106,7 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write the model's folder; an existing one survives any failure."""
         fields = {
-            "format": FORMAT,
-            "kind": "local",
             "publishable": True,
-            "privot": privot.__version__,
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
             "sampler": {"kind": self.sampler.kind} | self.sampler.shape(),
@@ -117,8 +114,7 @@ class Model:
             "randomizer": json.loads(self.randomizer.to_json()),
         }
         with replacing_folder(path) as folder:
-            text = json.dumps(fields, indent=2, ensure_ascii=False)
-            (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+            KIND.describe(folder, fields)
             safetensors.torch.save_file(self.sampler.tensors(), folder / "weights.safetensors")
             if self.history is not None:
                 self.history.save(folder / "history.parquet")
@@ -132,17 +128,7 @@ class Model:
         """
         path = Path(path)
         recover_folder(path)
-        try:
-            fields = json.loads((path / "model.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise PrivotError(
-                f"model {path} cannot be read ({error}): give the folder `privot fit` wrote"
-            ) from None
-        if fields.get("format") != FORMAT or fields.get("kind") != "local":
-            raise PrivotError(
-                f"model {path} has format {fields.get('format')} and kind {fields.get('kind')!r}, "
-                f"this version reads format {FORMAT} and kind 'local': upgrade privot"
-            )
+        fields = KIND.read(path)
         randomizer = Randomizer.from_json(json.dumps(fields["randomizer"]))
         shape = fields["sampler"]
         try:

@@ -8,7 +8,6 @@ and divided by their norm, so that every record lies on the unit sphere, with âŸ
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -21,17 +20,17 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-import privot
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
 from privot.generators import MLP
+from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing.sensitivity import CentralNeighboring
 from privot.sliced.ledger import Method, Plan
 from privot.sliced.records import RecordMap
 from privot.sliced.settings import SlicedSettings
 
-FORMAT = 2
+KIND = ModelKind("adapted_classifier", 2, "privot sliced adapt")
 _SMALLEST_NORM = 1e-6
 _CHUNK = 2000
 _CHANNELS = (16, 32)
@@ -203,10 +202,7 @@ class AdaptedClassifier:
     def save(self, path: str | Path) -> None:
         """Write `model.json` and `weights.safetensors`."""
         fields = {
-            "format": FORMAT,
-            "kind": "adapted_classifier",
             "publishable": True,
-            "privot": privot.__version__,
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
             "releases": self.releases,
@@ -216,8 +212,7 @@ class AdaptedClassifier:
             "num_classes": self.num_classes,
         }
         with replacing_folder(path) as folder:
-            text = json.dumps(fields, indent=2, ensure_ascii=False)
-            (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+            KIND.describe(folder, fields)
             weights = {k: v.contiguous() for k, v in self.classifier.state_dict().items()}
             safetensors.torch.save_file(weights, folder / "weights.safetensors")
 
@@ -230,10 +225,8 @@ class AdaptedClassifier:
         """
         path = Path(path)
         recover_folder(path)
+        fields = KIND.read(path)
         try:
-            fields = json.loads((path / "model.json").read_text(encoding="utf-8"))
-            if fields["format"] != FORMAT or fields["kind"] != "adapted_classifier":
-                raise PrivotError(f"kind {fields['kind']!r}, format {fields['format']}")
             settings = AdaptationSettings(**fields["settings"])
             sizes = tuple(fields["shape"]), fields["num_classes"]
             classifier = Classifier(*sizes, settings)
@@ -249,8 +242,7 @@ class AdaptedClassifier:
         ) as error:
             reason = str(error).splitlines()[0]
             raise PrivotError(
-                f"classifier {path} cannot be read ({reason}): give the folder that "
-                "`privot sliced adapt` wrote"
+                f"model {path} is damaged ({reason}): copy it again, or adapt again"
             ) from None
         return cls(classifier.eval(), plan, fields["releases"], settings, *sizes)
 

@@ -7,10 +7,9 @@ records and times are not in it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-import privot
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_file, replacing_folder
+from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP
 from privot.release import write_table
 from privot.schema import Schema
@@ -31,7 +30,7 @@ from privot.sliced.samplers import SAMPLERS, Records, Sampler
 from privot.sliced.tables import TableRecords
 from privot.training import History
 
-FORMAT = 1
+KIND = ModelKind("sliced", 1, "privot sliced fit")
 _SAMPLE_ROWS = 16_384
 
 
@@ -54,7 +53,6 @@ class SlicedModel:
     releases: int
     made_with: dict[str, Any]
     history: History | None = None
-    kind: ClassVar[str] = "sliced"
 
     @property
     def guarantee(self) -> ApproximateDP:
@@ -121,10 +119,7 @@ class SlicedModel:
     def save(self, path: str | Path) -> None:
         """Write the model's folder; an existing one survives any failure."""
         fields = {
-            "format": FORMAT,
-            "kind": self.kind,
             "publishable": True,
-            "privot": privot.__version__,
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
             "releases": self.releases,
@@ -134,8 +129,7 @@ class SlicedModel:
             "made_with": self.made_with,
         }
         with replacing_folder(path) as folder:
-            text = json.dumps(fields, indent=2, ensure_ascii=False)
-            (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+            KIND.describe(folder, fields)
             safetensors.torch.save_file(self.sampler.tensors(), folder / "weights.safetensors")
             if self.history is not None:
                 self.history.save(folder / "history.parquet")
@@ -149,18 +143,7 @@ class SlicedModel:
         """
         path = Path(path)
         recover_folder(path)
-        try:
-            fields = json.loads((path / "model.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise PrivotError(
-                f"model {path} cannot be read ({error}): give the folder `privot sliced fit` wrote"
-            ) from None
-        if fields.get("format") != FORMAT or fields.get("kind") != cls.kind:
-            raise PrivotError(
-                f"model {path} has format {fields.get('format')} and kind {fields.get('kind')!r}, "
-                f"this reads format {FORMAT} and kind {cls.kind!r}: upgrade privot, or load it as "
-                "what it is"
-            )
+        fields = KIND.read(path)
         try:
             records = records_from_dict(fields["records"])
             shape = fields["sampler"]
