@@ -34,6 +34,9 @@ def test_every_gradient_is_shortened_by_itself():
 
     summed = clipped_sum(term, {"weight": weights["weight"]}, batch, 1.0)
     assert torch.allclose(summed["weight"], torch.tensor([[1.0, 0.1, 0.0]]))
+    far = torch.tensor([[torch.inf, 0.0, 0.0], [0.0, 0.1, 0.0]])
+    summed = clipped_sum(term, {"weight": weights["weight"]}, far, 1.0)
+    assert torch.allclose(summed["weight"], torch.tensor([[0.0, 0.1, 0.0]]))
     nothing = clipped_sum(term, {"weight": weights["weight"]}, batch[:0], 1.0)
     assert float(nothing["weight"].abs().sum()) == 0
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from privot import Schema
 from privot.errors import PrivotError
 from privot.integral import (
     BoostSettings,
@@ -52,6 +53,14 @@ def test_an_estimated_normalizer_is_stated_as_delta():
     promise = fit(settings, epsilon=5.0, draws=2).guarantee
     assert isinstance(promise, ApproximateDP)
     assert (promise.delta, promise.neighboring) == (1e-5, "any")
+
+
+@pytest.mark.parametrize("mixed", [[1, "secret"], ["secret", None]])
+def test_a_refusal_repeats_no_value(mixed):
+    schema = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
+    with pytest.raises(PrivotError) as refused:
+        IntegralModel.fit({"age": np.array(mixed, object)}, draws=1, epsilon=1.0, schema=schema)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_seed_repeats_the_fit_and_never_a_draw():

@@ -128,6 +128,9 @@ def test_bad_folders_are_refused(tmp_path):
     (tmp_path / "labels.csv").write_text("file,label\nz.png,cat\n")
     with pytest.raises(PrivotError, match="z.png is not there"):
         read_table(tmp_path, schema)
+    (tmp_path / "labels.csv").write_text("file,label\na.png,cat\n./a.png,dog\n")
+    with pytest.raises(PrivotError, match="a.png twice, which would report twice"):
+        read_table(tmp_path, schema)
     with pytest.raises(PrivotError, match="has 0 columns of images"):
         read_table(tmp_path, Schema.from_toml('[columns.a]\nkind = "boolean"'))
 

@@ -121,6 +121,18 @@ def test_many_shares_add_up_below_epsilon():
         assert made.mechanisms[name].epsilon == share
 
 
+def test_the_roundings_of_large_shares_are_left_room():
+    columns = {name: {"kind": "categorical", "categories": ["x", "y", "z"]} for name in "abc"}
+    schema = Schema.from_dict({"columns": columns})
+    for epsilon, first, second in (
+        (8.267367586850611, 3.0243429491838474, 5.188953658099612),
+        (1.835626685309833, 0.9205311299511891, 0.8290082927624928),
+    ):
+        shares = {"a": first, "b": second}
+        made = Randomizer.calibrate(schema, epsilon, report="split", shares=shares)
+        assert made.guarantee.epsilon <= epsilon
+
+
 SHARES_REFUSED = {
     "gaussian": ({"image": 4.0}, "gets what is left"),
     "unknown": ({"race": 4.0}, "unknown"),

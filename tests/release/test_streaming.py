@@ -12,6 +12,7 @@ from numbered_people import RANDOMIZER, SCHEMA, each_once, people, who_reported,
 from privot import Randomizer, Release, Schema
 from privot.errors import PrivotError
 from privot.release import parts as parts_module
+from privot.release import streaming
 from privot.release.parts import Parts, unfinished
 from privot.release.record_batches import TableBatches, open_records
 from privot.release.report_text import read_text_reports, write_text
@@ -170,6 +171,44 @@ def test_only_the_same_run_is_resumed(raw, tmp_path, change, words):
         )
 
 
+def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_path):
+    """A removal that was killed may leave parts of other people."""
+    stranger = Parts.begin(tmp_path / "release", 1024, 10, "{}", {}, False)
+    assert stranger.folder.stat().st_mode & 0o077 == 0  # the order of the records: nobody else's
+    stranger.publish(0, lambda draft: write_scattered(draft, [people(0, 1024)], 10))
+    (stranger.folder / "unfinished.json").unlink()
+    with pytest.raises(PrivotError, match="is damaged"):
+        stream(raw, tmp_path / "release", part_rows=1024, resume=True)
+    assert not (tmp_path / "release").exists()
+
+
+def test_an_output_that_appears_meanwhile_is_not_replaced(raw, tmp_path):
+    output = tmp_path / "release.parquet"
+
+    def other_run(doing, rows, expected):
+        output.write_bytes(b"reports of the same people")
+
+    with pytest.raises(PrivotError, match="by another run meanwhile"):
+        stream(raw, output, part_rows=1024, progress=other_run)
+    assert output.read_bytes() == b"reports of the same people"
+
+
+@pytest.mark.parametrize("name", ["release", "release.parquet"])
+def test_sizes_tell_nothing_of_the_bytes_of_raw_records(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(streaming, "_BUCKET_BYTES", 2**14)
+    seen = []
+    for form in ("{}", "{}.000000000000"):
+        raw, output = tmp_path / "raw.csv", tmp_path / f"{len(form)}" / name
+        output.parent.mkdir()
+        raw.write_text("person\n" + "\n".join(form.format(i) for i in range(5000)) + "\n")
+        stream(raw, output, part_rows=512)
+        files = sorted(output.glob("*.parquet")) if output.is_dir() else [output]
+        metadata = [pq.read_metadata(file) for file in files]
+        seen.append([[m.row_group(g).num_rows for g in range(m.num_row_groups)] for m in metadata])
+    assert seen[0] == seen[1]
+    assert sum(sum(groups) for groups in seen[0]) == 5000
+
+
 def test_two_runs_at_once_publish_a_part_once(tmp_path):
     parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, False)
     parts.publish(0, lambda draft: draft.write_bytes(b"first"))
@@ -198,6 +237,8 @@ def test_a_pipe_gets_all_or_nothing():
         privatize_records(RANDOMIZER, TableBatches(records), pipe, part_rows=512)
     assert pipe.getvalue() == b""
     privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, part_rows=512)
+    with pytest.raises(PrivotError, match="cannot know what a pipe has passed on"):
+        privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, resume=True)
     pipe.seek(0)
     back = read_text_reports(pipe, RANDOMIZER)
     assert np.array_equal(np.sort(np.rint(back.table["person"].to_numpy())), np.arange(3000))

@@ -59,6 +59,19 @@ def test_no_two_records_are_farther_apart_than_the_diameter(domain, norm):
         assert largest_distance(records, norm) <= domain.diameter(norm)
 
 
+@pytest.mark.parametrize("kept", [None, (16, 16)])
+def test_roundings_of_a_tiny_ball_are_counted(kept):
+    """They are those of numbers near −1, whatever the radius."""
+    domain = ImageDomain((16, 16), radius=1e-6, center_at="lower", kept=kept)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        chosen, bright = rng.random(256) < 0.5, rng.uniform(-1, 1, 256)
+        records = domain.encode(np.stack([np.where(s, bright, -1) for s in (chosen, ~chosen)]))
+        gap = (records[0] - records[1]).astype(np.longdouble)
+        assert np.sqrt((gap**2).sum()) <= domain.diameter(2)
+        assert np.abs(gap).sum() <= domain.diameter(1)
+
+
 @each_domain
 def test_projected_points_are_no_farther_apart_either(domain):
     rng = np.random.default_rng(0)

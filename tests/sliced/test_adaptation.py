@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -176,7 +177,7 @@ def test_joint_records_lie_in_the_ball_and_never_point_apart():
     assert classifier.images
     records = classifier.joint_records(5 * torch.randn(40, 8, 8))
     assert records.shape == (40, 3 * 8)
-    assert float(records.norm(dim=1).max()) <= 1 + 1e-6
+    assert float(records.detach().norm(dim=1).max()) <= 1 + 1e-6
     assert float((records @ records.T).min()) >= 0
 
 
@@ -197,8 +198,28 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     other = replace(ROUNDS, jitter=0.5)
     with pytest.raises(PrivotError, match="other settings"):
         adapt(source, y, target, other, checkpoint=path, resume=True)
+    ledger = path.with_name("state.ledger")
+    counted = ledger.read_text()
+    ledger.unlink()
+    with pytest.raises(PrivotError, match="state.ledger is gone"):
+        adapt(source, y, target, ROUNDS, checkpoint=path, resume=True)
+    ledger.write_text(counted)
     adapted = adapt(source, y, target, ROUNDS, checkpoint=path, resume=True)
     assert adapted.releases == 150
+
+
+def test_a_checkpoint_never_lacks_its_ledger(tmp_path, monkeypatch):
+    """Not even before the first release: a kill then leaves what can be resumed."""
+    source, y, target = moved()
+    save, spent = privot.sliced.adaptation.save_stage, []
+
+    def saving(stage, settings, path):
+        spent.append(json.loads(path.with_name("state.ledger").read_text())["spent"])
+        save(stage, settings, path)
+
+    monkeypatch.setattr(privot.sliced.adaptation, "save_stage", saving)
+    adapt(source, y, target, ROUNDS, checkpoint=tmp_path / "state")
+    assert spent == [0, 75, 75, 75, 150, 150, 150]
 
 
 def test_bad_input_is_refused():

@@ -46,3 +46,10 @@ def test_columns_are_independent():
 def test_two_calls_differ():
     random = np.random.default_rng(0)
     assert not torch.equal(draw_directions(random, 9, 4), draw_directions(random, 9, 4))
+
+
+def test_a_column_of_zeros_gets_a_direction(monkeypatch):
+    monkeypatch.setattr(
+        "privot.sliced.directions._normal", lambda random, rows, columns: torch.zeros(rows, columns)
+    )
+    assert bool((drawn(3, 5).norm(dim=0) - 1).abs().max() < 1e-5)

@@ -66,6 +66,30 @@ def test_disk_is_never_behind(tmp_path):
     assert Ledger(plan, path, resume=True).spent == 19
 
 
+def test_two_runs_never_spend_one_budget_twice(tmp_path):
+    """A run that seemed dead, and its resumption: what both released is on the disk."""
+    path = tmp_path / "run.ledger"
+    plan = make_plan()
+    plan = Plan(plan.accounting, plan.stddev, 3000, plan.delta, plan.grid)
+    first, other = Ledger(plan, path), Ledger(plan, path)
+    first.spend()
+    with pytest.raises(PrivotError, match="written by another run"):
+        other.spend()
+    assert other.spent == 0
+    second = Ledger(plan, path, resume=True)
+    before = second.spent
+    for _ in range(100):
+        second.spend()
+    with pytest.raises(PrivotError, match="written by another run"):
+        for _ in range(100):
+            first.spend()
+    made = first.spent + second.spent - before
+    first.close()
+    assert json.loads(path.read_text())["spent"] >= made
+    second.close()
+    assert json.loads(path.read_text())["spent"] == second.spent >= made
+
+
 def test_another_plan_is_refused_and_the_ledger_says_why(tmp_path):
     path = tmp_path / "run.ledger"
     plan = make_plan()

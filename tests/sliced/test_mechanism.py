@@ -48,6 +48,39 @@ def test_every_release_is_counted_before_it_leaves():
         private.release()
 
 
+class Squares:
+    """A map of finite records to features that are not: 3e38² is no float."""
+
+    num_labels, width, non_negative = 1, 6, True
+
+    def __init__(self, early):
+        self.early = early
+
+    def prepare(self, values):
+        return self._of(values) if self.early else values
+
+    def features(self, prepared):
+        return prepared if self.early else self._of(prepared.float())
+
+    def _of(self, values):
+        squares = values**2
+        return squares / squares.norm(dim=1, keepdim=True)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_record_that_overflows_is_blank(early):
+    """Neither numbers beyond all noise nor a refusal show that somebody has it."""
+    values = torch.rand(30, 6)
+    values[0] = 3e38
+    assert bool(Squares(early).features(Squares(early).prepare(values[:1])).isnan().all())
+    private = mechanism(Squares(early), values, batch_size=30, num_projections=4)
+    largest = max(float(private.release().values.abs().max()) for _ in range(5))
+    assert largest < 1 + 8 * private.ledger.plan.stddev
+    values[1, 0] = torch.nan
+    with pytest.raises(PrivotError, match="NaN or infinity"):
+        mechanism(Squares(early), values)
+
+
 def test_a_failed_release_stays_counted(monkeypatch):
     private = mechanism()
 

@@ -171,6 +171,22 @@ def test_interrupted_runs_go_on_with_their_ledger(tmp_path, estimator):
     assert model.guarantee.epsilon == model.plan.guarantee(300).epsilon
 
 
+@pytest.mark.parametrize("estimator", ["factors", "network"])
+def test_a_run_without_its_ledger_is_not_resumed(tmp_path, estimator):
+    """Its checkpoint holds releases that nobody could count."""
+    settings = SlicedSettings(**SHORT | {"steps": 300, "estimator": estimator, "generated": 20})
+
+    def stop(step, steps, loss):
+        if step == 100:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        fit_sliced(*data(), IMAGES, settings, checkpoint=tmp_path / "run", progress=stop)
+    (tmp_path / "run.ledger").unlink()
+    with pytest.raises(PrivotError, match="run.ledger is gone"):
+        fit_sliced(*data(), IMAGES, settings, checkpoint=tmp_path / "run", resume=True)
+
+
 def test_a_killed_run_stays_within_budget_and_is_usable(tmp_path):
     """The kill's releases stay counted: the rest of the fit runs on what was pooled."""
     settings = SlicedSettings(**SHORT | {"steps": 200, "estimator": "network", "generated": 20})

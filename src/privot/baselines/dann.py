@@ -187,6 +187,8 @@ def clipped_sum(
     for record in batch:
         gradients = torch.autograd.grad(term(copies, record), list(copies.values()))
         norm = torch.stack([g.norm() for g in gradients]).norm()
+        if not bool(torch.isfinite(norm)):
+            continue  # no factor shortens it: it counts as a blank
         factor = (bound / norm.clamp_min(1e-12)).clamp(max=1.0)
         for summed, gradient in zip(total.values(), gradients, strict=True):
             summed += factor * gradient

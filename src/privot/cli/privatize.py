@@ -62,7 +62,13 @@ def privatize(
 
         with row_bar() as progress:
             done = privatize_files(
-                loaded, table, output, resume=resume, part_rows=shard_rows, progress=progress
+                loaded,
+                table,
+                output,
+                resume=resume,
+                part_rows=shard_rows,
+                progress=progress,
+                told=note,
             )
     else:
         with row_bar() as progress:

@@ -45,6 +45,7 @@ from privot.release.streaming import (
     batch_rows,
     begin_parts,
     make_parts,
+    tell_deleted,
 )
 
 
@@ -73,6 +74,7 @@ def privatize_files(
     resume: bool = False,
     part_rows: int | None = None,
     progress: Progress | None = None,
+    told: Callable[[str], None] = lambda words: None,
 ) -> Privatized:
     """Noise the records of Parquet files on a Ray cluster; see `privot.release.streaming`.
 
@@ -86,6 +88,7 @@ def privatize_files(
         resume: Whether to go on with what a killed run left.
         part_rows: Records a task.
         progress: Told after every task.
+        told: Told what a resumed run found.
 
     Raises:
         PrivotError: as `privatize_records`, and for a source whose rows are not counted.
@@ -96,6 +99,7 @@ def privatize_files(
         raise PrivotError(f"{source} cannot be cut for several workers: give parquet with rows")
     refuse_unknown_output(output)
     parts = begin_parts(randomizer, records, output, resume, part_rows)
+    tell_deleted(parts, told)
     kept = parts.done()
     missing = [n for n in range(-(-records.num_rows // parts.part_rows)) if n not in kept]
     task = partial(_make_part, text=randomizer.to_json(), source=source, parts=parts)

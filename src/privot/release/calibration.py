@@ -117,9 +117,9 @@ def calibrate_columns(
     if shares:
         own_noise = [name for name in names if mechanism == "gaussian" and name in points]
         check_shares(shares, names, own_noise, epsilon, num_reported)
-    # Rounded down, so that shares, each rounded, cannot add up to more than ε.
+    # Rounded down, so that shares, each rounded (by as much as large ones are), stay within ε.
     left, sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
-    share = math.nextafter(left / sharing, 0.0) * (1 - 2.0**-50 * bool(shares))
+    share = math.nextafter((left - epsilon * 2.0**-50 * bool(shares)) / sharing, 0.0)
     epsilons = dict.fromkeys(names, share) | dict(shares)
     mechanisms: dict[str, Mechanism] = {}
     for name in names:

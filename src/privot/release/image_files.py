@@ -19,6 +19,7 @@ Pillow, an optional dependency, is imported when a folder is read or written.
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,11 @@ def _listed_files(
             f"{wanted}, and a row for each image"
         )
     files = [folder / str(file) for file in table.column("file").to_pylist()]
+    repeated = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
+    if repeated:
+        raise PrivotError(
+            f"{listed} names {repeated[0]} twice, which would report twice: list each image once"
+        )
     return files, {part: table.column(part).combine_chunks() for part in others}
 
 

@@ -14,8 +14,8 @@ which fails if the name exists. So
 An output that exists is refused: to noise the same records again is to spend their budget again.
 
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash over the names,
-sizes and times of the raw files: the folder belongs to whoever holds the raw records, and is deleted
-when the output is there.
+sizes and times of the raw files: the folder belongs to whoever holds the raw records, is readable by its
+owner only, and is deleted when the output is there.
 """
 
 from __future__ import annotations
@@ -88,13 +88,14 @@ class Parts:
             "source": None if identity is None else _hash(json.dumps(identity, sort_keys=True)),
         }
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for trash in output.parent.glob(f".{output.name}.*.draft"):
                 _remove(trash)
             drafts = list(folder.glob(".part-*.draft"))
             for draft in drafts:
                 _remove(draft)
-            if (folder / _MANIFEST).exists():
+            # Parts without a manifest are what a removal left that was killed: of records unknown.
+            if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
                 with replacing_file(folder / _MANIFEST) as draft:

@@ -2,11 +2,13 @@
 
 Everything here is done to reports: post-processing, which may be repeated at no cost. What is published
 appears at once, when all of it is there; where it goes to a pipe, the reports wait on a disk before.
+How many shards or row groups there are, and of which sizes, follows from the number of reports and the
+rows of a part: buckets, whose number is that of the raw file's bytes, are cut anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -46,14 +48,20 @@ def publish(
     """Write all parts' reports in random order, as the output's suffix says; returns the rows.
 
     Raises:
-        PrivotError: if a part is missing, or the disk is full; the parts are kept.
+        PrivotError: if a part is missing, the disk is full, or another run has published meanwhile;
+            the parts are kept.
     """
+    if isinstance(output, Path) and output.exists():
+        raise PrivotError(
+            f"{output} was written by another run meanwhile: keep one of the two reports, and see that "
+            f"nobody gets {parts.folder}"
+        )
     files = parts.whole()
     rows = bucket_rows(files, parts.buckets)
     runs = _runs(rows, parts.part_rows)
     total, written = sum(rows), 0
 
-    def shuffled() -> Iterator[pa.Table]:
+    def reordered() -> Iterator[pa.Table]:
         nonlocal written
         for table in in_order(lambda run: gather(files, *run), runs, workers):
             yield table
@@ -61,20 +69,38 @@ def publish(
             if progress is not None:
                 progress("shuffle", written, total)
 
+    shuffled = _cut(reordered(), parts.part_rows)
     if not isinstance(output, Path):
-        return write_text(output, shuffled())
+        return write_text(output, shuffled)
     if not output.suffix:
         with replacing_folder(output) as folder:
             sizes = [
                 write_reports(folder / shard_name(number), [table], randomizer)
-                for number, table in enumerate(shuffled())
+                for number, table in enumerate(shuffled)
             ]
             write_manifest(folder, sizes)
         return sum(sizes)
     with replacing_file(output) as draft:
         if table_suffix(output) == ".parquet":
-            return write_reports(draft, shuffled(), randomizer)
-        return write_text(draft, shuffled(), zipped=output.name.endswith(".gz"))
+            return write_reports(draft, shuffled, randomizer)
+        return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
+
+
+def _cut(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `size`; the last may be short."""
+    held: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        start = 0
+        while rows + table.num_rows - start >= size:
+            held.append(table.slice(start, size - rows))
+            start += size - rows
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+        held.append(table.slice(start))
+        rows += table.num_rows - start
+    if rows:
+        yield pa.concat_tables(held)
 
 
 def _runs(rows: list[int], least: int) -> list[tuple[int, int]]:

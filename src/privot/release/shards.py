@@ -1,7 +1,8 @@
 """A release as a folder: Parquet shards, and a manifest that lists them.
 
-The manifest is public like the release. It holds the rows of every shard, which are random numbers given
-their sum (`privot.release.shuffle`). The folder appears by one rename, so it is whole or not there.
+The manifest is public like the release. It holds the rows of every shard: all have as many as a part has
+records, but the last (`privot.release.publishing`). The folder appears by one rename, so it is whole or
+not there.
 """
 
 from __future__ import annotations

@@ -100,8 +100,14 @@ def privatize_records(
 
     Raises:
         PrivotError: for records that the schema does not allow (nothing is left then); for an output
-            that exists; if parts of another run are there; if the disk is full (parts are kept).
+            that exists; if parts of another run are there; if the disk is full (parts are kept); if
+            a stream is to be resumed.
     """
+    if resume and not isinstance(output, Path):
+        raise PrivotError(
+            "--resume cannot know what a pipe has passed on, and would noise everybody again: "
+            "privatize to a file, which can be sent twice"
+        )
     workers = workers or os.cpu_count() or 1
     with tempfile.TemporaryDirectory(prefix="privot-") as folder:
         if isinstance(output, Path):
@@ -109,12 +115,7 @@ def privatize_records(
             parts = begin_parts(randomizer, records, output, resume, part_rows)
         else:
             parts = begin_parts(randomizer, records, Path(folder) / "pipe", False, part_rows)
-        if parts.deleted_drafts:
-            told(
-                f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised "
-                "afresh, as nobody was given the first noise. If somebody copied them, their budget "
-                "is spent twice"
-            )
+        tell_deleted(parts, told)
         try:
             fresh, outside = make_parts(randomizer, records, parts, progress, workers)
             if not parts.done():
@@ -219,6 +220,16 @@ def begin_parts(
     return Parts.begin(
         output, rows, max(1, buckets), randomizer.to_json(), records.identity(), resume
     )
+
+
+def tell_deleted(parts: Parts, told: Callable[[str], None]) -> None:
+    """Say how many drafts a resumed run has deleted."""
+    if parts.deleted_drafts:
+        told(
+            f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised "
+            "afresh, as nobody was given the first noise. If somebody copied them, their budget "
+            "is spent twice"
+        )
 
 
 def batch_rows(randomizer: Randomizer) -> int:

@@ -25,8 +25,9 @@ encoded records, which `diameter` bounds from above; what is asked of an image b
   frequency but the lowest. In ℓ1, $‖u‖_1 ≤ \sqrt d ‖u‖_2$: Δ₁ ≤ √d Δ₂.
 - The ℓ1 ball in coefficients has Δ₁ = Δ₂ = 2R; projecting onto it, a nearest point of a convex set,
   moves no two records apart in ℓ2, so Δ₂ stays below that before.
-- Floats: a transform in double precision errs by less than 2^−44 of an image's length, and so do the
-  ball's roundings; all diameters but the plain box's are enlarged by 2^−36 of themselves.
+- Floats: a transform in double precision errs by less than 2^−44 of an image's length, at most √N, and
+  so do the ball's roundings, however small the ball is: all diameters but the plain box's are enlarged
+  by 2^−36 of themselves and by 2^−43 √N, in ℓ1 by √d times as much.
 
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
@@ -46,7 +47,7 @@ from privot.errors import PrivotError
 from privot.schema.cosine import to_coefficients, to_pixels
 from privot.schema.domain import Array, Box, L1Ball, L2Ball
 
-_ROUNDINGS = 1 + 2.0**-36
+_RELATIVE, _OF_LENGTH = 1 + 2.0**-36, 2.0**-43
 
 
 @dataclass(frozen=True)
@@ -137,12 +138,17 @@ class ImageDomain:
             return pixels.diameter(norm)
         cut = [pixels] if self._pixel_ball is None else [pixels, self._pixel_ball]
         if self.kept is None:
-            return min(part.diameter(norm) for part in cut) * _ROUNDINGS
+            return self._enlarged(min(part.diameter(norm) for part in cut), norm)
         euclidean = min(part.diameter(2) for part in cut)
         bounds = [euclidean if norm == 2 else math.sqrt(self.dimension) * euclidean]
         if self._coefficient_ball is not None:
             bounds.append(self._coefficient_ball.diameter(norm))
-        return min(bounds) * _ROUNDINGS
+        return self._enlarged(min(bounds), norm)
+
+    def _enlarged(self, diameter: float, norm: int) -> float:
+        """A diameter of records with the roundings that made them."""
+        length = self.num_pixels * (self.dimension if norm == 1 else 1)
+        return diameter * _RELATIVE + _OF_LENGTH * math.sqrt(length)
 
     def encode(self, pixels: Array) -> Array:
         """Records (n, d) of images (n, N) in unit coordinates, whatever they are: see the module."""

@@ -46,7 +46,7 @@ from privot.sliced.adaptation_stage import load_stage, save_stage
 from privot.sliced.adapters import make_adapter, random_affine
 from privot.sliced.classifier import AdaptationSettings, AdaptedClassifier, Classifier, as_records
 from privot.sliced.joint_adaptation import TargetFeatures, adaptation_loss
-from privot.sliced.ledger import Ledger
+from privot.sliced.ledger import Ledger, ledger_beside
 from privot.sliced.mechanism import SlicingMechanism
 from privot.sliced.pooled import PooledMean
 from privot.training import Progress, TrainingSettings, train
@@ -94,7 +94,7 @@ def adapt(
     num_classes, shape = int(y.max()) + 1, tuple(x.shape[1:])
     course = Course(shape, num_classes, y, settings)
     path = None if checkpoint is None else Path(checkpoint)
-    file = None if path is None else path.with_name(path.name + ".ledger")
+    file = ledger_beside(path, resume)
     ledger = Ledger(settings.plan(len(target), course.record_map()), file, resume)
     try:
         with threads_for(0):
@@ -221,6 +221,7 @@ def _adapt_in_rounds(
             train(course.adapter, course.align(x, y), how, progress=progress)
         course.stage += 1
         if path is not None:
+            ledger.close()  # a checkpoint without its ledger is not resumed
             save_stage(course, settings, path)
 
 

@@ -56,6 +56,8 @@ def draw_directions(
         return (_LENGTH * torch.linalg.qr(normal.T.double()).Q).float()
     # Rows are contiguous: numpy then sums pairwise, which the bound on the length counts on.
     squares = np.square(normal.numpy()).sum(axis=1)
+    empty = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
+    normal[empty, 0], squares[empty] = 1.0, 1.0
     normal *= torch.from_numpy(_LENGTH / np.sqrt(squares))[:, None]
     return normal.T
 

@@ -76,7 +76,10 @@ def estimate_factors(pooled: PooledMean, images: LabeledImages) -> Factors:
     shares = np.trace(moments, axis1=1, axis2=2)
     present = shares > _SIGNIFICANT * pooled.stddev * np.sqrt(size)
     if not present.any():
-        raise PrivotError("noise drowns every class: release more steps, or spend more epsilon")
+        raise PrivotError(
+            "noise drowns every class: keep fewer frequencies (low_pass), release more steps, or "
+            "spend more epsilon"
+        )
     shares = np.where(present, shares, 0.0)
     moments = moments[present] / shares[present, None, None]
     error = pooled.stddev / shares[present]  # of a diagonal entry; others have it over √2

@@ -39,7 +39,7 @@ from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.sliced.factors import estimate_factors
 from privot.sliced.images import LabeledImages
-from privot.sliced.ledger import BudgetExhausted, Ledger
+from privot.sliced.ledger import BudgetExhausted, Ledger, ledger_beside
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
 from privot.sliced.mechanism import Slices, SlicingMechanism
 from privot.sliced.model import SlicedModel
@@ -82,7 +82,7 @@ def fit_sliced(
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
     """
     path = None if checkpoint is None else Path(checkpoint)
-    ledger = Ledger(settings.plan(len(values), records), _ledger_path(path), resume)
+    ledger = Ledger(settings.plan(len(values), records), ledger_beside(path, resume), resume)
     mechanism = SlicingMechanism(values, labels, records, ledger)
     squared = isinstance(records, LabeledImages) and records.degree == 2
     estimator = settings.chosen_estimator(records, squared)
@@ -256,10 +256,6 @@ class SliceObjective:
         if self.settings.loss == "mean_first":
             self.pooled.add(slices)
         return slices
-
-
-def _ledger_path(checkpoint: Path | None) -> Path | None:
-    return None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".ledger")
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,10 @@ projections: in double precision below d·2^−52·R, at most g/2 or the plan is
 
 **Ledger** (the curator's). `spend` comes *before* noise is drawn, and what is on disk is never less
 than what was spent: blocks of releases are written down, flushed, and only then handed out. A run
-that is killed loses the rest of its block, never its honesty. A ledger belongs to one plan; any
-other is refused. When it is full, `BudgetExhausted` is raised and nothing leaves the mechanism any
-more.
+that is killed loses the rest of its block, never its honesty. Of two runs on one ledger (one that seemed
+dead, and its resumption) the first that finds a count that it did not write stops: what both have spent
+stays counted, and nothing is spent twice. A ledger belongs to one plan; any other is refused. When it is
+full, `BudgetExhausted` is raised and nothing leaves the mechanism any more.
 
 Who sees what: counts of releases are public (they depend on no record). The ledger holds nothing else.
 """
@@ -21,7 +22,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -31,6 +34,11 @@ from privot.files import replacing_file
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing import SlicedAccounting
 from privot.privacy.slicing.accounting import OVERFLOW_SHARE
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 Method = Literal["rdp", "pld"]
 _GRID_BITS = 16  # of a slice's root mean square of the sensitivity
@@ -119,6 +127,23 @@ def fine_grid(accounting: SlicedAccounting) -> float:
     return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
 
 
+def ledger_beside(checkpoint: Path | None, resume: bool) -> Path | None:
+    """The file of a checkpoint's ledger.
+
+    Raises:
+        PrivotError: if a run is to go on whose ledger is gone: its releases could not be counted.
+    """
+    if checkpoint is None:
+        return None
+    path = checkpoint.with_name(checkpoint.name + ".ledger")
+    if resume and checkpoint.exists() and not path.exists():
+        raise PrivotError(
+            f"ledger {path} is gone, and {checkpoint} holds what its releases told: restore it; to "
+            "start again without it is another budget, to be added to the plan's"
+        )
+    return path
+
+
 class Ledger:
     """How many releases of a plan were made; on disk if it has a path, never behind the truth.
 
@@ -153,25 +178,36 @@ class Ledger:
 
         Raises:
             BudgetExhausted: if none is left.
+            PrivotError: if another run spends from the same file.
         """
         if self.left < 1:
             raise BudgetExhausted(
                 f"all {self.plan.steps:,} releases are spent: "
                 "what was released may be used for ever; more data need a new plan and budget"
             )
-        if self.spent == self._written:
-            self._write(min(self.plan.steps, self.spent + self._block))
+        if self.spent == self._written and not self._write(
+            min(self.plan.steps, self.spent + self._block)
+        ):
+            raise PrivotError(
+                f"ledger {self.path} was written by another run, which goes on spending: let one run "
+                "finish, this one has stopped"
+            )
         self.spent += 1
 
     def close(self) -> None:
-        """Write the exact count: nothing more will be spent by this run."""
+        """Write the exact count, at the end of a run or of a stage, unless another run has written."""
         self._write(self.spent)
 
-    def _write(self, count: int) -> None:
-        self._written = count
+    def _write(self, count: int) -> bool:
+        """Whether the file held what this ledger wrote last, and now holds `count`."""
         if self.path is not None:
-            with replacing_file(self.path) as draft:
-                draft.write_text(json.dumps({"spent": count, "plan": self.plan.to_dict()}))
+            with _alone(self.path.parent):
+                if self.path.exists() and self._read(self.path, resume=True) != self._written:
+                    return False
+                with replacing_file(self.path) as draft:
+                    draft.write_text(json.dumps({"spent": count, "plan": self.plan.to_dict()}))
+        self._written = count
+        return True
 
     def _read(self, path: Path, resume: bool) -> int:
         try:
@@ -195,3 +231,19 @@ class Ledger:
                 "(--resume), or take another path and add the two guarantees"
             )
         return spent
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time in a folder, where the file system has locks."""
+    handle = None
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        if handle is not None and fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)

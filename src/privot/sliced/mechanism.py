@@ -7,8 +7,9 @@ post-processing.
 
 **Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
 **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
-are clipped to the public radius here, whatever the map does. No batch norm, no batch maximum: the row
-of a slot is a function of the one record in it.
+are clipped to the public radius here, whatever the map does, and a record whose features overflow counts
+as zeros: NaN would pass the clipping and show who was drawn, a refusal would show that somebody has such
+a record. No batch norm, no batch maximum: the row of a slot is a function of the one record in it.
 **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
 that were rounded to the same grid; coins of noise and of batches are the operating system's.
 **Directions** are drawn here as well, from a generator that this process keyed from the operating
@@ -115,6 +116,7 @@ class SlicingMechanism:
         features = self.map.features(self._values[chosen].double()).double()
         radius = self.ledger.plan.accounting.radius
         norm = features.norm(dim=1, keepdim=True)
+        features = torch.where(torch.isfinite(norm), features, 0.0)
         scale = torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
         scale[torch.from_numpy(batch == EMPTY)] = 0.0
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
@@ -147,8 +149,11 @@ def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
     if len(values) == 0:
         raise PrivotError("there are no records: give at least one")
     prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
-    if not bool(torch.isfinite(prepared).all()):
+    finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
+    if not bool(torch.isfinite(values[~finite]).all()):
         raise PrivotError("values hold NaN or infinity: replace or drop such records first")
+    # Finite values that overflowed on the way are a record like any other.
+    prepared[~finite] = 0.0
     return prepared
 
 
