@@ -48,7 +48,7 @@ def test_network_learns_colors(monkeypatch):
     """Frequencies up to 52 of each color, d = 8112; little noise stands in for the calibration."""
 
     def plan(self, records, record_map):
-        accounting = self.accounting(records, record_map, 2.0**-19)
+        accounting = self.accounting(records, record_map, 2.0**-15)
         return Plan(accounting, 0.02, self.steps, self.delta, 2.0**-20)
 
     monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)

@@ -1,5 +1,6 @@
 import functools
 import json
+import math
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_plan_keeps_its_promise_and_counts_the_grid():
     assert plan.guarantee(5).epsilon > 4.9
     assert plan.guarantee(2).epsilon < plan.guarantee(5).epsilon
     assert plan.guarantee(0).epsilon == 0.0
-    assert plan.accounting.grid == 2 * plan.grid
+    assert plan.accounting.grid == (2 + math.sqrt(plan.rows)) * plan.grid
     assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 

@@ -12,6 +12,7 @@ from privot.sliced import (
     SlicedSettings,
     SlicingMechanism,
 )
+from privot.sliced.ledger import accounted_grid
 
 IMAGES = LabeledImages((4, 4), num_labels=2, low_pass=2)
 
@@ -27,7 +28,7 @@ def uncalibrated(settings, count, records, stddev=0.25):
     """A plan whose noise nobody calibrated: that takes seconds, and is tested elsewhere."""
     grid = 2.0**-18
     steps = 1 if settings.release == "once" else settings.steps
-    accounting = settings.accounting(count, records, 2 * grid)
+    accounting = settings.accounting(count, records, accounted_grid(grid, 1000))
     return Plan(accounting, stddev, steps, settings.delta, grid)
 
 

@@ -15,7 +15,7 @@ DIM = 24
 def plan(stddev=0.25, records=300, **fields):
     """A plan for records of `DIM` coordinates whose noise nobody calibrated."""
     settings = SlicedSettings(**{"epsilon": 8.0, "delta": 1e-3, "batch_size": 20} | fields)
-    accounting = settings.accounting(records, Coordinates(), 2.0**-17)
+    accounting = settings.accounting(records, Coordinates(), 2.0**-13)
     steps = 1 if settings.release == "once" else settings.steps
     return LedgerPlan(accounting, stddev, steps, settings.delta, 2.0**-18)
 

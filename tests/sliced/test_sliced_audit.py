@@ -7,6 +7,7 @@ import torch
 from privot.privacy import SlicedAccounting
 from privot.privacy.audit import audit
 from privot.sliced import Ledger, Plan, SlicingMechanism
+from privot.sliced.ledger import accounted_grid
 
 # A large δ: events that reach ε are then frequent enough to be counted.
 RADIUS, DELTA, GRID, SLICES = 1.0, 0.05, 2.0**-18, 4
@@ -51,7 +52,7 @@ def log_likelihood_ratio(outputs, record, other):
 def test_opposite_records_reach_the_claim_and_do_not_pass_it(epsilon, weakened):
     accounting = SlicedAccounting(
         dim=2, num_projections=SLICES, records=1, batch_size=1, sampling="none",
-        neighboring="replace_one", radius=RADIUS, grid=2 * GRID,
+        neighboring="replace_one", radius=RADIUS, grid=accounted_grid(GRID, 1),
     )  # fmt: skip
     stddev = accounting.calibrate(epsilon, DELTA, 1, "pld")
     result = audit(

@@ -18,6 +18,7 @@ from privot.sliced import (
     fit_sliced,
 )
 from privot.sliced.factors import shrink
+from privot.sliced.ledger import accounted_grid
 from privot.training import Interrupted
 
 IMAGES = LabeledImages((6, 6), num_labels=2, low_pass=3)
@@ -31,7 +32,13 @@ def _little_noise(monkeypatch):
     def plan(self, records, record_map):
         grid = 2.0**-20
         steps = 1 if self.release == "once" else self.steps
-        return Plan(self.accounting(records, record_map, 2 * grid), 0.2, steps, self.delta, grid)
+        return Plan(
+            self.accounting(records, record_map, accounted_grid(grid, 1000)),
+            0.2,
+            steps,
+            self.delta,
+            grid,
+        )
 
     monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
 

@@ -4,9 +4,11 @@ r"""The plan of a run, and the ledger that counts what was released: the guarant
 sampling, who may differ, radius), the noise, δ, the number of releases it was calibrated for, and the
 grid. It is fixed before private data are touched.
 
-**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is told 2g.
-One g pays for rounding two neighbors (½ each), the other for the floating-point error of the
-projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused.
+**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is told
+(2 + √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error of
+the projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused. The rest pays
+for the **other** rows of a batch: which rows are multiplied together depends on all labels, and with it
+the last bits of every row. Each of their projections may come out one g further, √(rows·k)·g in all.
 
 **Ledger** (the curator's). `spend` comes *before* noise is drawn, and what is on disk is never less
 than what was spent: blocks of releases are written down, flushed, and only then handed out. A run
@@ -41,7 +43,7 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 Method = Literal["rdp", "pld"]
-_GRID_BITS = 16  # of a slice's root mean square of the sensitivity
+_GRID_BITS = 19  # of a slice's root mean square of the sensitivity
 # Releases are written down in blocks of 16 and a hundredth of the plan: a kill costs one block.
 _BLOCK, _BLOCKS = 16, 100
 
@@ -55,7 +57,7 @@ class Plan:
     """What will be released, and the noise that keeps (ε, δ).
 
     Arguments:
-        accounting: The setting whose privacy is accounted; its `grid` is twice `grid` below.
+        accounting: The setting whose privacy is accounted; its `grid` is 2 + √rows of `grid` below.
         stddev: Standard deviation σ of the noise of one projection of one row.
         steps: Number of releases.
         delta: δ of the guarantee.
@@ -71,10 +73,12 @@ class Plan:
     method: Method = "rdp"
 
     def __post_init__(self) -> None:
-        if math.frexp(self.grid)[0] != 0.5 or self.accounting.grid < 2 * self.grid:
+        if math.frexp(self.grid)[0] != 0.5 or self.accounting.grid < accounted_grid(
+            self.grid, self.rows
+        ):
             raise PrivotError(
-                f"grid {self.grid} is no power of two, or more than half of the accounted "
-                f"{self.accounting.grid}: use Plan.calibrate"
+                f"grid {self.grid} is no power of two, or more than the accounted "
+                f"{self.accounting.grid} pays for in {self.rows} rows: use Plan.calibrate"
             )
         if self.accounting.dim * self.accounting.radius * 2.0**-52 > self.grid / 2:
             raise PrivotError(
@@ -96,9 +100,11 @@ class Plan:
         Raises:
             PrivotError: if no noise keeps the promise.
         """
-        exact = accounting(2 * fine_grid(accounting(0.0)))
+        free = accounting(0.0)
+        grid, rows = fine_grid(free), free.batch_capacity(steps, delta * OVERFLOW_SHARE)
+        exact = accounting(accounted_grid(grid, rows))
         stddev = exact.calibrate(epsilon, delta, steps, method)
-        return cls(exact, stddev, steps, delta, exact.grid / 2, method)
+        return cls(exact, stddev, steps, delta, grid, method)
 
     @property
     def rows(self) -> int:
@@ -119,6 +125,11 @@ class Plan:
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """The plan of `to_dict`."""
         return cls(**fields | {"accounting": SlicedAccounting(**fields["accounting"])})
+
+
+def accounted_grid(grid: float, rows: int) -> float:
+    """What the accountant is told of a grid on which batches of as many rows are rounded."""
+    return grid * (2 + math.sqrt(rows))
 
 
 def fine_grid(accounting: SlicedAccounting) -> float:

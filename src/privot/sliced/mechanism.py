@@ -121,7 +121,7 @@ class SlicingMechanism:
         scale[torch.from_numpy(batch == EMPTY)] = 0.0
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
         ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
-        # A row's product depends on its own record alone: records are grouped for speed.
+        # Records are grouped for speed; what that does to last bits, the plan's grid pays for.
         projected = torch.cat(
             [
                 features[start:end] @ block
