@@ -34,7 +34,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from privot.files import replacing_file
 from privot.sliced import LabeledImages, SlicedModel, SlicedSettings, fit_sliced
 
 NUM_SYNTHETIC = 60_000
+_STEPS = 60_000
 # Batch for T = 60 000 releases of 60 000 records, by adjacency and ε.
 _BATCH = {
     ("zero_out", 10.0): 320,
@@ -82,16 +83,42 @@ class Outcome:
     fit_seconds: float
 
 
-def recipe(epsilon: float, neighboring: str, steps: int, seed: int) -> SlicedSettings:
-    """Settings for 60 000 images in 10 classes; other ε take the batch of the nearest known one."""
+def recipe(
+    epsilon: float, neighboring: str, steps: int, seed: int, dither: float = 0.2
+) -> SlicedSettings:
+    """Settings for 60 000 images in 10 classes; other ε take the batch of the nearest known one.
+
+    Fewer releases take larger batches, as T^{−1/2} says.
+    """
     nearest = min((e for n, e in _BATCH if n == neighboring), key=lambda e: abs(e - epsilon))
     return SlicedSettings(
         epsilon=epsilon,
         delta=1e-5,
         steps=steps,
-        batch_size=_BATCH[neighboring, nearest],
+        batch_size=round(_BATCH[neighboring, nearest] * (_STEPS / steps) ** 0.5),
         num_projections=8,
         neighboring=neighboring,  # type: ignore[arg-type]  # a key of the table above
+        dither=dither,
+        seed=seed,
+    )
+
+
+def single_recipe(
+    epsilon: float, records: LabeledImages, seed: int, dither: float = 0.2
+) -> SlicedSettings:
+    """Settings that release slices of all records once: a whole frame, k = d, loses nothing.
+
+    Every row of a release bears its own noise, σ = Δ·g(ε, δ), and there is no amplification: the
+    pooled mean of n records is off by Δ·g/√n whatever k, so few coordinates suit it.
+    """
+    return SlicedSettings(
+        epsilon=epsilon,
+        delta=1e-5,
+        steps=1,
+        num_projections=records.num_labels * records.width,
+        release="once",
+        orthonormal=True,
+        dither=dither,
         seed=seed,
     )
 
@@ -195,12 +222,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train, …")
     parser.add_argument("--epsilon", type=float, default=10.0)
     parser.add_argument("--neighboring", choices=("replace_one", "zero_out"), default="replace_one")
-    parser.add_argument("--steps", type=int, default=60_000, help="releases; 15000 in minutes")
+    parser.add_argument("--steps", type=int, default=_STEPS, help="releases; 15000 in minutes")
+    parser.add_argument("--dither", type=float, default=0.2, help="noise on drawn pixels")
+    parser.add_argument("--release", choices=("every_step", "once"), default="every_step")
+    parser.add_argument("--low-pass", type=int, help="frequencies kept; by default they follow ε")
     parser.add_argument("--seed", type=int, default=0, help="of draws and classifiers")
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_images"))
     chosen = parser.parse_args(arguments)
-    settings = recipe(chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed)
-    run_images(chosen.data, settings, record_map(chosen.epsilon), chosen.output)
+    records = record_map(chosen.epsilon)
+    if chosen.low_pass is not None:
+        records = replace(records, low_pass=chosen.low_pass)
+    if chosen.release == "once":
+        settings = single_recipe(chosen.epsilon, records, chosen.seed, chosen.dither)
+    else:
+        settings = recipe(
+            chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed, chosen.dither
+        )
+    method = "moments" if chosen.release == "every_step" else "once"
+    run_images(chosen.data, settings, records, chosen.output, method)
 
 
 if __name__ == "__main__":

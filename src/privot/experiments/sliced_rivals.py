@@ -11,6 +11,8 @@ Rows are JSON files, one a run, in the output folder:
 - `dp_merf`: one noisy mean embedding (`privot.baselines.dp_merf`), replace_one.
 - `swd`: the sliced Wasserstein generator without privacy (`privot.baselines.sliced_generator`),
   labels appended.
+- `published`: the sliced Wasserstein generator with privacy as published, exactly accounted
+  (`privot.baselines.published_slices`), replace_one; `--steps` for fewer than 60 000 releases.
 - `dpgan`: `privot.baselines.dpgan` on records (pixels, one-hot label), labels read off the draws by
   their largest entry; needs Opacus. Its noise comes from a seed: for comparisons only.
 
@@ -41,6 +43,7 @@ from sklearn.neural_network import MLPClassifier
 
 from privot.baselines.dp_merf import DPMERFSettings, fit_dp_merf
 from privot.baselines.dpgan import DPGANSettings, fit_dpgan
+from privot.baselines.published_slices import PublishedSlicesSettings, fit_published_slices
 from privot.baselines.sliced_generator import SlicedGeneratorSettings, fit_sliced_generator
 from privot.experiments.sliced_images import NUM_SYNTHETIC
 from privot.files import replacing_file
@@ -93,6 +96,21 @@ def fit_swd(
     return Fitted(draw, None, None, asdict(settings))
 
 
+def fit_published(
+    images: np.ndarray, labels: np.ndarray, epsilon: float, seed: int, steps: int
+) -> Fitted:
+    """The published method with uniform labels, honestly accounted."""
+    settings = PublishedSlicesSettings(steps=steps)
+    fitted = fit_published_slices(images, labels, epsilon, DELTA, settings, seed=seed)
+
+    def draw(count: int, draw_seed: int) -> tuple[np.ndarray, np.ndarray]:
+        wanted = np.arange(count) % NUM_LABELS
+        return fitted.generator.sample(torch.from_numpy(wanted), draw_seed), wanted
+
+    made_with = asdict(settings) | {"stddev": fitted.stddev}
+    return Fitted(draw, fitted.guarantee.epsilon, "replace_one", made_with)
+
+
 def fit_gan(
     images: np.ndarray, labels: np.ndarray, epsilon: float, seed: int, settings: DPGANSettings
 ) -> Fitted:
@@ -109,13 +127,22 @@ def fit_gan(
     return Fitted(draw, model.spent_epsilon, "zero_out", made_with)
 
 
-def fit(method: str, images: np.ndarray, labels: np.ndarray, epsilon: float, seed: int) -> Fitted:
-    """One of the methods with its settings for a data set."""
+def fit(
+    method: str,
+    images: np.ndarray,
+    labels: np.ndarray,
+    epsilon: float,
+    seed: int,
+    steps: int = PublishedSlicesSettings.steps,
+) -> Fitted:
+    """One of the methods with its settings for a data set; `steps` are those of `published`."""
     if method == "dp_merf":
         settings = DPMERFSettings(bandwidth=BANDWIDTH, steps=600)
         return fit_merf(images, labels, epsilon, seed, settings)
     if method == "swd":
         return fit_swd(images, labels, seed, SlicedGeneratorSettings())
+    if method == "published":
+        return fit_published(images, labels, epsilon, seed, steps)
     return fit_gan(images, labels, epsilon, seed, GAN)
 
 
@@ -123,16 +150,16 @@ def fit(method: str, images: np.ndarray, labels: np.ndarray, epsilon: float, see
 GAN = DPGANSettings(
     steps=3000, batch_size=500, learning_rate=1e-3, weight_bound=0.1, hidden=128, latent_dim=32
 )
-METHODS = ("dp_merf", "swd", "dpgan")
+METHODS = ("dp_merf", "swd", "published", "dpgan")
 
 
 def run_rival(
-    path: Path, method: str, epsilon: float, seed: int, folder: Path, command: str
+    path: Path, method: str, epsilon: float, seed: int, steps: int, folder: Path, command: str
 ) -> dict[str, Any]:
     """Fit, draw, train classifiers on the draws, test them; write the row."""
     data = load(path)
     started = time.perf_counter()
-    fitted = fit(method, data["x_train"], data["y_train"], epsilon, seed)
+    fitted = fit(method, data["x_train"], data["y_train"], epsilon, seed, steps)
     seconds = round(time.perf_counter() - started, 1)
     x, y = fitted.draw(NUM_SYNTHETIC, seed)
     row = {
@@ -199,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--method", choices=METHODS, default="dp_merf")
     parser.add_argument("--epsilon", type=float, default=10.0, help="where there is one")
     parser.add_argument("--seed", type=int, default=0, help="of everything but private noise")
+    parser.add_argument("--steps", type=int, default=60_000, help="releases of 'published'")
     parser.add_argument("--tune", action="store_true", help="compare DP-MERF's settings instead")
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_rivals"))
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -208,8 +236,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     shown = [Path(a).name if "/" in a else a for a in given]
     command = f"python -m privot.experiments.sliced_rivals {shlex.join(shown)}"
-    run = (chosen.data, chosen.method, chosen.epsilon, chosen.seed, chosen.output, command)
-    print(json.dumps(run_rival(*run)))
+    row = run_rival(
+        chosen.data,
+        chosen.method,
+        chosen.epsilon,
+        chosen.seed,
+        chosen.steps,
+        chosen.output,
+        command,
+    )
+    print(json.dumps(row))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.experiments.sliced_images import accuracies, load_split, recipe
+from privot.experiments.sliced_images import accuracies, load_split, recipe, single_recipe
 from privot.files import replacing_file
 from privot.sliced import LabeledImages, SlicedModel, SlicedSettings
 from privot.sliced.factors import estimate_factors
@@ -83,6 +83,7 @@ def compare(
                 {
                     "data": path.stem,
                     "epsilon": settings.epsilon,
+                    "release": settings.release,
                     "low_pass": records.low_pass,
                     "anchor": records.anchor,
                     "dither": dither,
@@ -100,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train")
     parser.add_argument("--epsilon", type=float, default=10.0)
     parser.add_argument("--neighboring", choices=("replace_one", "zero_out"), default="replace_one")
+    parser.add_argument("--release", choices=("every_step", "once"), default="every_step")
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--low-pass", type=int, nargs="+", default=[7, 10])
     parser.add_argument("--anchor", type=float, nargs="+", default=[3.0, 5.0])
@@ -108,12 +110,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_selection.json"))
     chosen = parser.parse_args(arguments)
-    settings = recipe(chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed)
     maps = [
         LabeledImages((28, 28), num_labels=10, low_pass=low_pass, anchor=anchor)
         for low_pass, anchor in itertools.product(chosen.low_pass, chosen.anchor)
     ]
-    rows = compare(chosen.data, settings, maps, chosen.dither, chosen.count)
+    rows = []
+    for records in maps:
+        settings = (
+            single_recipe(chosen.epsilon, records, chosen.seed)
+            if chosen.release == "once"
+            else recipe(chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed)
+        )
+        rows += compare(chosen.data, settings, [records], chosen.dither, chosen.count)
     best = max(rows, key=lambda row: float(np.mean([row["logistic_regression"], row["mlp"]])))
     print(f"best: {best}")
     with replacing_file(chosen.output) as draft:
