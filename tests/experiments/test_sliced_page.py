@@ -26,6 +26,8 @@ old
 <!-- end -->
 <!-- table curve -->
 <!-- end -->
+<!-- table frechet -->
+<!-- end -->
 """
 
 
@@ -54,6 +56,11 @@ def adapted(pair, method, seed, accuracy):
         "neighboring": "replace_one" if private else None,
         "target_records": 79,
     }
+
+
+def judged(seed, frechet):
+    row = {"frechet": frechet, "precision": 0.5, "recall": 0.1, "coverage": 0.25, "spread": 0.4}
+    return row | {"data": "mnist", "epsilon": 9.99, "seed": seed, "floor": row | {"frechet": 2.3}}
 
 
 def rival(method, epsilon, accuracy):
@@ -85,6 +92,7 @@ def page(tmp_path, monkeypatch):
         "adaptation": adaptation,
         "selection": [chosen | {"release": "once"}],
         "timing": {"median_ms": 27.0},
+        "frechet": [judged(seed, 100.0 + 10 * seed) for seed in (0, 1)],
     }
     for name, rows in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
@@ -104,6 +112,11 @@ def test_seeds_and_means(page):
     assert "| 93.0 94.0, mean **93.5** | 94.0 |" in page
     assert "| MNIST | 4 | 4 | 15,000 |" in page
     assert "| MNIST, once | 10 | 5 |" in page
+
+
+def test_distances_are_means_beside_their_floor(page):
+    assert "| MNIST, ε = 10 | 105 | 0.50 | 0.10 | 0.25 | 0.40 |" in page
+    assert "| training images | 2.3 | 0.50 |" in page
 
 
 def test_verdicts_follow_the_means(page):

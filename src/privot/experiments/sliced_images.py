@@ -143,11 +143,14 @@ def run_images(
     folder: Path | None = None,
     method: str = "moments",
     say: Callable[[str], None] = print,
+    kept: Path | None = None,
 ) -> Outcome:
     """Fit, draw, train classifiers on the draws, test them; write a JSON row to `folder`."""
     started = time.perf_counter()
     model = fit_sliced(*load_split(path, "train"), records, settings)
     seconds = time.perf_counter() - started
+    if kept is not None:
+        model.save(kept)
     return judge(path, model, records, settings, seconds, folder, method, say)
 
 
@@ -228,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--low-pass", type=int, help="frequencies kept; by default they follow ε")
     parser.add_argument("--seed", type=int, default=0, help="of draws and classifiers")
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_images"))
+    parser.add_argument("--model", type=Path, help="where to keep the model")
     chosen = parser.parse_args(arguments)
     records = record_map(chosen.epsilon)
     if chosen.low_pass is not None:
@@ -239,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed, chosen.dither
         )
     method = "moments" if chosen.release == "every_step" else "once"
-    run_images(chosen.data, settings, records, chosen.output, method)
+    run_images(chosen.data, settings, records, chosen.output, method, kept=chosen.model)
 
 
 if __name__ == "__main__":

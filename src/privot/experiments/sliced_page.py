@@ -3,10 +3,10 @@
     python -m privot.experiments.sliced_page docs/results/sliced docs/results/sliced.md
 
 Reads `images*.json`, `curve*.json`, `once*.json`, `selection*.json`, `rivals*.json`,
-`adaptation*.json` and `timing*.json` in the folder (a file holds one row of a recipe, or a list of
-them) and rewrites what stands between `<!-- table NAME -->` and `<!-- end -->` in the page. Numbers
-are those of the files, but for means over seeds, verdicts, and noise, which the accountant computes on
-the spot. Published numbers are the papers' own.
+`adaptation*.json`, `timing*.json` and `frechet*.json` in the folder (a file holds one row of a recipe,
+or a list of them) and rewrites what stands between `<!-- table NAME -->` and `<!-- end -->` in the page.
+Numbers are those of the files, but for means over seeds, verdicts, and noise, which the accountant computes
+on the spot. Published numbers are the papers' own.
 """
 
 from __future__ import annotations
@@ -235,6 +235,23 @@ def selection_table(rows: Rows) -> str:
     return table(head, body)
 
 
+def frechet_table(rows: Rows) -> str:
+    """Distances of draws from test images, means over models, with the training images' as floor."""
+    keys = ("frechet", "precision", "recall", "coverage", "spread")
+    body = []
+    for data, epsilon in ASKED:
+        found = _of(rows, data, epsilon)
+        if found:
+            means = [np.mean([row[key] for row in found]) for key in keys]
+            body.append([f"{DATA[data]}, ε = {epsilon}", *_judged(means)])
+            body.append(["training images", *_judged([found[0]["floor"][key] for key in keys])])
+    return table(("draws of", "Fréchet", "precision", "recall", "coverage", "variance"), body)
+
+
+def _judged(values: Sequence[float]) -> list[str]:
+    return [f"{values[0]:.3g}", *(f"{value:.2f}" for value in values[1:])]
+
+
 def _of(rows: Rows, data: str, epsilon: float) -> Rows:
     found = [r for r in select(rows, data=data) if abs(r["epsilon"] - epsilon) < 0.01 * epsilon]
     return sorted(found, key=lambda row: int(row["seed"]))
@@ -264,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("page", type=Path)
     chosen = parser.parse_args(arguments)
-    names = ("images", "curve", "once", "selection", "rivals", "adaptation", "timing")
+    names = ("images", "curve", "once", "selection", "rivals", "adaptation", "timing", "frechet")
     data = {name: read(chosen.folder, name) for name in names}
     adaptation = data["adaptation"]
     digits = list(ASKED_ADAPTATION)
@@ -279,6 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "office": lambda: adaptation_table(adaptation, office, seeds=False),
         "below source": lambda: below_source(adaptation, office),
         "selection": lambda: selection_table(data["selection"]),
+        "frechet": lambda: frechet_table(data["frechet"]),
     }
     text = fill(chosen.page.read_text(encoding="utf-8"), tables)
     with replacing_file(chosen.page) as draft:
