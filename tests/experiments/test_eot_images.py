@@ -10,14 +10,22 @@ from scipy.fft import dctn
 from privot.errors import PrivotError
 from privot.evaluation.image_features import ImageClassifier, save_classifier
 from privot.experiments import eot_denoising, eot_higher_privacy, eot_noise_sweep, eot_size_sweep
-from privot.experiments.eot_fit import LOSSES, FitPlan, build_generator, fit_images, suited
+from privot.experiments.eot_fit import (
+    LOSSES,
+    FitPlan,
+    build_generator,
+    fit_images,
+    planned,
+    suited,
+)
 from privot.experiments.eot_measures import Excess, w2_reference
 from privot.experiments.eot_noise import DELTA, SIDE, ball_noise, claimed_epsilon, pixel_noise
 from privot.experiments.eot_noisy_wasserstein import run_noisy_wasserstein
 from privot.experiments.eot_page import build_page
-from privot.experiments.eot_setup import Recipe, read_rows
+from privot.experiments.eot_setup import Recipe, parser, read_rows, recipe_of
 from privot.experiments.eot_start import leading_components
 from privot.privacy import gaussian_epsilon
+from privot.report.style import new_figure
 
 TINY = FitPlan(steps=4, batch_size=20, hidden=(8,), latent_dim=3)
 
@@ -165,6 +173,16 @@ def test_each_loss_gets_its_batch_size():
     assert (suited(plan, "entropic").steps, suited(plan, "entropic").batch_size) == (100, 400)
 
 
+def test_a_row_says_how_many_steps_it_was_told(tmp_path):
+    told = parser("").parse_args(["--steps", "7", "--seed", "3", "-o", str(tmp_path)])
+    assert planned(FitPlan(), told) == FitPlan(steps=7, seed=3)
+    assert planned(FitPlan(), parser("").parse_args([])) == FitPlan()
+    path = recipe_of("eot_noise_sweep", told).write({"found": 1.0}, new_figure(1, 1))
+    assert json.loads(path.read_text())["command"] == (
+        "python -m privot.experiments.eot_noise_sweep --data DIR --seed 3 --steps 7 -o docs/results/eot"
+    )
+
+
 def test_the_mean_image_beats_fresh_images_in_w2():
     """What the papers' only measure rewards, on noise of many dimensions."""
     clean, held_out = torch.randn(2, 200, 300, generator=torch.Generator().manual_seed(0))
@@ -211,6 +229,7 @@ def test_a_changed_number_changes_the_verdict(tmp_path):
     facts = {
         "dataset": "mnist", "epsilon": 1.0, "claimed_epsilon": 1.0, "floor": row, "results": results,
         "command": "", "seed": 0, "seconds": 1.0, "cores": 2, "threads": 1, "date": "",
+        "plan": {"steps": 1},
     }  # fmt: skip
     path = tmp_path / "eot_noisy_wasserstein_mnist.json"
     path.write_text(json.dumps(facts))

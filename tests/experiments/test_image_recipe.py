@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from privot.datasets import LabeledImages
+from privot.errors import PrivotError
 from privot.evaluation.image_features import ImageClassifier, save_classifier
 from privot.experiments import image_recipe
 from privot.experiments.eot_setup import Recipe
 from privot.experiments.image_recipe import DELTA, ROWS, learned_from, randomizer_of, run_recipe
+from privot.experiments.image_recipe_page import build_page
 from privot.privacy import gaussian_epsilon
 
 
@@ -54,15 +56,16 @@ def test_all_rows_have_the_epsilon_of_the_box():
 
 def test_a_row_is_judged_and_written(recipe):
     written = run_recipe(recipe, 2.0, 0.01, ("plain", "low_pass"))
-    on_disk = json.loads((recipe.output / "image_recipe_mnist_stddev2.json").read_text())
+    on_disk = json.loads((recipe.output / "image_recipe_mnist_stddev2_0.01s.json").read_text())
     assert on_disk["rows"] == written["rows"]
-    assert (recipe.output / "image_recipe_mnist_stddev2.png").stat().st_size > 1000
+    assert (recipe.output / "image_recipe_mnist_stddev2_0.01s.png").stat().st_size > 1000
     plain, labeled = written["rows"]
     assert "accuracy" not in plain
     assert 0 <= labeled["accuracy"] <= 1
     assert plain["steps"] >= 3
     assert labeled["cpu_seconds"] > 0
     assert written["label_epsilon_shuffled"] < written["label_epsilon"]
+    assert written["command"].endswith("--only plain --only low_pass -o docs/results/images")
 
 
 def test_accuracy_is_that_of_the_labels_learned_from(recipe):
@@ -71,3 +74,36 @@ def test_accuracy_is_that_of_the_labels_learned_from(recipe):
     assert learned_from(images, 1 - labels, recipe) < 0.05
     blank = torch.zeros_like(images)
     assert 0.3 < learned_from(blank, labels, recipe) < 0.7
+
+
+def test_the_page_judges_the_rows(tmp_path):
+    row = {
+        "stddev": 2.0, "epsilon": 500.0, "cpu_seconds": 9.0, "steps": 5, "spread": 0.96,
+        "precision": 1.0, "recall": 1.0, "coverage": 1.0,
+    }  # fmt: skip
+    run = {
+        "stddev": 2.0, "seconds_of_cpu": 10.0, "delta": 1e-5, "floor": {"frechet": 1.0},
+        "clean_accuracy": 0.9, "label_epsilon": 4.0, "label_epsilon_shuffled": 0.1, "command": "",
+        "seed": 0, "seconds": 1.0, "cores": 2, "date": "",
+        "rows": [
+            row | {"name": "plain", "frechet": 70.0},
+            row | {"name": "labeled", "frechet": 10.0, "accuracy": 0.79},
+            row | {"name": "ball", "frechet": 14.0, "accuracy": 0.9},
+        ],
+    }  # fmt: skip
+    path = tmp_path / "image_recipe_mnist.json"
+    path.write_text(json.dumps(run))
+    page = build_page(tmp_path)
+    assert "Fréchet at most 1/6 of plain's (9 CPU s) | 1/7.0 | met |" in page
+    assert "| accuracy at least .80 | 0.790 | **missed** |" in page
+    assert "σ = 2, ball" not in page
+    run["rows"][1]["frechet"], run["rows"][2]["frechet"] = 14.0, 10.0
+    path.write_text(json.dumps(run))
+    page = build_page(tmp_path)
+    assert (
+        "σ = 2, labeled, 9 CPU s | Fréchet at most 1/6 of plain's (9 CPU s) | 1/5.0 | **missed** |"
+        in page
+    )
+    assert "σ = 2, ball, 9 CPU s | Fréchet at most 1/6 of plain's (9 CPU s) | 1/7.0 | met |" in page
+    with pytest.raises(PrivotError, match="has no rows"):
+        build_page(tmp_path / "empty")

@@ -185,12 +185,19 @@ def evaluate(
     """
     from dataclasses import asdict
 
+    from privot.errors import PrivotError
     from privot.evaluation import compare
     from privot.local import Model
+    from privot.model_folder import kind_of
     from privot.release.record_batches import open_records
     from privot.release.reservoir import sample_rows
     from privot.report import write_evaluation_report
 
+    if kind_of(model) in ("sliced", "integral"):
+        raise PrivotError(
+            f"{model} is a model of another kind than `privot fit` makes, and is not evaluated here: "
+            "sample it, and compare the tables by privot.evaluation.compare"
+        )
     loaded = Model.load(model)
     real, num_held = sample_rows(open_records(against, loaded.schema), most_real, seed)
     if num_held > real.num_rows:

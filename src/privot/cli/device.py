@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain
+from privot.cli.console import complain, note
 
 
 def check_schema(
@@ -131,6 +131,8 @@ def calibrate(
         randomizer = state_noise(
             Schema.load(schema), noise, delta, mechanism=mechanism or "gaussian", shares=shares
         )
+    if shares and report == "auto" and randomizer.joint is None:
+        note("columns with --share are reported one by one, and so are all others")
     randomizer.save(output)
     if randomizer.marginals_only:
         complain(

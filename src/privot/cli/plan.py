@@ -30,10 +30,16 @@ def plan(
 
     Example: privot plan schema.toml --epsilon 4 --people 50000
     """
+    from privot.errors import PrivotError
     from privot.release.planning import plan_reports
     from privot.schema import Schema
 
     loaded = Schema.load(schema)
+    if loaded.images:
+        raise PrivotError(
+            f"{schema} has images, and a plan is for columns of categories or bins: `privot calibrate` "
+            "tells what noise images get"
+        )
     made = plan_reports(loaded, epsilon, people, target_error=target_error)
     command = _command(schema, epsilon, made)
     if as_json:

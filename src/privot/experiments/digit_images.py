@@ -3,7 +3,8 @@
 Each of 1 797 people's devices draws every digit with the same amount of ink (it pulls the image to a
 ball about the blank sheet), adds Gaussian noise to each pixel, and randomizes the label. So few reports
 teach little, and 64 pixels are many numbers to hide: the noise is moderate, and ε is large. It is
-printed as it is.
+printed as it is. What 1 797 noisy images cannot teach, a long fit takes from their noise: 6 000 steps,
+the default for images, draw speckles (sliced W₂ to the truth 1.28; its halves .27), 600 digits (.67).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,7 @@ kind = "categorical"
 categories = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 """
 NOISE, DELTA, LABEL_EPSILON = 1.5, 1e-4, 4.0
+_STEPS, _LATENT_DIM = 600, 8
 _SAMPLES = 10_000
 
 
@@ -64,6 +66,11 @@ def run_image_demo(
 ) -> ImageDemo:
     """Privatize the digits, fit, sample, measure, and write the report to `folder` if given."""
     settings = settings or FitSettings()
+    settings = replace(
+        settings,
+        steps=settings.steps or _STEPS,
+        latent_dim=settings.latent_dim or _LATENT_DIM,
+    )
     schema = Schema.from_toml(SCHEMA_TOML)
     digits = as_devices_draw(schema, load_digit_images())
     say(f"1  {len(digits):,} people each hold one handwritten digit of 8 × 8 pixels, and its label")

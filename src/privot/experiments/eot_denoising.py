@@ -12,13 +12,16 @@ A clean-trained classifier tells how readable an image is to someone who has onl
 much of the label the reports hold for someone who trains *on reports* is another number: `learnable` is
 the held-out accuracy of logistic regression trained on labeled reports.
 
+`start` is the generator before any step, at the covariance that the reports show: what a loss adds to
+it, or takes away.
+
 Usage:
     python -m privot.experiments.eot_denoising --data DIR -o docs/results/eot
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,15 @@ from torch.nn import functional
 from privot.baselines.blind_spot import train_blind_spot
 from privot.baselines.wavelet_shrinkage import tune
 from privot.evaluation.frechet import frechet_distance
-from privot.experiments.eot_fit import PAPERS_PLAN, FitPlan, fit_images, suited
+from privot.experiments.eot_fit import (
+    PAPERS_PLAN,
+    FitPlan,
+    build_generator,
+    draw_images,
+    fit_images,
+    planned,
+    suited,
+)
 from privot.experiments.eot_noise import DELTA, SIDE, ImageNoise, pixel_noise
 from privot.experiments.eot_setup import (
     NUM_JUDGED,
@@ -85,6 +96,10 @@ def run_denoising(recipe: Recipe, setting: str, plan: FitPlan) -> dict[str, Any]
                 float(((images - recipe.clean[:NUM_JUDGED]) ** 2).mean()), 4
             ),
         }
+    unfitted = build_generator(reports, noise, plan).eval()
+    results["start"] = recipe.judge.score(
+        draw_images(unfitted, NUM_JUDGED, recipe.seed + 1)
+    ).to_dict()
     for name in _FITS:
         loss = "unregularized" if name == "denoised" else name
         chosen = plan if recipe.paper else suited(plan, loss)
@@ -160,7 +175,7 @@ def main(arguments: Arguments = None) -> None:
     options.add_argument("--setting", choices=sorted(SETTINGS), action="append")
     chosen = options.parse_args(arguments)
     recipe = recipe_of("eot_denoising", chosen)
-    plan = replace(PAPERS_PLAN if chosen.paper else FitPlan(), seed=chosen.seed)
+    plan = planned(PAPERS_PLAN if chosen.paper else FitPlan(), chosen)
     for setting in chosen.setting or SETTINGS:
         row = run_denoising(recipe, setting, plan)
         print(setting, row["epsilon"], row["results"], flush=True)

@@ -14,6 +14,7 @@ the same time. Everything here is post-processing of a release.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,15 +76,20 @@ class Fitted:
     history: History
     seconds: float
 
-    @torch.no_grad()
     def sample(self, num_images: int, seed: int) -> Tensor:
         """Images (num_images, SIDE²) in [−1, 1]."""
-        rng = torch.Generator().manual_seed(seed)
-        parts = []
-        for start in range(0, num_images, _SAMPLED):
-            latent = self.generator.draw_latent(min(_SAMPLED, num_images - start), rng)
-            parts.append(self.generator(latent).cpu())
-        return torch.cat(parts)
+        return draw_images(self.generator, num_images, seed)
+
+
+@torch.no_grad()
+def draw_images(generator: Bounded | DCGAN, num_images: int, seed: int) -> Tensor:
+    """Images (num_images, SIDE²) in [−1, 1]."""
+    rng = torch.Generator().manual_seed(seed)
+    parts = []
+    for start in range(0, num_images, _SAMPLED):
+        latent = generator.draw_latent(min(_SAMPLED, num_images - start), rng)
+        parts.append(generator(latent).cpu())
+    return torch.cat(parts)
 
 
 def fit_images(
@@ -106,6 +112,11 @@ def fit_images(
     with _short_products():
         history = train(generator, objective, settings)
     return Fitted(generator.cpu().eval(), history, time.perf_counter() - start)
+
+
+def planned(plan: FitPlan, chosen: argparse.Namespace) -> FitPlan:
+    """The plan with the seed, and the steps if any, of the command line."""
+    return replace(plan, seed=chosen.seed, steps=chosen.steps or plan.steps)
 
 
 def suited(plan: FitPlan, loss: str) -> FitPlan:

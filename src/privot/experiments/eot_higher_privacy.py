@@ -11,12 +11,12 @@ Usage:
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
 
-from privot.experiments.eot_fit import PAPERS_PLAN, FitPlan, fit_images, suited
+from privot.experiments.eot_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
 from privot.experiments.eot_noise import DELTA, ball_noise
 from privot.experiments.eot_setup import (
     NUM_JUDGED,
@@ -94,7 +94,7 @@ def main(arguments: Arguments = None) -> None:
     options.add_argument("--kind", choices=("laplace", "gaussian"), action="append")
     chosen = options.parse_args(arguments)
     recipe = recipe_of("eot_higher_privacy", chosen)
-    plan = replace(PAPERS_PLAN if chosen.paper else SMALL, seed=chosen.seed)
+    plan = planned(PAPERS_PLAN if chosen.paper else SMALL, chosen)
     for kind in chosen.kind or ("laplace", "gaussian"):
         run_higher_privacy(recipe, kind, plan, CLAIMED[chosen.dataset, kind])
 

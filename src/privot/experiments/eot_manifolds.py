@@ -93,7 +93,8 @@ def main(arguments: Arguments = None) -> None:
     for setting in SETTINGS:
         if setting.epsilon == 5.0:
             size = (PAPER, 400_000) if chosen.paper else (SMALL, 50_000)
-            row = run_manifold(recipe, setting, *size)
+            settings = replace(size[0], steps=chosen.steps or size[0].steps)
+            row = run_manifold(recipe, setting, settings, size[1])
             print(setting.stem, row["w2"], flush=True)
 
 

@@ -10,12 +10,12 @@ Usage:
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from privot.experiments.eot_fit import FitPlan, fit_images, suited
+from privot.experiments.eot_fit import FitPlan, fit_images, planned, suited
 from privot.experiments.eot_measures import NUM_POINTS, Excess, w2_reference
 from privot.experiments.eot_noise import DELTA, pixel_noise
 from privot.experiments.eot_setup import (
@@ -97,7 +97,6 @@ def draw_sweep(row: dict[str, Any]) -> Figure:
             if name == "w2":
                 mean = row["reference"]["mean_image"]
                 axis.axhline(mean, color=MUTED, linewidth=1, linestyle="--", label="Mean image")
-                axis.set_ylim(bottom=0)
             if name == "frechet":
                 axis.set_yscale("log")
             if name == "spread":
@@ -113,7 +112,7 @@ def draw_sweep(row: dict[str, Any]) -> Figure:
 def main(arguments: Arguments = None) -> None:
     """The command line."""
     chosen = parser("Distance to the clean digits against the noise.").parse_args(arguments)
-    plan = replace(PAPER if chosen.paper else SMALL, seed=chosen.seed)
+    plan = planned(PAPER if chosen.paper else SMALL, chosen)
     run_noise_sweep(recipe_of("eot_noise_sweep", chosen), plan)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from privot.experiments.eot_fit import PAPERS_PLAN, FitPlan, fit_images, suited
+from privot.experiments.eot_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
 from privot.experiments.eot_noise import pixel_noise
 from privot.experiments.eot_setup import (
     NUM_JUDGED,
@@ -72,7 +72,7 @@ def main(arguments: Arguments = None) -> None:
     chosen = parser("Entropic against noisy 1-Wasserstein generators.").parse_args(arguments)
     plan = PAPERS_PLAN if chosen.paper else SMALL
     network = "dcgan_no_norm" if chosen.paper else "mlp"
-    plan = replace(plan, seed=chosen.seed, network=network)
+    plan = replace(planned(plan, chosen), network=network)
     run_noisy_wasserstein(recipe_of("eot_noisy_wasserstein", chosen), plan)
 
 

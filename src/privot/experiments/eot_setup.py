@@ -37,7 +37,7 @@ from privot.files import replacing_file
 from privot.report.style import LEARNED, PRIVATE, RECEIVED
 
 NUM_JUDGED = 10_000
-_COLORS_KEPT = 96
+_COLORS_KEPT, _WIDEST = 48, 1400
 TITLES = {
     "entropic": "Entropic",
     "self_corrected": "Self-corrected",
@@ -66,6 +66,7 @@ class Recipe:
         paper: Whether to use the papers' settings.
         seed: Of all but the noise.
         classifier_file: Weights of the judging classifier, read if there, else trained and written.
+        steps: Optimizer steps of a fit, instead of the setting's own.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Recipe:
     paper: bool = False
     seed: int = 0
     classifier_file: Path | None = None
+    steps: int | None = None
     started: float = field(default_factory=time.perf_counter)
 
     @cached_property
@@ -155,14 +157,18 @@ class Recipe:
         parts += [f"--dataset {self.dataset}"] if self.dataset != "mnist" else []
         parts += ["--paper"] if self.paper else []
         parts += [f"--seed {self.seed}"] if self.seed else []
+        parts += [f"--steps {self.steps}"] if self.steps else []
         return " ".join([*parts, "-o docs/results/eot"])
 
 
 def _save_small(figure: Figure, path: Path) -> None:
-    """Write a PNG of at most 96 colors: sheets of grainy samples are large otherwise."""
+    """Write a PNG of few colors and no great width: sheets of grainy samples are large otherwise."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120, facecolor=figure.get_facecolor())
-    Image.open(buffer).convert("RGB").quantize(_COLORS_KEPT).save(path, "PNG", optimize=True)
+    picture = Image.open(buffer).convert("RGB")
+    picture.thumbnail((_WIDEST, _WIDEST), Image.Resampling.LANCZOS)
+    few = picture.quantize(_COLORS_KEPT, kmeans=2, dither=Image.Dither.NONE)
+    few.save(path, "PNG", optimize=True)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -172,6 +178,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     result.add_argument("--dataset", choices=("mnist", "fashion_mnist"), default="mnist")
     result.add_argument("--paper", action="store_true", help="the papers' settings: for a GPU")
     result.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
+    result.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
     result.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")
     result.add_argument("-o", "--output", type=Path, default=Path("docs/results/eot"))
     return result
@@ -181,7 +188,7 @@ def recipe_of(name: str, chosen: argparse.Namespace) -> Recipe:
     """The run that the arguments ask for."""
     return Recipe(
         name, chosen.data, chosen.output, chosen.dataset, chosen.paper, chosen.seed,
-        chosen.classifier,
+        chosen.classifier, chosen.steps,
     )  # fmt: skip
 
 

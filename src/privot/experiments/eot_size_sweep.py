@@ -10,12 +10,12 @@ Usage:
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from privot.experiments.eot_fit import FitPlan, fit_images, suited
+from privot.experiments.eot_fit import FitPlan, fit_images, planned, suited
 from privot.experiments.eot_measures import NUM_POINTS, Excess, w2_reference
 from privot.experiments.eot_noise import DELTA, pixel_noise
 from privot.experiments.eot_noise_sweep import PAPER
@@ -121,7 +121,7 @@ def main(arguments: Arguments = None) -> None:
     chosen = parser("Distance to the clean digits against the number of people.").parse_args(
         arguments
     )
-    plan = replace(PAPER if chosen.paper else SMALL, seed=chosen.seed)
+    plan = planned(PAPER if chosen.paper else SMALL, chosen)
     run_size_sweep(recipe_of("eot_size_sweep", chosen), plan)
 
 

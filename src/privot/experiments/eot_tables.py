@@ -14,6 +14,7 @@ _NAMES = {
     "released": "Released",
     "wavelet": "Wavelet shrinkage",
     "blind_spot": "Blind-spot denoiser",
+    "start": "Start of all generators",
     "denoised": "Unregularized, on wavelet-denoised",
 }
 
@@ -78,7 +79,8 @@ def denoising_section(rows: list[Row]) -> str:
             f"{wavelet['wavelet']}, level {wavelet['level']}, {wavelet['mode']} threshold "
             f"{wavelet['threshold']:.2f}. Logistic regression trained on the reports with their true "
             f"labels reads {100 * row['learnable']:.1f} % of held-out reports: what a denoiser that had "
-            "seen clean digits could still find.\n" + _pictures([row])
+            "seen clean digits could still find. *Start*: before any step, at the covariance of the "
+            "reports less that of the noise.\n" + _pictures([row])
         )
     return "\n".join(parts)
 

@@ -27,9 +27,9 @@ Usage:
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,9 @@ DELTA = 1e-5
 LABEL_EPSILON = 4.0
 RADIUS = 25.0
 LOW_PASS = 14
+_ACROSS = 4
 _BOX_DIAMETER = 56.0
-_TIMED_STEPS = 60
+_TIMED_STEPS = 200
 _FEWEST_STEPS = 100
 _STEPS_OF_REGRESSION = 1500
 
@@ -155,7 +156,9 @@ def run_row(
     row = ROWS[name]
     randomizer = randomizer_of(row, stddev)
     release = reports_of(recipe, randomizer)
-    settings = in_seconds(release, replace(row.settings, seed=recipe.seed), seconds)
+    settings = replace(row.settings, seed=recipe.seed, steps=recipe.steps)
+    if recipe.steps is None:
+        settings = in_seconds(release, settings, seconds)
     cpu, wall = time.process_time(), time.perf_counter()
     model = fit(release, settings)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -206,7 +209,7 @@ def run_recipe(
         accuracy = f", accuracy {row['accuracy']:.0%}" if "accuracy" in row else ""
         caption = f"Fréchet {row['frechet']:.1f}{accuracy}"
         tiles.append(Tile(name.replace("_", " ").capitalize(), caption, square(images)))
-        figure = draw_tiles(tiles, across=math.ceil(len(tiles) / 2), num_rows=6, num_columns=6)
+        figure = draw_tiles(tiles, across=min(_ACROSS, len(tiles)), num_rows=6, num_columns=6)
         recipe.write(written, figure, f"{recipe.dataset}_stddev{stddev:g}_{seconds:g}s")
     return written
 
@@ -216,6 +219,7 @@ def command(recipe: Recipe, stddev: float, seconds: float, names: tuple[str, ...
     parts = ["python -m privot.experiments.image_recipe --data DIR"]
     parts += [f"--dataset {recipe.dataset}"] if recipe.dataset != "mnist" else []
     parts += [f"--stddev {stddev:g} --seconds {seconds:g}"]
+    parts += [f"--steps {recipe.steps}"] if recipe.steps else []
     parts += [f"--only {name}" for name in names] if names != tuple(ROWS) else []
     return " ".join([*parts, "-o docs/results/images"])
 
@@ -226,6 +230,7 @@ def main(arguments: Arguments = None) -> None:
     options.add_argument("--stddev", type=float, default=2.0, help="of pixels in [-1, 1]")
     options.add_argument("--seconds", type=float, default=100.0, help="of CPU, for each fit")
     options.add_argument("--only", choices=tuple(ROWS), action="append")
+    options.set_defaults(output=Path("docs/results/images"))
     chosen = options.parse_args(arguments)
     recipe = recipe_of("image_recipe", chosen)
     torch.set_num_threads(1)

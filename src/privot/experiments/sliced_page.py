@@ -5,8 +5,8 @@
 Reads `images*.json`, `curve*.json`, `once*.json`, `selection*.json`, `rivals*.json`,
 `adaptation*.json`, `timing*.json` and `frechet*.json` in the folder (a file holds one row of a recipe,
 or a list of them) and rewrites what stands between `<!-- table NAME -->` and `<!-- end -->` in the page.
-Numbers are those of the files, but for means over seeds, verdicts, and noise, which the accountant computes
-on the spot. Published numbers are the papers' own.
+Numbers are those of the files, but for means over seeds, verdicts and noise, which the accountant works
+out on the spot. Published numbers are the papers' own.
 """
 
 from __future__ import annotations

@@ -57,7 +57,17 @@ def fit(
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
         Interrupted: on Ctrl-C, after the checkpoint was saved.
     """
+    if not isinstance(release, Release):
+        kind = type(release).__name__
+        raise PrivotError(
+            f"release is a {kind}: give what Randomizer.privatize or Release.load returns"
+        )
     settings = settings or FitSettings()
+    if settings.batch_size is not None and settings.batch_size > len(release):
+        raise PrivotError(
+            f"batch_size {settings.batch_size:,} is more than the release's {len(release):,} reports: "
+            "give fewer"
+        )
     if seed is not None:
         settings = replace(settings, seed=seed)
     where = _device(device)

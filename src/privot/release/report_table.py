@@ -217,6 +217,11 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def _unreadable(source: object, error: Exception) -> PrivotError:
+    if str(source).endswith((".csv", ".csv.gz")):
+        return PrivotError(
+            f"release {source} is a table of reports without their randomizer: "
+            f"`privot collect {source} -r randomizer.json -o release.parquet` first"
+        )
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return PrivotError(
         f"release {source} cannot be read ({reason}): copy it again, it may be truncated"

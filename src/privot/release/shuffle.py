@@ -33,7 +33,9 @@ def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int
         raise PrivotError("there are no rows: give at least one record")
     rows, *beyond = pa.concat_tables(held).combine_chunks().to_batches()
     if beyond:  # text of more than 2 GiB
-        raise PrivotError(f"a part of {rows.num_rows:,} rows and more is too long: give smaller parts")
+        raise PrivotError(
+            f"a part of {rows.num_rows:,} rows and more is too long: give smaller parts"
+        )
     words = random_words(rows.num_rows)
     order = np.argsort(words)
     edges = [bucket * 2**64 // buckets for bucket in range(1, buckets)]

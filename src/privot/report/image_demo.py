@@ -28,6 +28,9 @@ privot sample model/ --num-rows 1000 -o synthetic/
 privot evaluate model/ --against holdout/ -o report.html"""
 
 
+_ACROSS = 10
+
+
 @dataclass(frozen=True)
 class ImageDemoMetrics:
     """What `metrics.json` holds. Distances are sliced W₂ of pixels in [−1, 1], times √64."""
@@ -56,21 +59,22 @@ def write_image_demo_report(
 ) -> None:
     """Write `report.html` and `digits.png`."""
     column = model.schema.images["image"]
-    received, limit = reported_images(release, "image")
+    received, limit = reported_images(release, "image", _ACROSS**2)
     figure = draw_image_panels(
         [
             ImagePanel(
                 "Private",
                 "what people hold: nobody sees this",
-                unit_images(column, "image", digits),
+                unit_images(column, "image", digits, _ACROSS**2),
             ),
             ImagePanel("What leaves the devices", "the same, noised one by one", received, limit),
             ImagePanel(
                 "What was learned",
-                "samples, from the reports alone",
-                unit_images(column, "image", synthetic),
+                "from the reports alone: a row for each label",
+                unit_images(column, "image", by_label(synthetic, "label"), _ACROSS**2),
             ),
-        ]
+        ],
+        across=_ACROSS,
     )
     save_png(figure, folder / "digits.png", dpi=110)
     history = model.history
@@ -89,3 +93,20 @@ def write_image_demo_report(
             "commands": COMMANDS,
         },
     )
+
+
+def by_label(table: pa.Table, name: str) -> pa.Table:
+    """The first ten rows of each label, label by label; fewer where a label has fewer.
+
+    Examples:
+        >>> table = pa.table({"label": ["b", "a", "b"], "row": [0, 1, 2]})
+        >>> by_label(table, "label").column("row").to_pylist()
+        [1, 0, 2]
+    """
+    labels = table.column(name).to_pylist()
+    chosen = [
+        row
+        for label in sorted(set(labels))
+        for row in [i for i, found in enumerate(labels) if found == label][:_ACROSS]
+    ]
+    return table.take(chosen)

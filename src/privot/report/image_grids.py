@@ -75,7 +75,7 @@ def draw_tiles(
             shown = tile.images[: num_rows * num_columns] / tile.limit
             axis.imshow(
                 mosaic(shown.clip(-1, 1), num_columns, paper), cmap="gray", vmin=-1, vmax=1,
-                interpolation="nearest", aspect="equal",
+                interpolation="antialiased", aspect="equal",
             )  # fmt: skip
             place = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
             axis.text(

@@ -77,8 +77,8 @@ def estimate_factors(pooled: PooledMean, images: LabeledImages) -> Factors:
     present = shares > _SIGNIFICANT * pooled.stddev * np.sqrt(size)
     if not present.any():
         raise PrivotError(
-            "noise drowns every class: keep fewer frequencies (low_pass), release more steps, or "
-            "spend more epsilon"
+            "noise drowns every class: keep fewer frequencies (low_pass), release more steps, or spend "
+            "more epsilon. What was released is spent: another run on these records adds to it"
         )
     shares = np.where(present, shares, 0.0)
     moments = moments[present] / shares[present, None, None]
