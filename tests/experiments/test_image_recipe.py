@@ -36,7 +36,7 @@ def recipe(tmp_path, monkeypatch):
     classifier = tmp_path / "judge.safetensors"
     save_classifier(ImageClassifier(), classifier)
     recipe = Recipe("image_recipe", None, tmp_path / "out", classifier_file=classifier)
-    recipe.__dict__["images"] = LabeledImages("bars", *bars(300, 0), *bars(150, 1))
+    recipe.__dict__["images"] = LabeledImages("bars", *bars(450, 0), *bars(150, 1))
     return recipe
 
 
