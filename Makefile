@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow optional lint bench clean
 
 demo: .venv/learn  ## recover a map from noise; results in demo/
 	.venv/bin/privot demo -o demo
@@ -13,6 +13,9 @@ test: .venv/dev  ## the whole suite but what is marked slow
 
 test-slow: .venv/dev  ## what takes minutes; before an issue is resolved
 	.venv/bin/pytest -n $(JOBS) -m slow --timeout 1800
+
+optional: .venv/dev  ## packages without which some tests are skipped, and say so
+	-$(PIP) install -c constraints.txt -e '.[ray]' PyWavelets
 
 lint: .venv/dev  ## style and types
 	.venv/bin/ruff check .

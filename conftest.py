@@ -2,4 +2,16 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("ray") else ["src/privot/distributed/*.py"]
+_NEEDS = {
+    "ray": ("src/privot/distributed/*.py",),
+    "pywt": (
+        "src/privot/baselines/wavelet_shrinkage.py",
+        "src/privot/experiments/eot_denoising.py",
+    ),
+}
+collect_ignore_glob = [
+    pattern
+    for package, patterns in _NEEDS.items()
+    if not find_spec(package)
+    for pattern in patterns
+]

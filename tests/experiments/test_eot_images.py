@@ -9,7 +9,7 @@ from scipy.fft import dctn
 
 from privot.errors import PrivotError
 from privot.evaluation.image_features import ImageClassifier, save_classifier
-from privot.experiments import eot_denoising, eot_higher_privacy, eot_noise_sweep, eot_size_sweep
+from privot.experiments import eot_higher_privacy, eot_noise_sweep, eot_size_sweep
 from privot.experiments.eot_fit import (
     LOSSES,
     FitPlan,
@@ -26,6 +26,10 @@ from privot.experiments.eot_setup import Recipe, parser, read_rows, recipe_of
 from privot.experiments.eot_start import leading_components
 from privot.privacy import gaussian_epsilon
 from privot.report.style import new_figure
+
+eot_denoising = pytest.importorskip(
+    "privot.experiments.eot_denoising", reason="PyWavelets", exc_type=ImportError
+)
 
 TINY = FitPlan(steps=4, batch_size=20, hidden=(8,), latent_dim=3)
 
