@@ -93,3 +93,22 @@ def test_tables_that_do_not_fit_are_refused(table, words):
     with pytest.raises(PrivotError) as caught:
         Schema.from_toml(TOML).check_table(table)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ("", "declare at least one, as \\[columns.NAME\\]"),
+        (
+            '[columns.age]\nkind = "numeric"\nbound = [17, 90]\n',
+            "^bound of column 'age' is not known",
+        ),
+        (
+            '[columns.home]\nkind = "vector"\ncolumns = ["a", "b"]\nbounds = [-8.7, 1.8]\n',
+            "give a pair \\[low, high\\] for each",
+        ),
+    ],
+)
+def test_what_is_told_leads_to_the_mistake(toml, words):
+    with pytest.raises(PrivotError, match=words):
+        Schema.from_toml(toml)

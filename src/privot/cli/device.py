@@ -178,10 +178,16 @@ def collect(
 
     Example: privot collect inbox/*.parquet -o release.parquet
     """
+    from privot.errors import PrivotError
     from privot.release import Randomizer, Release
     from privot.release import collect as collect_releases
     from privot.release.report_text import read_text_reports
 
+    # The same reports twice would be one budget counted as two people; a file sent again is as likely.
+    files = [path.resolve() for path in releases]
+    for path in releases:
+        if files.count(path.resolve()) > 1:
+            raise PrivotError(f"{path} is given twice: its people would count twice; give it once")
     made_by = None if randomizer is None else Randomizer.load(randomizer)
     together = collect_releases(
         Release.load(path) if made_by is None else read_text_reports(path, made_by)

@@ -157,8 +157,11 @@ class Schema(BaseModel):
 
 
 def _explain(error: ValidationError) -> str:
-    """The first of pydantic's complaints, as one line that names column, value and remedy."""
-    detail = error.errors()[0]
+    """One of pydantic's complaints, as one line that names column, value and remedy.
+
+    A misspelled field comes first: it explains what is missing.
+    """
+    detail = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = [str(part) for part in detail["loc"]]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     where = ""
@@ -170,6 +173,8 @@ def _explain(error: ValidationError) -> str:
     if detail["type"] in ("missing", "union_tag_not_found"):
         field = field or "kind"
         remedy = _MISSING.get(field, "declare it in the schema")
+        if not where and field == "columns":
+            remedy = "declare at least one, as [columns.NAME]"
         verb = "are" if field.endswith("s") else "is"
         return f"{field}{where} {verb} missing: {remedy}{more}"
     if detail["type"] == "union_tag_invalid":
@@ -180,4 +185,7 @@ def _explain(error: ValidationError) -> str:
     if detail["type"] in ("value_error", "assertion_error"):
         message = str((detail.get("ctx") or {}).get("error", detail["msg"]))
         return f"{where.removeprefix(' of ')}{': ' if where else ''}{message}{more}"
-    return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {detail['msg']}{more}"
+    problem = (
+        "give a pair [low, high] for each" if detail["type"] == "tuple_type" else detail["msg"]
+    )
+    return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {problem}{more}"
