@@ -207,4 +207,4 @@ class _Reverse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
         """See the class."""
-        return -ctx.level * gradient, None  # type: ignore[attr-defined]
+        return -ctx.level * gradient, None  # type: ignore[attr-defined]  # as above

@@ -44,7 +44,8 @@ def run_manifold(
     release = randomizer.privatize({"x": clean[:, 0], "y": clean[:, 1]})
     settings = replace(settings, seed=recipe.seed)
     # An assignment takes as long as many plans: a third of the steps, smaller batches.
-    shorter = replace(settings, steps=settings.steps // 3, batch_size=250)  # type: ignore[operator]
+    steps = settings.steps // 3  # type: ignore[operator]  # the recipe gives steps
+    shorter = replace(settings, steps=steps, batch_size=250)
     models = {
         "unregularized": fit_unregularized(release, shorter),
         "entropic": fit(release, replace(settings, loss="plain"), seed=recipe.seed),

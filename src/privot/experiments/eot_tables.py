@@ -67,6 +67,11 @@ def denoising_section(rows: list[Row]) -> str:
             )
             for name, found in results.items()
         ]
+        notes = "".join(
+            f"{body[k][0]}: {found['note']}.\n"
+            for k, found in enumerate(results.values())
+            if "note" in found
+        )
         wavelet = row["wavelet"]
         parts.append(
             f"### {row['noise']['kind'].capitalize()} noise of scale {row['noise']['scale']:g}: "
@@ -80,7 +85,7 @@ def denoising_section(rows: list[Row]) -> str:
             f"{wavelet['threshold']:.2f}. Logistic regression trained on the reports with their true "
             f"labels reads {100 * row['learnable']:.1f} % of held-out reports: what a denoiser that had "
             "seen clean digits could still find. *Start*: before any step, at the covariance of the "
-            "reports less that of the noise.\n" + _pictures([row])
+            "reports less that of the noise.\n" + notes + _pictures([row])
         )
     return "\n".join(parts)
 

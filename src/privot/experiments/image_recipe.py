@@ -168,7 +168,7 @@ def run_row(
     guarantee = randomizer.guarantee
     result: dict[str, Any] = {
         "name": name,
-        "stddev": round(randomizer.mechanisms["image"].stddev, 4),  # type: ignore[attr-defined]
+        "stddev": round(randomizer.mechanisms["image"].stddev, 4),  # type: ignore[attr-defined]  # images get noise
         "epsilon": guarantee.epsilon,
         "steps": settings.steps,
         "batch_size": model.made_with["batch_size"],
