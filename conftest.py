@@ -5,8 +5,8 @@ from importlib.util import find_spec
 _NEEDS = {
     "ray": ("src/privot/distributed/*.py",),
     "pywt": (
-        "src/privot/baselines/wavelet_shrinkage.py",
-        "src/privot/experiments/eot_denoising.py",
+        "studies/rivals/wavelet_shrinkage.py",
+        "studies/entropic/denoising.py",
     ),
 }
 collect_ignore_glob = [

@@ -13,7 +13,7 @@ FLOORS = [
     "errors", "files", "model_folder", "schema", "privacy", "mechanisms", "release", "distributed",
     "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
-    "baselines", "evaluation", "report", "experiments", "cli", "__main__",
+    "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip
 NO_TORCH = FLOORS[: FLOORS.index("transport")]
 ALONE = {"transport": {"errors"}, "generators": {"errors"}}
@@ -63,6 +63,13 @@ def test_imports_stand_at_the_top(path):
         if isinstance(node, ast.FunctionDef):
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
             assert not inner, f"{path}:{node.name} imports inside a function"
+
+
+def test_the_wheel_knows_nothing_of_studies():
+    """Recipes and rivals import the library, never the other way round."""
+    assert not [
+        path for path in modules() if any(n.split(".")[0] == "studies" for n in imports(path))
+    ]
 
 
 def test_device_install_works_without_torch():

@@ -35,7 +35,7 @@ def run(
     if images:
         _run_images(output, settings)
         return
-    from privot.experiments.home_towns import run_demo
+    from privot.demo.homes import run_demo
 
     with training_bar() as progress:
         result = run_demo(
@@ -52,7 +52,7 @@ def run(
 
 
 def _run_images(output: Path, settings: FitSettings) -> None:
-    from privot.experiments.digit_images import run_image_demo
+    from privot.demo.digits import run_image_demo
 
     with training_bar() as progress:
         m = run_image_demo(output, settings=settings, progress=progress).metrics

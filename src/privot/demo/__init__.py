@@ -1,0 +1,1 @@
+"""The demo: what the library is for, in one command."""

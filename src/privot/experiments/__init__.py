@@ -1,1 +1,0 @@
-"""One recipe a table or figure. Recipes write results; they never assert."""

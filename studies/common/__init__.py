@@ -1,0 +1,1 @@
+"""What all recipes share: rows that say how they were made, judges, pictures."""

@@ -1,0 +1,108 @@
+"""What generated images are worth: one judge, the same numbers for every method.
+
+| number | what it says | equal laws |
+|---|---|---|
+| `frechet` | distance of means and covariances of features | the floor |
+| `kernel` | squared MMD of features, scaled to mean square 1, times 1000 | 0 |
+| `precision`, `density` | do they look like real ones | near 1 |
+| `recall`, `coverage` | are all real ones met | near 1 |
+| `rarest` | smallest share of a class, by the classifier | about 0.09 for digits |
+| `spread` | variance on the first 20 principal components, learned over real | 1 |
+| `w2` | exact W₂ in pixels between subsamples | the floor |
+
+Needs clean records: nothing here is private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privot.evaluation.distances import sample_distance
+from studies.common.coverage import measure_coverage
+from studies.common.frechet import frechet_distance, kernel_distance
+from studies.common.image_features import ImageClassifier
+
+_COMPONENTS = 20
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """The numbers of the table above."""
+
+    frechet: float
+    kernel: float
+    precision: float
+    recall: float
+    density: float
+    coverage: float
+    rarest: float
+    spread: float
+    w2: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values, rounded to four digits after the point."""
+        return {name: round(value, 4) for name, value in asdict(self).items()}
+
+
+class ImageJudge:
+    """Compares images with clean ones that no method has seen.
+
+    Arguments:
+        classifier: Trained on clean images; gives confidence and classes.
+        clean: Held-out clean images (n, d) in [−1, 1].
+        features: From images (n, d) to features (n, k); the classifier's by default.
+        num_near: Points of each side for coverage, kernel distance and W₂, whose cost is quadratic or
+            worse; the others use all.
+    """
+
+    def __init__(
+        self,
+        classifier: ImageClassifier,
+        clean: Tensor,
+        features: Callable[[Tensor], np.ndarray] | None = None,
+        num_near: int = 1000,
+    ) -> None:
+        self.classifier, self.clean, self.num_near = classifier, clean, num_near
+        self.features = features or classifier.features
+        self._own = features is None
+        self.clean_features = self.features(clean)
+        values, vectors = np.linalg.eigh(np.cov(clean.double().numpy(), rowvar=False))
+        self._axes, self._variances = vectors[:, ::-1][:, :_COMPONENTS], values[::-1][:_COMPONENTS]
+
+    def score(self, images: Tensor) -> Judgment:
+        """All numbers for images (n, d) in [−1, 1]."""
+        features = self.features(images)
+        near = min(self.num_near, len(images), len(self.clean))
+        # Data sets need not be in random order; which images are compared is fixed all the same.
+        chosen = np.random.default_rng(0).permutation(len(self.clean))[:near]
+        real, learned = self.clean_features[chosen], features[:near]
+        unit = np.sqrt((self.clean_features**2).mean())
+        coverage = measure_coverage(real, learned)
+        seen = features if self._own else self.classifier.features(images)
+        probabilities = self.classifier.probabilities(seen)
+        shares = np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1])
+        variances = (images.double().numpy() @ self._axes).var(axis=0)
+        return Judgment(
+            frechet=frechet_distance(features, self.clean_features),
+            kernel=1000 * kernel_distance(learned / unit, real / unit),
+            **asdict(coverage),
+            rarest=float(shares.min() / len(images)),
+            spread=float(variances.sum() / self._variances.sum()),
+            w2=pixel_distance(images, self.clean, near),
+        )
+
+
+def pixel_distance(x: Tensor, y: Tensor, num_points: int = 1000, seed: int = 0) -> float:
+    """Exact W₂ of `num_points` images of x against as many of y, pixels in [−1, 1], one draw."""
+    first, second = (images.detach().double().numpy() for images in (x, y))
+    return sample_distance(first, second, num_points, repeats=1, seed=seed)
+
+
+def to_unit_interval(images: np.ndarray) -> Tensor:
+    """Bytes (n, height, width) as floats (n, height·width) in [−1, 1]."""
+    return torch.from_numpy(images.reshape(len(images), -1).astype(np.float32) / 127.5 - 1)

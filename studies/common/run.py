@@ -1,0 +1,223 @@
+"""What the recipes on images share: arguments, data, the judge, and rows that say how they were made.
+
+Small settings (MLP, hundreds of steps, a few minutes on two cores) are the default; `--paper` takes
+the papers' (DCGAN, 150 epochs), for a GPU. A row is one JSON file: results, settings, seed, command,
+seconds, number of cores, date. `studies.entropic.page` makes the page from the rows alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import io
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+
+from privot.datasets import LabeledImages, load_images
+from privot.files import replacing_file
+from privot.report.style import LEARNED, PRIVATE, RECEIVED
+from studies.common.image_features import (
+    ImageClassifier,
+    load_classifier,
+    save_classifier,
+    train_classifier,
+)
+from studies.common.image_judge import ImageJudge, to_unit_interval
+
+NUM_JUDGED = 10_000
+_COLORS_KEPT, _WIDEST = 48, 1400
+TITLES = {
+    "entropic": "Entropic",
+    "self_corrected": "Self-corrected",
+    "unregularized": "Unregularized",
+    "sinkhorn_divergence": "Sinkhorn divergence",
+    "noisy_wasserstein": "Noisy Wasserstein",
+}
+COLORS = {
+    "entropic": LEARNED,
+    "self_corrected": "#c0392b",
+    "unregularized": RECEIVED,
+    "sinkhorn_divergence": PRIVATE,
+    "noisy_wasserstein": PRIVATE,
+}
+
+
+@dataclass
+class Recipe:
+    """One run of one recipe.
+
+    Arguments:
+        name: Of the recipe; its files start with it.
+        folder: Of the data sets, or None for PRIVOT_DATA.
+        output: Where the row and the picture go.
+        dataset: `"mnist"` or `"fashion_mnist"`.
+        paper: Whether to use the papers' settings.
+        seed: Of all but the noise.
+        classifier_file: Weights of the judging classifier, read if there, else trained and written.
+        steps: Optimizer steps of a fit, instead of the setting's own.
+    """
+
+    name: str
+    folder: Path | None
+    output: Path
+    dataset: str = "mnist"
+    paper: bool = False
+    seed: int = 0
+    classifier_file: Path | None = None
+    steps: int | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def images(self) -> LabeledImages:
+        """The data set, checked."""
+        return load_images(self.dataset, self.folder)
+
+    @cached_property
+    def clean(self) -> Tensor:
+        """Training images (n, d) in [−1, 1]: the records."""
+        return to_unit_interval(self.images.x_train)
+
+    @cached_property
+    def held_out(self) -> Tensor:
+        """Test images: what results are compared with."""
+        return to_unit_interval(self.images.x_test)
+
+    @cached_property
+    def classifier(self) -> ImageClassifier:
+        """Trained on the clean images; about a minute where no file holds it."""
+        path = self.classifier_file
+        if path is not None and path.exists():
+            return load_classifier(path)
+        model = train_classifier(self.clean, self.images.y_train)
+        if path is not None:
+            save_classifier(model, path)
+        return model
+
+    @cached_property
+    def judge(self) -> ImageJudge:
+        """Scores against the held-out clean images."""
+        return ImageJudge(self.classifier, self.held_out)
+
+    @property
+    def device(self) -> torch.device:
+        """A GPU for the papers' settings where there is one; small settings stay on the CPU."""
+        return torch.device("cuda" if self.paper and torch.cuda.is_available() else "cpu")
+
+    @cached_property
+    def floor(self) -> dict[str, float]:
+        """Scores of clean training images: two honest samples of one law."""
+        return self.judge.score(self.clean[:NUM_JUDGED]).to_dict()
+
+    def write(self, results: dict[str, Any], figure: Figure, label: str = "") -> Path:
+        """Write `name[_label].json` and `.png`; returns the JSON's path."""
+        stem = f"{self.name}_{label}" if label else self.name
+        row = {
+            "recipe": self.name,
+            "label": label,
+            "dataset": self.dataset,
+            "paper": self.paper,
+            "seed": self.seed,
+            "command": self._command(),
+            "seconds": round(time.perf_counter() - self.started, 1),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "date": datetime.date.today().isoformat(),
+            **self._judged_by(),
+            **results,
+        }
+        self.output.mkdir(parents=True, exist_ok=True)
+        with replacing_file(self.output / f"{stem}.json") as draft:
+            draft.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with replacing_file(self.output / f"{stem}.png") as draft:
+            _save_small(figure, draft)
+        self.started = time.perf_counter()
+        return self.output / f"{stem}.json"
+
+    def _judged_by(self) -> dict[str, float]:
+        """How good the judging classifier is, where there was one."""
+        if "classifier" not in self.__dict__:
+            return {}
+        accuracy = self.classifier.accuracy(self.held_out, self.images.y_test)
+        return {"judge_accuracy": round(accuracy, 4)}
+
+    def _command(self) -> str:
+        module = self.name.replace("eot_manifolds", "manifold_losses").removeprefix("eot_")
+        parts = [f"python -m studies.entropic.{module}", "--data DIR"]
+        parts += [f"--dataset {self.dataset}"] if self.dataset != "mnist" else []
+        parts += ["--paper"] if self.paper else []
+        parts += [f"--seed {self.seed}"] if self.seed else []
+        parts += [f"--steps {self.steps}"] if self.steps else []
+        return " ".join([*parts, "-o docs/results/eot"])
+
+
+def _save_small(figure: Figure, path: Path) -> None:
+    """Write a PNG of few colors and no great width: sheets of grainy samples are large otherwise."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120, facecolor=figure.get_facecolor())
+    picture = Image.open(buffer).convert("RGB")
+    picture.thumbnail((_WIDEST, _WIDEST), Image.Resampling.LANCZOS)
+    few = picture.quantize(_COLORS_KEPT, kmeans=2, dither=Image.Dither.NONE)
+    few.save(path, "PNG", optimize=True)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The arguments that all recipes have."""
+    result = argparse.ArgumentParser(description=description)
+    result.add_argument("--data", type=Path, help="folder of data sets; PRIVOT_DATA by default")
+    result.add_argument("--dataset", choices=("mnist", "fashion_mnist"), default="mnist")
+    result.add_argument("--paper", action="store_true", help="the papers' settings: for a GPU")
+    result.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
+    result.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
+    result.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")
+    result.add_argument("-o", "--output", type=Path, default=Path("docs/results/eot"))
+    return result
+
+
+def recipe_of(name: str, chosen: argparse.Namespace) -> Recipe:
+    """The run that the arguments ask for."""
+    return Recipe(
+        name, chosen.data, chosen.output, chosen.dataset, chosen.paper, chosen.seed,
+        chosen.classifier, chosen.steps,
+    )  # fmt: skip
+
+
+def read_rows(folder: Path, recipe: str) -> list[dict[str, Any]]:
+    """All rows of a recipe in a folder, by file name."""
+    paths = sorted(folder.glob(f"{recipe}*.json"))
+    rows = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return [row | {"stem": path.stem} for row, path in zip(rows, paths, strict=True)]
+
+
+def square(images: Tensor) -> np.ndarray:
+    """Rows of pixels (n, side²) as images (n, side, side)."""
+    side = round(images.shape[1] ** 0.5)
+    return images.reshape(-1, side, side).numpy()
+
+
+def epsilons(guarantee_epsilon: float, claimed: float) -> str:
+    """Both ε in a few words.
+
+    Examples:
+        >>> epsilons(94.71, 35.0)
+        'ε = 94.7, called 35'
+    """
+    return f"ε = {_short(guarantee_epsilon)}, called {_short(claimed)}"
+
+
+def _short(epsilon: float) -> str:
+    return f"{epsilon:.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+
+
+Arguments = Sequence[str] | None

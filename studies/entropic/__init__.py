@@ -1,0 +1,1 @@
+"""Entropic transport from locally private points and images: the papers' figures."""

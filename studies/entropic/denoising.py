@@ -1,0 +1,185 @@
+r"""Denoising fails, entropic transport works: one release, eight ways of reading it.
+
+Original · released · wavelet shrinkage tuned with the clean images · blind-spot denoiser · generators by
+the unregularized distance, by the same on wavelet-denoised images, by entropic transport, and by its
+self-corrected form.
+
+The papers show pictures. Here every panel has two numbers: images that belong to a person (released,
+denoised) are shown to a classifier trained on clean images, and its accuracy is counted; everything is
+compared with held-out clean images by the Fréchet distance of that classifier's features.
+
+A clean-trained classifier tells how readable an image is to someone who has only seen clean ones. How
+much of the label the reports hold for someone who trains *on reports* is another number: `learnable` is
+the held-out accuracy of logistic regression trained on labeled reports.
+
+`start` is the generator before any step, at the covariance that the reports show: what a loss adds to
+it, or takes away.
+
+Usage:
+    python -m studies.entropic.denoising --data DIR -o docs/results/eot
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privot.privacy import calibrate_gaussian_zhao
+from privot.report.image_grids import Tile, draw_tiles
+from studies.common.frechet import frechet_distance
+from studies.common.run import (
+    NUM_JUDGED,
+    TITLES,
+    Arguments,
+    Recipe,
+    epsilons,
+    parser,
+    recipe_of,
+    square,
+)
+from studies.entropic.batch_fit import (
+    PAPERS_PLAN,
+    FitPlan,
+    build_generator,
+    draw_images,
+    fit_images,
+    planned,
+    suited,
+)
+from studies.entropic.image_noise import DELTA, SIDE, ImageNoise, pixel_noise
+from studies.rivals.blind_spot import train_blind_spot
+from studies.rivals.wavelet_shrinkage import tune
+
+_TUNED_ON = 500
+_BLIND_SPOT_STEPS = 300
+_SHOWN = 24
+SETTINGS = {
+    "gaussian2": ("gaussian", 2.0),
+    "gaussian35": ("gaussian", calibrate_gaussian_zhao(28.0, 35.0, DELTA)),
+    "laplace196": ("laplace", 4.0),
+}
+_FITS = ("unregularized", "denoised", "entropic", "self_corrected")
+
+
+def run_denoising(recipe: Recipe, setting: str, plan: FitPlan) -> dict[str, Any]:
+    """All eight panels of one setting; writes a row and a picture."""
+    noise = pixel_noise(*SETTINGS[setting])
+    reports = noise.report(recipe.clean)
+    labels = recipe.images.y_train[:NUM_JUDGED]
+    shrink = tune(square(reports[:_TUNED_ON]), square(recipe.clean[:_TUNED_ON]), noise.stddev)
+    shrunk = torch.from_numpy(shrink(square(reports))).float().reshape(len(reports), -1)
+    blind = train_blind_spot(
+        reports.reshape(-1, SIDE, SIDE),
+        steps=20_000 if recipe.paper else _BLIND_SPOT_STEPS,
+        seed=recipe.seed,
+    )
+    guessed = blind.denoise(reports[:NUM_JUDGED].reshape(-1, SIDE, SIDE)).reshape(NUM_JUDGED, -1)
+    panels = {
+        "original": recipe.clean[:NUM_JUDGED],
+        "released": reports[:NUM_JUDGED],
+        "wavelet": shrunk[:NUM_JUDGED],
+        "blind_spot": guessed,
+    }
+    results: dict[str, dict[str, Any]] = {}
+    for name, images in panels.items():
+        features = recipe.judge.features(images)
+        results[name] = {
+            "accuracy": round(recipe.classifier.accuracy(images, labels), 4),
+            "frechet": round(frechet_distance(features, recipe.judge.clean_features), 2),
+            "mean_squared_error": round(
+                float(((images - recipe.clean[:NUM_JUDGED]) ** 2).mean()), 4
+            ),
+        }
+    unfitted = build_generator(reports, noise, plan).eval()
+    results["start"] = recipe.judge.score(
+        draw_images(unfitted, NUM_JUDGED, recipe.seed + 1)
+    ).to_dict()
+    for name in _FITS:
+        loss = "unregularized" if name == "denoised" else name
+        chosen = plan if recipe.paper else suited(plan, loss)
+        seen = shrunk if name == "denoised" else reports
+        fitted = fit_images(seen, noise, loss, chosen, recipe.device)
+        panels[name] = fitted.sample(NUM_JUDGED, recipe.seed + 1)
+        scores = recipe.judge.score(panels[name]).to_dict()
+        print(setting, name, f"Fréchet {scores['frechet']:.0f}, {fitted.seconds:.0f} s", flush=True)
+        results[name] = scores | {
+            "seconds": round(fitted.seconds, 1),
+            "steps": chosen.steps,
+            "batch_size": chosen.batch_size,
+        }
+    row = {
+        "noise": {"kind": SETTINGS[setting][0], "scale": round(noise.scale, 4)},
+        "epsilon": noise.guarantee.epsilon,
+        "delta": DELTA if noise.p == 2 else 0.0,
+        "claimed_epsilon": round(noise.claimed_epsilon, 2),
+        "plan": asdict(plan),
+        "wavelet": asdict(shrink),
+        "learnable": round(learnable(reports, recipe.images.y_train), 4),
+        "floor": recipe.floor,
+        "results": results,
+    }
+    recipe.write(row, _picture(noise, panels, results), setting)
+    return row
+
+
+def learnable(reports: Tensor, labels: np.ndarray, steps: int = 600) -> float:
+    """Accuracy on held-out reports of logistic regression trained on the others, true labels known."""
+    targets = torch.from_numpy(labels.astype(np.int64))
+    first = len(reports) - NUM_JUDGED
+    model = nn.Linear(reports.shape[1], int(targets.max()) + 1)
+    nn.init.zeros_(model.weight)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        index = torch.randint(first, (500,), generator=rng)
+        loss = functional.cross_entropy(model(reports[index]), targets[index])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        return float((model(reports[first:]).argmax(dim=1) == targets[first:]).float().mean())
+
+
+def _picture(
+    noise: ImageNoise, panels: dict[str, Tensor], results: dict[str, dict[str, Any]]
+) -> Figure:
+    both = epsilons(noise.guarantee.epsilon, noise.claimed_epsilon)
+    titles = {
+        "original": "Original",
+        "released": "Released",
+        "wavelet": "Wavelet",
+        "blind_spot": "Blind spot",
+        "denoised": "Wavelet + W",
+        **TITLES,
+    }
+    tiles = []
+    for name, images in panels.items():
+        found = results[name]
+        caption = f"{100 * float(found['accuracy']):.0f} % readable" if "accuracy" in found else ""
+        caption = both if name == "released" else caption
+        caption = caption or f"Fréchet {float(found['frechet']):.0f}"
+        limit = 1 + 1.5 * noise.stddev if name == "released" else 1.0
+        tiles.append(Tile(titles[name], caption, square(images[:_SHOWN]), limit))
+    return draw_tiles(tiles, across=4, num_rows=4, num_columns=6, inches=2.3)
+
+
+def main(arguments: Arguments = None) -> None:
+    """The command line: every setting."""
+    options = parser("Denoisers and generators on the same privatized images.")
+    options.add_argument("--setting", choices=sorted(SETTINGS), action="append")
+    chosen = options.parse_args(arguments)
+    recipe = recipe_of("eot_denoising", chosen)
+    plan = planned(PAPERS_PLAN if chosen.paper else FitPlan(), chosen)
+    for setting in chosen.setting or SETTINGS:
+        row = run_denoising(recipe, setting, plan)
+        print(setting, row["epsilon"], row["results"], flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What decides the quality of images learned from their reports."""

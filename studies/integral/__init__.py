@@ -1,0 +1,1 @@
+"""Integral privacy: how near its samples come, to what, and what that costs."""

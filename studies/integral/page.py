@@ -1,0 +1,249 @@
+"""Tables and pictures of the results on integral privacy, from measured JSON.
+
+    python -m studies.integral.page docs/results/integral docs/results/integral.md
+
+Reads `clients.json`, `curves.json`, `audit.json` and `accidents.json` in the folder, draws `curves.png`
+and `clients.png` beside them, and rewrites what stands between `<!-- table NAME -->` and `<!-- end -->`
+in the page. Nothing is computed that is not in the files, but means and deviations over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from privot.errors import PrivotError
+from privot.report.style import INK, LEARNED, MUTED, PRIVATE, RECEIVED, new_figure, save_png, styled
+
+Rows = list[dict[str, Any]]
+
+TITLES = {
+    "ring": "Ring of eight",
+    "three": "Three on a line",
+    "random_line": "Random, 1-D",
+    "random_plane": "Random, 2-D",
+}
+STYLES: dict[str, tuple[str, str]] = {
+    "N(0, I)": (RECEIVED, ":"),
+    "optimum": (INK, ":"),
+    "Bernstein, published noise": ("#b9c2d6", "-"),
+    "Bernstein, lattice noise": ("#7d8bb0", "-"),
+    "MBDE, published": ("#c0392b", "--"),
+    "MBDE, clipped": ("#c0392b", "-"),
+    "clipped ratio, N(0, 1.5² I)": (PRIVATE, "-"),
+    "clipped ratio": (LEARNED, "-"),
+}
+
+STARTS_AT_STANDARD = ("optimum", "MBDE, published", "MBDE, clipped", "clipped ratio", "boost")
+
+
+def select(rows: Rows, **wanted: Any) -> Rows:
+    """Rows that agree with all of `wanted`."""
+    return [row for row in rows if all(row.get(k) == v for k, v in wanted.items())]
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Mean ± standard deviation over seeds."""
+    if not values:
+        return ""
+    mean = f"{np.mean(values):.{digits}f}"
+    return f"{mean} ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else mean
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)])
+
+
+def in_order(rows: Rows, key: str) -> list[Any]:
+    """Distinct values as they first appear."""
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def clients_table(rows: Rows) -> str:
+    """Mean / worst KL by method and ε."""
+    epsilons = sorted({row["epsilon"] for row in rows})
+    body = []
+    for method in in_order(rows, "method"):
+        cells = [method]
+        for epsilon in epsilons:
+            found = select(rows, method=method, epsilon=epsilon)
+            cells.append(f"{found[0]['mean']:.4f} / {found[0]['worst']:.4f}" if found else "")
+        body.append(cells)
+    return table(["method", *(f"ε = {e:g}" for e in epsilons)], body)
+
+
+def curves_table(rows: Rows, target: str, quantity: str) -> str:
+    """One quantity of a target, by method and ε."""
+    rows = select(rows, target=target)
+    epsilons = sorted({row["epsilon"] for row in rows})
+    body = []
+    for method in (name for name in [*STYLES, "boost"] if select(rows, method=name)):
+        cells = [method]
+        for epsilon in epsilons:
+            found = select(rows, method=method, epsilon=epsilon)
+            cells.append(spread([row[quantity] for row in found], 3))
+        body.append(cells)
+    return table(["", *(f"{e:g}" for e in epsilons)], body)
+
+
+def ring_table(rows: Rows) -> str:
+    """The ring at ε = 1: loss, coverage, and how far the model strays from the reference."""
+    rows = select(rows, target="ring", epsilon=1.0)
+    body = []
+    for method in (name for name in [*STYLES, "boost"] if select(rows, method=name)):
+        found = select(rows, method=method)
+        cells = [spread([row[q] for row in found], d) for q, d in (("nll", 3), ("coverage", 4))]
+        far = max(row["stretch"] for row in found)
+        starts_there = method in STARTS_AT_STANDARD
+        body.append([method, *cells, f"{far:.2f}" if starts_there else ""])
+    return table(["method", "NLL", "mode coverage", "largest ǀlog q/q₀ǀ"], body)
+
+
+def audit_table(rows: Rows) -> str:
+    """Searched and audited ε by method, pair and claim."""
+    body = []
+    for row in sorted(rows, key=lambda r: (r["method"], r["data"], r["epsilon"])):
+        audited = f"{row['audited']:.3f}" if "audited" in row else ""
+        searched = f"{row['searched']:.6f}"
+        if row["searched"] > row["epsilon"]:
+            searched = f"**{searched}**"
+        body.append([row["method"], row["data"], f"{row['epsilon']:g}", searched, audited])
+    return table(["method", "data sets", "ε", "largest ǀlog q/q′ǀ", "audit, at least"], body)
+
+
+def accidents_table(rows: Rows) -> str:
+    """Gain, distance and times by ε."""
+    last = rows[-1]
+    body = [["uniform (the reference)", "0", f"{last['reference_w2']:.3f}", "", ""]]
+    for row in rows[:-1]:
+        body.append(
+            [
+                f"ε = {row['epsilon']:g} a draw",
+                f"{row['gain']:.3f}",
+                f"{row['w2']:.3f}",
+                f"{row['fit_seconds']:.0f}",
+                f"{row['draws_a_second']:,}",
+            ]
+        )
+    body.append(["other accidents", "", f"{last['floor_w2']:.3f}", "", ""])
+    return table(["", "gain, nats a place", "W₂", "fit, seconds", "draws a second"], body)
+
+
+def draw_curves(rows: Rows) -> Figure:
+    """NLL above the truth's own, and coverage, one column a target; bands: over seeds."""
+    targets = [name for name in TITLES if select(rows, target=name)]
+    quantities = (("kl", "NLL above the truth's (nats)"), ("coverage", "mode coverage"))
+    with styled():
+        figure = new_figure(3.1 * len(targets), 5.4)
+        axes = np.atleast_2d(figure.subplots(2, len(targets), sharex=True, squeeze=False))
+        for column, target in enumerate(targets):
+            for line, (quantity, label) in enumerate(quantities):
+                axis = axes[line, column]
+                for method, (color, dashes) in STYLES.items():
+                    found = select(rows, target=target, method=method)
+                    epsilons = sorted({row["epsilon"] for row in found})
+                    values = [[row[quantity] for row in select(found, epsilon=e)] for e in epsilons]
+                    if not values:
+                        continue
+                    mean = np.array([np.mean(v) for v in values])
+                    deviation = np.array([np.std(v) for v in values])
+                    axis.plot(
+                        epsilons, mean, color=color, linestyle=dashes, label=method, linewidth=1.7
+                    )
+                    if not target.startswith("random"):  # whose targets differ, and say more
+                        ends = mean - deviation, mean + deviation
+                        axis.fill_between(epsilons, *ends, color=color, alpha=0.15, lw=0)
+                axis.set_xscale("log")
+                if line == 0:
+                    axis.set_title(TITLES[target], fontweight="bold")
+                else:
+                    axis.set_xlabel("ε")
+                if column == 0:
+                    axis.set_ylabel(label)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+def draw_clients(rows: Rows) -> Figure:
+    """Every client's divergence, sorted, at each ε."""
+    shown = {
+        "MBDE, published": ("#c0392b", "--"),
+        "MBDE, clipped": ("#c0392b", "-"),
+        "clipped ratio, N(0, 1)": (LEARNED, "-"),
+        "clipped ratio, N(0, 1.2²)": (PRIVATE, "-"),
+        "optimum, minimax": (INK, ":"),
+    }
+    epsilons = sorted({row["epsilon"] for row in rows})
+    with styled():
+        figure = new_figure(3.0 * len(epsilons), 3.2)
+        axes = figure.subplots(1, len(epsilons), squeeze=False)[0]
+        for axis, epsilon in zip(axes, epsilons, strict=True):
+            for method, (color, dashes) in shown.items():
+                for row in select(rows, method=method, epsilon=epsilon):
+                    values = np.sort(row["clients"])
+                    share = (np.arange(len(values)) + 0.5) / len(values)
+                    axis.plot(
+                        share, values, color=color, linestyle=dashes, label=method, linewidth=1.7
+                    )
+            axis.set_title(f"ε = {epsilon:g}", fontweight="bold")
+            axis.set_yscale("log")
+            axis.set_ylim(1e-5, 1)
+            axis.set_xlabel("share of clients")
+        axes[0].set_ylabel("KL of a client, nats", color=MUTED)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
+    return figure
+
+
+def fill(page: str, tables: dict[str, Callable[[], str]]) -> str:
+    """The page with every marked table written anew.
+
+    Raises:
+        PrivotError: if the page marks a table that is not known.
+    """
+
+    def written(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in tables:
+            raise PrivotError(f"the page marks table {name!r}: known are {', '.join(tables)}")
+        return f"<!-- table {name} -->\n{tables[name]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- table ([\w ]+) -->\n.*?<!-- end -->", written, page, flags=re.DOTALL)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("page", type=Path)
+    chosen = parser.parse_args(arguments)
+    names = ("clients", "curves", "audit", "accidents")
+    data = {n: json.loads((chosen.folder / f"{n}.json").read_text()) for n in names}
+    tables: dict[str, Callable[[], str]] = {
+        "clients": lambda: clients_table(data["clients"]),
+        "ring": lambda: ring_table(data["curves"]),
+        "audit": lambda: audit_table(data["audit"]),
+        "accidents": lambda: accidents_table(data["accidents"]),
+    }
+    for target in TITLES:
+        for quantity in ("nll", "coverage"):
+            tables[f"{target} {quantity}"] = lambda t=target, q=quantity: curves_table(  # type: ignore[misc]  # bound as defaults
+                data["curves"], t, q
+            )
+    chosen.page.write_text(fill(chosen.page.read_text(), tables))
+    save_png(draw_curves(data["curves"]), chosen.folder / "curves.png", dpi=120)
+    save_png(draw_clients(data["clients"]), chosen.folder / "clients.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()

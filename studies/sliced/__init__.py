@@ -1,0 +1,1 @@
+"""Noisy slices: images, adaptation, rivals and accounts."""

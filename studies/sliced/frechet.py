@@ -1,0 +1,75 @@
+"""How far the images of saved slice models are from real ones, on a classifier's features.
+
+    python -m studies.sliced.frechet model/ --data mnist.npz --classifier mnist.safetensors
+
+One JSON a model: the numbers of `studies.common.image_judge` for 10 000 draws against the test
+images, and those of 10 000 training images as floor. The classifier is trained on the real training
+images where its file is not there yet. Nothing here is private but the models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from privot.files import replacing_file
+from privot.sliced import SlicedModel
+from studies.common.image_features import load_classifier, save_classifier, train_classifier
+from studies.common.image_judge import ImageJudge
+from studies.sliced.images import load_split
+
+NUM_JUDGED = 10_000
+
+
+def judge_models(models: Sequence[Path], data: Path, classifier: Path) -> list[dict[str, Any]]:
+    """A row for each saved model of images like those of `data`."""
+    train_x, train_y = load_split(data, "train")
+    clean = _signed(train_x)
+    if not classifier.exists():
+        save_classifier(train_classifier(clean, train_y.numpy()), classifier)
+    judge = ImageJudge(load_classifier(classifier), _signed(load_split(data, "test")[0]))
+    floor = judge.score(clean[:NUM_JUDGED]).to_dict()
+    rows = []
+    for path in models:
+        model = SlicedModel.load(path)
+        images, _ = model.sample_images(NUM_JUDGED, seed=0)
+        rows.append(
+            {
+                "model": path.name,
+                "data": data.stem,
+                "epsilon": model.guarantee.epsilon,
+                "releases": model.releases,
+                "floor": floor,
+                **judge.score(_signed(torch.from_numpy(images))).to_dict(),
+            }
+        )
+    return rows
+
+
+def _signed(images: torch.Tensor) -> torch.Tensor:
+    """Images in [0, 1] as rows in [−1, 1]."""
+    return images.reshape(len(images), -1).float() * 2 - 1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--classifier", type=Path, required=True)
+    parser.add_argument("-o", "--output", type=Path, default=Path("."))
+    given = parser.parse_args(arguments)
+    given.output.mkdir(parents=True, exist_ok=True)
+    for row in judge_models(given.models, given.data, given.classifier):
+        with replacing_file(given.output / f"frechet_{row['model']}.json") as draft:
+            draft.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+        print(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Tables from locally private reports: Adult, networks with many columns, spread."""

@@ -1,0 +1,108 @@
+"""Targets, quantities and tables of the experiments on integral privacy."""
+
+import numpy as np
+import pytest
+
+from privot.errors import PrivotError
+from privot.integral import ClippedRatioSettings, StandardNormal, clip_ratio
+from privot.integral.grid import make_grid
+from studies.common.densities import negative_log_likelihood
+from studies.integral import accidents as integral_accidents
+from studies.integral.audit import audit_pair, largest_log_ratio, opposites
+from studies.integral.clients import Population, normal, optimal
+from studies.integral.curves import best_in_hindsight, stretch
+from studies.integral.page import clients_table, curves_table, fill
+from studies.integral.targets import TARGETS, client, envelope
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_records_follow_the_density(name):
+    """Their mean log density is minus the entropy, up to their spread."""
+    mixture = TARGETS[name](3)
+    grid = mixture.grid()
+    p = mixture.density(grid)
+    records = mixture.draw(4000, np.random.default_rng(0))
+    assert (records > mixture.lower).all()
+    assert (records < mixture.upper).all()
+    side = np.subtract(grid.upper, grid.lower) / grid.num_cells
+    cells = ((records - grid.lower) / side).astype(int)
+    index = np.ravel_multi_index(tuple(cells.T), (grid.num_cells,) * grid.dim)
+    logs = np.log(p[index])
+    entropy = negative_log_likelihood(grid, p, p)
+    assert -logs.mean() == pytest.approx(entropy, abs=4 * logs.std() / np.sqrt(4000) + 0.01)
+
+
+def test_the_envelope_covers_every_client():
+    grid = client(0).grid(500)
+    covering, bound = envelope(grid)
+    assert bound == pytest.approx(1.797, abs=2e-3)
+    for index in range(20):
+        assert (client(index).density(grid) <= bound * covering * (1 + 1e-4)).all()
+
+
+def test_the_clipped_ratio_is_nearly_optimal():
+    population = Population(3, 0)
+    public = population.grid.normalized(normal(1.0).log_density(population.grid.points))[0]
+    best = optimal(population, public, 1.0, np.exp(-0.5))
+    settings = ClippedRatioSettings(floor_share=0.5)
+    logs = [
+        clip_ratio(x, normal(1.0), 1.0, settings).log_unnormalized(population.grid.points)
+        for x in population.records
+    ]
+    found = population.divergences(logs)
+    assert np.mean(found) < np.mean(best) + 2e-3
+    # The optimum is one; tables and quadrature may differ by their steps only.
+    assert (np.array(found) > np.array(best) - 1e-5).all()
+
+
+def test_opposite_data_do_not_pass_epsilon():
+    left, right = opposites(0)["two sides of a line"]
+    models = tuple(clip_ratio(x[:500], StandardNormal(1), 1.0) for x in (left, right))
+    cells = make_grid(StandardNormal(1))
+    tilts = [model.log_tilt(cells.centers()) for model in models]
+    logs = tuple(np.log(cells.mean(np.exp(tilt))) for tilt in tilts)
+    assert 0.9 < largest_log_ratio(tilts[0], tilts[1], logs) <= 1.0
+    assert 0.8 < audit_pair(models, 50_000) <= 1.0
+
+
+def test_stretch_of_a_tilted_gaussian():
+    """A shift by m tilts N(0, 1) by m x − m²/2, most at the box's end."""
+    grid = TARGETS["three"](0).grid(2000)
+    shifted = grid.normalized(-((grid.points[:, 0] - 0.5) ** 2) / 2)[0]
+    assert stretch(grid, shifted) == pytest.approx(0.5 * 5 + 0.125, abs=2e-3)
+
+
+def test_hindsight_keeps_the_best_settings_of_each_epsilon():
+    losses = {("a|1", 0): 2.0, ("a|1", 1): 1.0, ("a|2", 0): 1.0, ("a|2", 1): 1.5, ("b", 0): 9.0}
+    rows = [
+        {"target": "t", "epsilon": 1.0, "seed": seed, "method": method, "nll": loss}
+        for (method, seed), loss in losses.items()
+    ]
+    kept = best_in_hindsight(rows)
+    assert [(row["method"], row["settings"]) for row in kept] == [("a", "2"), ("a", "2"), ("b", "")]
+
+
+def test_tables_are_written_where_they_are_marked():
+    rows = [{"epsilon": 1.0, "method": "m", "mean": 0.25, "worst": 0.5}]
+    page = "before\n<!-- table clients -->\nold\n<!-- end -->\nafter"
+    filled = fill(page, {"clients": lambda: clients_table(rows)})
+    assert "| m | 0.2500 / 0.5000 |" in filled
+    assert filled.startswith("before")
+    assert filled.endswith("after")
+    assert "old" not in filled
+    with pytest.raises(PrivotError, match="marks table 'clients'"):
+        fill(page, {})
+
+
+def test_curves_are_means_over_seeds():
+    rows = [
+        {"target": "ring", "method": "optimum", "epsilon": 1.0, "nll": value}
+        for value in (1.0, 3.0)
+    ]
+    assert "2.000 ± 1.414" in curves_table(rows, "ring", "nll")
+
+
+def test_accidents_ask_for_their_folder(monkeypatch):
+    monkeypatch.delenv("PRIVOT_DATA", raising=False)
+    with pytest.raises(PrivotError, match="--data is missing"):
+        integral_accidents.main([])

@@ -1,0 +1,91 @@
+"""Denoisers and losses that the entropic method is compared with."""
+
+import numpy as np
+import pytest
+import torch
+
+from privot.errors import PrivotError
+from privot.transport import SinkhornSolver
+from studies.rivals.batch_losses import debiased, noisy_wasserstein, unregularized
+from studies.rivals.blind_spot import BlindSpotDenoiser, train_blind_spot
+
+SIDE = 12
+
+
+def smooth_images(num_images, seed):
+    """Blocks of one gray each: what denoisers are for."""
+    coarse = np.random.default_rng(seed).uniform(-1, 1, (num_images, 3, 3))
+    return coarse.repeat(4, axis=1).repeat(4, axis=2)
+
+
+def test_wavelet_shrinkage_denoises_what_it_can_and_fails_at_strong_noise():
+    shrinkage = pytest.importorskip("studies.rivals.wavelet_shrinkage", reason="PyWavelets")
+    rng = np.random.default_rng(0)
+    clean = smooth_images(60, 0)
+    for stddev, most in ((0.3, 0.5), (5.0, 1.0)):
+        noisy = clean + stddev * rng.standard_normal(clean.shape)
+        way = shrinkage.tune(noisy, clean, stddev)
+        left = ((way(noisy) - clean) ** 2).mean()
+        assert left < most * ((noisy - clean) ** 2).mean()
+    # Tuned with the clean image itself, and still no better than giving up on the image.
+    assert left > 0.5 * (clean**2).mean()
+
+
+def test_no_threshold_changes_nothing_and_a_huge_one_keeps_averages():
+    shrinkage = pytest.importorskip("studies.rivals.wavelet_shrinkage", reason="PyWavelets")
+    images = smooth_images(3, 1) + np.random.default_rng(0).standard_normal((3, SIDE, SIDE))
+    same = shrinkage.WaveletShrinkage("db2", 2, 0.0, "soft")(images)
+    np.testing.assert_allclose(same, images, atol=1e-10)
+    averaged = shrinkage.WaveletShrinkage("haar", 1, 1e9, "hard")(images)
+    blocks = images.reshape(3, 6, 2, 6, 2).mean(axis=(2, 4)).repeat(2, axis=1).repeat(2, axis=2)
+    np.testing.assert_allclose(averaged, blocks, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowave", 1, 1.0, "soft"), "wavelet 'nowave' is not known"),
+        (("haar", 0, 1.0, "soft"), "level of at least 1"),
+        (("haar", 1, 1.0, "firm"), "use 'soft' or 'hard'"),
+    ],
+)
+def test_shrinkage_refuses(arguments, message):
+    shrinkage = pytest.importorskip("studies.rivals.wavelet_shrinkage", reason="PyWavelets")
+    with pytest.raises(PrivotError, match=message):
+        shrinkage.WaveletShrinkage(*arguments)
+
+
+def test_the_blind_spot_denoiser_learns_from_noisy_images_alone():
+    clean = torch.from_numpy(smooth_images(300, 0)).float()
+    noisy = clean + 0.5 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
+    model = train_blind_spot(noisy, width=8, steps=240, batch_size=48)
+    left = float(((model.denoise(noisy) - clean) ** 2).mean())
+    assert left < 0.6 * 0.25
+
+
+def test_the_blind_spot_denoiser_checks_its_input():
+    with pytest.raises(PrivotError, match="multiples of 4"):
+        train_blind_spot(torch.zeros(3, 10, 10))
+    with pytest.raises(PrivotError, match="give positive numbers"):
+        BlindSpotDenoiser(scale=0.0)
+
+
+def test_only_the_noisy_wasserstein_loss_has_its_minimum_at_the_clean_law():
+    """On the line, x = a · normal against y = normal + noise: which a does each loss like best?"""
+    rng = torch.Generator().manual_seed(0)
+    z, clean, noise, fresh = torch.randn(4, 4000, 1, generator=rng)
+    y, solver = clean + noise, SinkhornSolver(1e-3)
+    # The same numbers of points, few enough for assignments; sorted, they are near their quantiles.
+    z, fresh, y = z[:1000], fresh[:1000], y[:1000]
+    spreads = (0.6, 1.0, 1.41)
+    best = lambda loss: min(spreads, key=lambda a: float(loss(a * z)))  # noqa: E731
+    assert best(lambda x: unregularized(x, y, 2)) == 1.41
+    assert best(lambda x: debiased(x, y, 2, 2.0, solver)) == 1.41
+    assert best(lambda x: noisy_wasserstein(x, fresh, y, 2)) == 1.0
+
+
+def test_powers_of_the_losses():
+    x, y = torch.zeros(4, 3), torch.full((4, 3), 2.0)
+    assert float(unregularized(x, y, 1)) == pytest.approx(6.0)
+    assert float(unregularized(x, y, 2)) == pytest.approx(12.0)
+    assert float(noisy_wasserstein(x, y, y, 2)) == 0.0

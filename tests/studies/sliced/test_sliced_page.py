@@ -1,0 +1,146 @@
+"""The page of noisy slices says what the rows say: means, verdicts, and where privacy loses."""
+
+import json
+
+import pytest
+
+from studies.sliced import page as sliced_page
+from studies.sliced.accounts import PUBLISHED_STDDEV, SETTING
+
+PAGE = """# Title
+
+kept
+
+<!-- table asked -->
+old
+<!-- end -->
+<!-- table images -->
+<!-- end -->
+<!-- table rivals -->
+<!-- end -->
+<!-- table digits -->
+<!-- end -->
+<!-- table below source -->
+<!-- end -->
+<!-- table selection -->
+<!-- end -->
+<!-- table curve -->
+<!-- end -->
+<!-- table frechet -->
+<!-- end -->
+"""
+
+
+def image(data, epsilon, seed, linear, mlp, releases=60_000):
+    return {
+        "data": data,
+        "epsilon": epsilon,
+        "seed": seed,
+        "stddev": 0.02,
+        "releases": releases,
+        "batch_size": 50,
+        "logistic_regression": linear,
+        "mlp": mlp,
+        "fit_seconds": 120.0 + 2000.0 * seed,
+    }
+
+
+def adapted(pair, method, seed, accuracy):
+    private = method.startswith("dp")
+    return {
+        "pair": pair,
+        "method": method,
+        "seed": seed,
+        "accuracy": accuracy,
+        "epsilon": 9.9999 if private else None,
+        "neighboring": "replace_one" if private else None,
+        "target_records": 79,
+    }
+
+
+def judged(seed, frechet):
+    row = {"frechet": frechet, "precision": 0.5, "recall": 0.1, "coverage": 0.25, "spread": 0.4}
+    return row | {"data": "mnist", "epsilon": 9.99, "seed": seed, "floor": row | {"frechet": 2.3}}
+
+
+def rival(method, epsilon, accuracy):
+    row = {"dataset": "mnist", "method": method, "logreg": accuracy, "mlp": accuracy + 0.01}
+    return row | {"epsilon_claimed": epsilon, "epsilon_honest": epsilon}
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    monkeypatch.setattr(sliced_page, "published_epsilons", lambda: {"bernstein": 0.7, "clt": 5.66})
+    images = [image("mnist", 9.9999, seed, 0.80 + 0.01 * seed, 0.75) for seed in (0, 1)]
+    images += [image("fashion_mnist", 9.9999, 0, 0.7, 0.7), image("mnist", 0.9999, 0, 0.7, 0.7)]
+    adaptation = [
+        adapted(pair, method, seed, accuracy + 0.01 * seed)
+        for pair, values in {
+            "mnist_usps": (0.90, 0.93, 0.8),
+            "usps_mnist": (0.89, 0.95, 0.8),
+            "amazon_dslr": (0.95, 0.80, 0.97),
+        }.items()
+        for method, accuracy in zip(("source", "dp_swd", "dp_dann"), values, strict=True)
+        for seed in (0, 1)
+    ]
+    chosen = image("mnist", 10.0, 0, 0.5, 0.5) | {"low_pass": 5, "anchor": 5.0, "dither": 0.2}
+    files = {
+        "images": images,
+        "curve_a": image("mnist", 3.9999, 0, 0.712, 0.7, 15_000),
+        "once": image("mnist", 9.9999, 0, 0.61, 0.5, 1),
+        "rivals": [rival("dp_merf", 10.0, 0.777), rival("swd", None, 0.75)],
+        "adaptation": adaptation,
+        "selection": [chosen | {"release": "once"}],
+        "timing": {"median_ms": 27.0},
+        "frechet": [judged(seed, 100.0 + 10 * seed) for seed in (0, 1)],
+    }
+    for name, rows in files.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    path = tmp_path / "page.md"
+    path.write_text(PAGE)
+    sliced_page.main([str(tmp_path), str(path)])
+    return path.read_text()
+
+
+def test_text_is_kept_and_tables_are_new(page):
+    assert "\nkept\n" in page
+    assert "old" not in page
+
+
+def test_seeds_and_means(page):
+    assert "80.0 81.0, mean **80.5**" in page
+    assert "| 93.0 94.0, mean **93.5** | 94.0 |" in page
+    assert "| MNIST | 4 | 4 | 15,000 |" in page
+    assert "| MNIST, once | 10 | 5 |" in page
+
+
+def test_distances_are_means_beside_their_floor(page):
+    assert "| MNIST, ε = 10 | 105 | 0.50 | 0.10 | 0.25 | 0.40 |" in page
+    assert "| training images | 2.3 | 0.50 |" in page
+
+
+def test_verdicts_follow_the_means(page):
+    assert "| MNIST, ε = 10, LogReg | 78 | 84 | 80.5 | yes |" in page
+    assert "| MNIST, ε = 10, MLP | 77 | 86 | 75.0 | **no** |" in page
+    assert "| MNIST → USPS, ε = 10 | 94 | 96 | 93.5 | **no** |" in page
+    assert "| USPS → MNIST, ε = 10 | 83.4 | 90 | 95.5 | yes, and the aim |" in page
+    assert "| ≤ 12 ms |  | 27 ms | **no** |" in page
+    assert "| ≤ 30 min |  | 35.3 min | **no** |" in page
+
+
+def test_claimed_and_honest_stand_side_by_side(page):
+    assert "| DP-MERF, noise calibrated exactly | 10 | 10 | 77.7 / 78.7 |  |" in page
+    assert "| the same, released once | 10 | 10 | 61.0 / 50.0 |  |" in page
+    assert "| 10 | none as run; its σ alone: 5.66 | 78 / 77 |" in page
+    assert "| SWD without privacy, 6,000 steps | none | none |" in page
+    assert "DPGAN" not in page
+
+
+def test_where_privacy_loses(page):
+    assert "worse than source only on 1 of 1 pairs,\nDP-DANN on 0." in page
+
+
+def test_printed_noise_is_more_than_is_needed():
+    honest = {n: SETTING.epsilon(s, 60_000, 1e-5) for n, s in PUBLISHED_STDDEV.items()}
+    assert honest["bernstein"] < 1.38
+    assert 5.66 < honest["clt"] < 10
