@@ -1,5 +1,11 @@
-"""What is collected: modules that need an optional package have doctests only where it is installed."""
+"""What is collected and where it counts.
 
+Modules that need an optional package have doctests only where it is installed. Ledgers have their
+witnesses in a folder of the session, never in the account's own.
+"""
+
+import os
+import tempfile
 from importlib.util import find_spec
 
 _NEEDS = {
@@ -15,3 +21,5 @@ collect_ignore_glob = [
     if not find_spec(package)
     for pattern in patterns
 ]
+_state = tempfile.TemporaryDirectory(prefix="privot-state-")
+os.environ["PRIVOT_STATE_DIR"] = _state.name
