@@ -55,11 +55,11 @@ def test_output_buffer_is_filled_to_the_end():
 
 def test_a_new_key_is_taken_when_the_old_one_is_used_up(monkeypatch):
     monkeypatch.setattr(entropy, "_REKEY_BYTES", 2**17)
-    entropy._stream.rekey()
+    entropy._stream().rekey()
     random_words(2**14)
-    first = entropy._stream._encryptor
+    first = entropy._stream()._encryptor
     random_words(1)
-    assert entropy._stream._encryptor is not first
+    assert entropy._stream()._encryptor is not first
 
 
 WIDE = 2.0**38  # noise that does not repeat by chance
@@ -85,7 +85,7 @@ def test_no_noise_repeats_across_threads_or_calls():
 def test_a_child_forgets_words_and_noise_drawn_ahead():
     random_word()
     draw_discrete_laplace(1, WIDE)
-    stocks = entropy._stream.stocks
+    stocks = entropy._stream().stocks
     ahead = stocks[random_words, ()] + stocks[sample_discrete_laplace, (WIDE,)]
     reader, writer = os.pipe()
     child = os.fork()
@@ -125,13 +125,13 @@ def test_a_stock_is_used_up_before_it_is_refilled():
 def test_stocks_do_not_grow_without_bound():
     for ratio in range(1, 3 * entropy._MAX_STOCKS):
         upcoming(1, lambda count, _: np.zeros(count, np.int64), ratio)
-        assert len(entropy._stream.stocks) <= entropy._MAX_STOCKS + 1
+        assert len(entropy._stream().stocks) <= entropy._MAX_STOCKS + 1
 
 
 def test_a_refused_draw_leaves_no_stock():
     with pytest.raises(PrivotError):
         draw_discrete_laplace(1, -3.0)
-    assert not entropy._stream.stocks[sample_discrete_laplace, (-3.0,)]
+    assert not entropy._stream().stocks[sample_discrete_laplace, (-3.0,)]
 
 
 def test_random_bits_have_their_length():

@@ -7,8 +7,15 @@ and their information-theoretic guarantees.
 
 There is no seed: nothing here can be repeated, stored or logged. Each thread owns one stream, so
 that no word is handed out twice. A stream takes a new key every $2^{32}$ bytes, far below the
-$2^{68}$ bytes at which counter mode departs from random by the birthday bound, and in the child
-after a fork, whose copy of the parent's stream would otherwise repeat the parent's noise.
+$2^{68}$ bytes at which counter mode departs from random by the birthday bound.
+
+**Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
+two people's reports would then be that of their records. Python's hooks run after `os.fork` only, not
+where a server or a library forks in C. So whenever a stream hands anything out, it looks whether it is
+in the process that it was keyed in: by a page of memory that the kernel clears in every child (Linux
+4.14), elsewhere by the process's number, which is not as good (each in a namespace of its own, two
+processes may have one number) and slower. What no process can see is a copy of its whole machine: a
+virtual machine must not be resumed from one snapshot twice.
 
 Single records take words and noise from stocks drawn ahead by the array code: one law, one proof,
 and no array is made for one number. A stock belongs to its thread, gives out each number once,
@@ -16,11 +23,13 @@ knows nothing of any record, and is forgotten with the key.
 
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
-    differential privacy* (2020).
+    differential privacy* (2020); BoringSSL, `fork_detect.c`, for the page and the question that tells
+    an emulator.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections import defaultdict
@@ -38,12 +47,16 @@ _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
 _AHEAD = 128  # numbers a stock draws at once
 _MAX_STOCKS = 1024  # a few MB; beyond, all are forgotten
+_MADV_WIPEONFORK, _NO_ADVICE = 18, -1  # Python has no name for the first
 
 
-class _Stream(threading.local):
-    """The key stream of one thread: `threading.local` runs `__init__` once in every thread."""
+class _Stream:
+    """The key stream of one thread, and what was drawn ahead from it."""
 
     def __init__(self) -> None:
+        page = _cleared_in_children()
+        self._witness: mmap.mmap | bytearray = bytearray(1) if page is None else page
+        self._by_number = page is None
         self.rekey()
 
     def rekey(self) -> None:
@@ -52,6 +65,13 @@ class _Stream(threading.local):
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
         self.stocks: defaultdict[Hashable, list[int]] = defaultdict(list)
+        self._process = os.getpid() if self._by_number else 0
+        self._witness[0] = 1
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether another process keyed it."""
+        return not self._witness[0] or (self._by_number and self._process != os.getpid())
 
     def fill(self, target: memoryview) -> None:
         """Overwrite `target` (bytes) with key stream."""
@@ -63,10 +83,36 @@ class _Stream(threading.local):
             self._bytes_left -= len(part)
 
 
-_stream = _Stream()
-# Only the thread that forked lives on in the child, and this hook runs in it.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_stream.rekey)
+def _cleared_in_children() -> mmap.mmap | None:
+    """Memory that a fork sets to 0 in the child, if this kernel offers such and means it."""
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        page.madvise(_MADV_WIPEONFORK)
+    except (AttributeError, OSError, ValueError):
+        return None
+    try:
+        page.madvise(_NO_ADVICE)
+    except OSError:
+        return page
+    return None  # an emulator that says yes to everything
+
+
+class _Own(threading.local):
+    """Every thread's own stream: `threading.local` runs `__init__` once in every thread."""
+
+    def __init__(self) -> None:
+        self.stream = _Stream()
+
+
+_own = _Own()
+
+
+def _stream() -> _Stream:
+    """The stream of this thread in this process."""
+    stream = _own.stream
+    if stream.is_copy:
+        stream.rekey()
+    return stream
 
 
 def random_words(count: int, out: Words | None = None) -> Words:
@@ -74,16 +120,17 @@ def random_words(count: int, out: Words | None = None) -> Words:
     if out is None:
         out = np.empty(count, np.uint64)
     if count:
-        _stream.fill(out.data.cast("B"))
+        _stream().fill(out.data.cast("B"))
     return out
 
 
 def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
     """The next `count` numbers of the stock that draw(how many, *arguments) refills: 0.3 µs each."""
-    stock = _stream.stocks[draw, arguments]
+    stocks = _stream().stocks
+    stock = stocks[draw, arguments]
     while len(stock) < count:
-        if len(_stream.stocks) > _MAX_STOCKS:
-            _stream.stocks.clear()
+        if len(stocks) > _MAX_STOCKS:
+            stocks.clear()
         stock.extend(draw(_AHEAD, *arguments).tolist())
     return [stock.pop() for _ in range(count)]
 

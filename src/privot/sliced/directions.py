@@ -1,8 +1,9 @@
 r"""Directions of a release: public, drawn afresh, uniform on the sphere, never longer than 1.
 
 The accounting averages over U with independent uniform unit columns (or a uniform frame). Columns are
-normalized Gaussian vectors from a generator whose 128-bit key is the operating system's, so that no two
-runs share directions; they do not depend on the data.
+normalized Gaussian vectors of the words that noise is made of (`privot.mechanisms.entropy`), so that no
+two runs, threads or forked processes share directions: two releases along the same ones would not be
+what the accounting composes. They do not depend on the data.
 
 **Speed.** Half of a step at k = 1000 used to be their drawing. Box and Muller's pairs
 
@@ -31,27 +32,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privot.mechanisms import random_words
+
 # Columns aim at this length, so that errors of single precision never make one longer than 1.
 _LENGTH = 1.0 - 2.0**-19
 
 
-def draw_directions(
-    random: np.random.Generator, dim: int, count: int, orthonormal: bool = False
-) -> Tensor:
+def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
     """Columns (d, k), float32: uniform and independent on the sphere, or a uniform frame.
 
     Arguments:
-        random: Keyed by the operating system; public numbers come out.
         dim: Dimension d.
         count: Number k, at most d for a frame.
         orthonormal: Whether columns are orthogonal to each other.
 
     Examples:
-        >>> columns = draw_directions(np.random.default_rng(), 5, 3)
+        >>> columns = draw_directions(5, 3)
         >>> columns.shape, bool((columns.norm(dim=0) - 1).abs().max() < 1e-5)
         (torch.Size([5, 3]), True)
     """
-    normal = _normal(random, count, dim)
+    normal = _normal(count, dim)
     if orthonormal:
         return (_LENGTH * torch.linalg.qr(normal.T.double()).Q).float()
     # Rows are contiguous: numpy then sums pairwise, which the bound on the length counts on.
@@ -62,10 +62,10 @@ def draw_directions(
     return normal.T
 
 
-def _normal(random: np.random.Generator, rows: int, columns: int) -> Tensor:
+def _normal(rows: int, columns: int) -> Tensor:
     """Standard Gaussians (rows, columns) by Box and Muller."""
     half = (rows * columns + 1) // 2
-    words = torch.from_numpy(random.integers(-(2**31), 2**31, (2, half), dtype=np.int32))
+    words = torch.from_numpy(random_words(half).view(np.int32).reshape(2, half))
     angle = words[0].float().mul_(math.pi / 2**31)
     # Signed words move up by 2^31 in double precision: small u keep all their bits.
     radius = words[1].double().add_(2.0**31 + 0.5).mul_(2.0**-32).float()

@@ -12,8 +12,8 @@ as zeros: NaN would pass the clipping and show who was drawn, a refusal would sh
 a record. No batch norm, no batch maximum: the row of a slot is a function of the one record in it.
 **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
 that were rounded to the same grid; coins of noise and of batches are the operating system's.
-**Directions** are drawn here as well, from a generator that this process keyed from the operating
-system: a resumed run must not repeat directions, for the accounting averages over each release's own.
+**Directions** are drawn here as well, from the words that noise is made of: no resumed run and no forked
+process may repeat directions, for the accounting averages over each release's own.
 **Count first**: the ledger is charged before a batch is drawn; without budget nothing happens.
 
 **Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
@@ -82,7 +82,6 @@ class SlicingMechanism:
         self._values = _prepared(values, record_map)
         self._labels = _checked_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
-        self._random = np.random.Generator(np.random.SFC64())  # keyed by the operating system
 
     @property
     def num_clipped(self) -> int:
@@ -140,9 +139,7 @@ class SlicingMechanism:
     def _draw_directions(self) -> Tensor:
         """Uniform columns (d, k) no longer than 1, independent or a frame; public."""
         accounting = self.ledger.plan.accounting
-        return draw_directions(
-            self._random, accounting.dim, accounting.num_projections, accounting.orthonormal
-        )
+        return draw_directions(accounting.dim, accounting.num_projections, accounting.orthonormal)
 
 
 def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
