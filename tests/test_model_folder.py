@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from privot.errors import PrivotError
@@ -7,7 +9,7 @@ KIND = ModelKind("sort", 2, "privot sort")
 
 
 def test_a_description_survives(tmp_path):
-    KIND.describe(tmp_path, {"guarantee": "ε = 1", "kind of noise": [1.5]})
+    KIND.seal(tmp_path, {"guarantee": "ε = 1", "kind of noise": [1.5]})
     fields = KIND.read(tmp_path)
     assert fields["guarantee"] == "ε = 1"
     assert fields["kind of noise"] == [1.5]
@@ -18,11 +20,14 @@ def test_a_description_survives(tmp_path):
     ("other", "message"),
     [
         (ModelKind("kin", 2, "privot kin"), "has kind 'sort', this reads kind 'kin': .*privot kin"),
-        (ModelKind("sort", 1, "privot sort"), "has format 2, this version reads format 1: upgrade"),
+        (
+            ModelKind("sort", 1, "privot sort"),
+            "has format 2, this version of privot reads format 1: read it",
+        ),
     ],
 )
 def test_other_folders_are_refused(tmp_path, other, message):
-    KIND.describe(tmp_path, {})
+    KIND.seal(tmp_path, {})
     with pytest.raises(PrivotError, match=message):
         other.read(tmp_path)
 
@@ -34,3 +39,37 @@ def test_damage_is_told(tmp_path, text):
     with pytest.raises(PrivotError, match="cannot be read .*give the folder that `privot sort`"):
         KIND.read(tmp_path)
     assert kind_of(tmp_path) is None
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    (tmp_path / "weights").write_bytes(bytes(range(256)))
+    KIND.seal(tmp_path, {"share": 0.1, "limits": [1, None]})
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["weights", "model.json"])
+def test_every_byte_counts(sealed, name):
+    whole = (sealed / name).read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        (sealed / name).write_bytes(damaged)
+        with pytest.raises(PrivotError, match=r"was changed|cannot be read|kind|format"):
+            KIND.read(sealed)
+    (sealed / name).write_bytes(whole)
+    assert KIND.read(sealed)["limits"] == [1, None]
+
+
+def test_a_description_laid_out_anew_is_refused(sealed):
+    """What it says is the same, its bytes are not: nobody need wonder which of them mattered."""
+    description = sealed / "model.json"
+    description.write_text(json.dumps(json.loads(description.read_text())))
+    with pytest.raises(PrivotError, match=r"damaged \(model.json was changed\): copy it again"):
+        KIND.read(sealed)
+
+
+def test_a_missing_file_is_told(sealed):
+    (sealed / "weights").unlink()
+    with pytest.raises(PrivotError, match=r"weights cannot be read: No such file"):
+        KIND.read(sealed)

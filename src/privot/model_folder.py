@@ -1,7 +1,15 @@
-"""The description in a model's folder, `model.json`: what kind of model it is, and what it promises."""
+"""The description in a model's folder, `model.json`: what kind of model it is, and what it promises.
+
+It is the **seal** of the folder: it lists the SHA-256 of every file that belongs to the model, and ends
+with that of its own text. Weights of which a few bytes were damaged would mostly still load, and be
+sampled as nonsense; so all of a folder is read and compared before any of it is used.
+
+The seal protects from damage, not from an author of models: whoever changes a model can seal it again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,20 +36,23 @@ class ModelKind:
     format: int
     command: str
 
-    def describe(self, folder: Path, fields: Mapping[str, Any]) -> None:
-        """Write the description into a folder that is being made."""
+    def seal(self, folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the description into a folder that holds all its other files, and return it."""
         stated = {"format": self.format, "kind": self.name, "privot": privot.__version__}
-        text = json.dumps(stated | dict(fields), indent=2, ensure_ascii=False)
-        (folder / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        files = {file.name: _digest(file) for file in sorted(folder.iterdir())}
+        text = _render(stated | dict(fields) | {"files": files})
+        (folder / _DESCRIPTION).write_bytes(text)
+        return dict(json.loads(text))
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """The description of a model's folder.
+        """The description of a model's folder, of which no byte was changed.
 
         Raises:
-            PrivotError: if it is missing or damaged, of another kind or of another version.
+            PrivotError: if a file is missing or damaged, of another kind or of another version.
         """
         try:
-            fields = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+            text = (folder / _DESCRIPTION).read_bytes()
+            fields = json.loads(text)
             kind, version = fields.get("kind"), fields.get("format")
         except (OSError, ValueError, AttributeError) as error:
             raise PrivotError(
@@ -54,8 +65,13 @@ class ModelKind:
             )
         if version != self.format:
             raise PrivotError(
-                f"model {folder} has format {version}, this version reads format {self.format}: "
-                "upgrade privot"
+                f"model {folder} has format {version}, this version of privot reads format "
+                f"{self.format}: read it with the version that wrote it"
+            )
+        if damaged := _damaged(folder, fields, text):
+            raise PrivotError(
+                f"model {folder} is damaged ({damaged}): copy it again, or make it again by "
+                f"`{self.command}`"
             )
         return dict(fields)
 
@@ -67,3 +83,30 @@ def kind_of(folder: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return str(kind)
+
+
+def _damaged(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
+    """What of a folder is not as it was sealed; None if all of it is."""
+    # Compared as text: a byte between two values is one of the file's, too.
+    if _render({name: value for name, value in fields.items() if name != "seal"}) != text:
+        return f"{_DESCRIPTION} was changed"
+    for name, digest in fields["files"].items():
+        try:
+            if _digest(folder / name) != digest:
+                return f"{name} was changed"
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+    return None
+
+
+def _render(fields: dict[str, Any]) -> bytes:
+    """The description's text, which ends with the SHA-256 of what stands before."""
+    plain = json.dumps(fields, indent=2, ensure_ascii=False)
+    seal = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
+    text = json.dumps(fields | {"seal": seal}, indent=2, ensure_ascii=False)
+    return (text + "\n").encode(errors="surrogatepass")
+
+
+def _digest(file: Path) -> str:
+    with open(file, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

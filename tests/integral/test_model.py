@@ -104,6 +104,10 @@ def test_the_folder_is_secret_and_says_so(tmp_path):
     assert fields["publishable"] is False
     assert "SECRET" in fields["warning"]
     assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o700
+    files = {
+        file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "secret").iterdir()
+    }
+    assert files == dict.fromkeys(("ledger.json", "model.json", "weights.npz"), 0o600)
 
 
 def test_no_second_folder_doubles_the_budget(tmp_path):
@@ -137,7 +141,7 @@ def test_changed_files_are_refused(tmp_path):
     path = tmp_path / "secret" / "model.json"
     fields = json.loads(path.read_text())
     path.write_text(json.dumps(fields | {"draws": 1000}))
-    with pytest.raises(PrivotError, match="cannot be trusted"):
+    with pytest.raises(PrivotError, match=r"damaged \(model.json was changed\)"):
         IntegralModel.load(tmp_path / "secret").sample(1)
     path.write_text(json.dumps(fields | {"kind": "local"}))
     with pytest.raises(PrivotError, match="kind 'local'"):

@@ -191,14 +191,14 @@ class FileLedger:
 
     def _write(self, entries: list[dict[str, Any]]) -> None:
         text = json.dumps({"entries": entries}, indent=1)
-        with replacing_file(self.folder / FILE) as draft:
+        with replacing_file(self.folder / FILE, secret=True) as draft:
             draft.write_text(text + "\n", encoding="utf-8")
         _flush_folder(self.folder)
         self._witness_write(entries)
 
     def _witness_write(self, entries: list[dict[str, Any]]) -> None:
         seen = {"spent": _spent(entries), "head": entries[-1]["hash"]}
-        with replacing_file(self._witness) as draft:
+        with replacing_file(self._witness, secret=True) as draft:
             draft.write_text(json.dumps(seen) + "\n", encoding="utf-8")
         _flush_folder(self._witness.parent)
 

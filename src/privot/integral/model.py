@@ -15,10 +15,7 @@ take, how many proposals were refused. None of it may be shown to others; none o
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
 import secrets
 import shutil
 import zipfile
@@ -48,7 +45,7 @@ from privot.privacy.rounding import multiply_up, require_finite
 from privot.release import as_table
 from privot.schema import Schema
 
-KIND = ModelKind("integral", 1, "privot integral fit")
+KIND = ModelKind("integral", 2, "privot integral fit")
 WEIGHTS = "weights.npz"
 
 
@@ -171,13 +168,11 @@ class IntegralModel:
             raise PrivotError(f"{path} exists: a model's ledger is never overwritten; name another")
         tilt, arrays = self.density.tilt.pack()
         fields = self._fields(tilt)
-        with replacing_folder(path) as folder:
-            os.chmod(folder, 0o700)
+        with replacing_folder(path, secret=True) as folder:
             with open(folder / WEIGHTS, "wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
-            fields["weights"] = _digest(folder / WEIGHTS)
-            KIND.describe(folder, fields)
-        ledger = FileLedger(path.resolve(), _identity(fields), self.ledger.budget)
+            sealed = KIND.seal(folder, fields)
+        ledger = FileLedger(path.resolve(), sealed["seal"], self.ledger.budget)
         try:
             ledger.create(self.ledger.spent)
         except PrivotError:
@@ -221,8 +216,6 @@ class IntegralModel:
                 f"model {path} was fitted with a reference of your own: give it again"
             )
         try:
-            if _digest(path / WEIGHTS) != fields["weights"]:
-                raise PrivotError("its weights were changed")
             with np.load(path / WEIGHTS, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             density, space = build_density(fields, arrays, reference)
@@ -230,7 +223,7 @@ class IntegralModel:
             raise PrivotError(
                 f"model {path} is damaged ({error}): copy it again, or fit it again"
             ) from None
-        ledger = FileLedger(path.resolve(), _identity(fields), fields["draws"])
+        ledger = FileLedger(path.resolve(), fields["seal"], fields["draws"])
         return cls(density, ledger, space, fields["unit"], fields["made_with"])
 
 
@@ -262,14 +255,3 @@ def _price(epsilon: float | None, epsilon_per_draw: float | None, draws: int) ->
     require_finite("epsilon", epsilon, positive=True)
     price = float(Fraction(epsilon) / draws)
     return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _identity(fields: dict[str, Any]) -> str:
-    """SHA-256 of what must not change while draws are counted."""
-    names = ("id", "draws", "epsilon_per_draw", "limits", "normalizer", "weights")
-    text = json.dumps({name: fields[name] for name in names}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()

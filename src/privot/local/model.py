@@ -26,7 +26,7 @@ from privot.release import Randomizer
 from privot.schema import Schema
 from privot.training import History
 
-KIND = ModelKind("local", 1, "privot fit")
+KIND = ModelKind("local", 2, "privot fit")
 _SAMPLE_ROWS = 65_536
 _SAMPLE_NUMBERS = 2**22  # at once, of images
 
@@ -114,10 +114,11 @@ class Model:
             "randomizer": json.loads(self.randomizer.to_json()),
         }
         with replacing_folder(path) as folder:
-            KIND.describe(folder, fields)
-            safetensors.torch.save_file(self.sampler.tensors(), folder / "weights.safetensors")
+            weights = safetensors.torch.save(self.sampler.tensors())
+            (folder / "weights.safetensors").write_bytes(weights)
             if self.history is not None:
                 self.history.save(folder / "history.parquet")
+            KIND.seal(folder, fields)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -134,8 +135,8 @@ class Model:
         try:
             weights = safetensors.torch.load_file(path / "weights.safetensors")
             sampler = SAMPLERS[shape["kind"]].build(randomizer, shape, weights)
-            trained = path / "history.parquet"
-            history = History.load(trained) if trained.exists() else None
+            trained = "history.parquet" in fields["files"]
+            history = History.load(path / "history.parquet") if trained else None
         except (
             OSError,
             KeyError,

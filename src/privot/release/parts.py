@@ -15,7 +15,7 @@ An output that exists is refused: to noise the same records again is to spend th
 
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash over the names,
 sizes and times of the raw files: the folder belongs to whoever holds the raw records, is readable by its
-owner only, and is deleted when the output is there.
+owner only like every file in it, and is deleted when the output is there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from privot.errors import PrivotError
-from privot.files import beside, cannot_write, flush, replacing_file
+from privot.files import beside, cannot_write, create, flush, replacing_file
 
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
@@ -98,7 +98,7 @@ class Parts:
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
-                with replacing_file(folder / _MANIFEST) as draft:
+                with replacing_file(folder / _MANIFEST, secret=True) as draft:
                     draft.write_text(json.dumps(made_with, indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise cannot_write(output, error) from error
@@ -122,6 +122,7 @@ class Parts:
         path = self.path(number)
         draft = beside(path)
         try:
+            create(draft, secret=True)
             rows = write(draft)
             flush(draft)
             _link(draft, path)

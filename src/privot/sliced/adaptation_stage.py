@@ -19,8 +19,8 @@ def save_stage(stage: nn.Module, settings: AdaptationSettings, path: Path) -> No
     """Write everything a stage knows; an existing file survives any failure."""
     identity = {"settings": json.dumps(asdict(settings), sort_keys=True)}
     tensors = {k: v.detach().contiguous() for k, v in stage.state_dict().items()}
-    with replacing_file(path) as draft:
-        safetensors.torch.save_file(tensors, draft, metadata=identity)
+    with replacing_file(path, secret=True) as draft:
+        draft.write_bytes(safetensors.torch.save(tensors, identity))
 
 
 def load_stage(stage: nn.Module, settings: AdaptationSettings, path: Path) -> None:

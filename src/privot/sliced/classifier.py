@@ -30,7 +30,7 @@ from privot.sliced.ledger import Method, Plan
 from privot.sliced.records import RecordMap
 from privot.sliced.settings import SlicedSettings
 
-KIND = ModelKind("adapted_classifier", 2, "privot sliced adapt")
+KIND = ModelKind("adapted_classifier", 3, "privot sliced adapt")
 _SMALLEST_NORM = 1e-6
 _CHUNK = 2000
 _CHANNELS = (16, 32)
@@ -212,9 +212,9 @@ class AdaptedClassifier:
             "num_classes": self.num_classes,
         }
         with replacing_folder(path) as folder:
-            KIND.describe(folder, fields)
             weights = {k: v.contiguous() for k, v in self.classifier.state_dict().items()}
-            safetensors.torch.save_file(weights, folder / "weights.safetensors")
+            (folder / "weights.safetensors").write_bytes(safetensors.torch.save(weights))
+            KIND.seal(folder, fields)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

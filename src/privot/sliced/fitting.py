@@ -264,8 +264,8 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _save_pooled(pooled: PooledMean, path: Path) -> None:
-    with replacing_file(path) as draft:
-        safetensors.torch.save_file(dict(pooled.state_dict()), draft)
+    with replacing_file(path, secret=True) as draft:
+        draft.write_bytes(safetensors.torch.save(dict(pooled.state_dict())))
 
 
 def _load_pooled(pooled: PooledMean, path: Path) -> None:

@@ -215,7 +215,7 @@ class Ledger:
             with _alone(self.path.parent):
                 if self.path.exists() and self._read(self.path, resume=True) != self._written:
                     return False
-                with replacing_file(self.path) as draft:
+                with replacing_file(self.path, secret=True) as draft:
                     draft.write_text(json.dumps({"spent": count, "plan": self.plan.to_dict()}))
         self._written = count
         return True

@@ -30,7 +30,7 @@ from privot.sliced.samplers import SAMPLERS, Records, Sampler
 from privot.sliced.tables import TableRecords
 from privot.training import History
 
-KIND = ModelKind("sliced", 1, "privot sliced fit")
+KIND = ModelKind("sliced", 2, "privot sliced fit")
 _SAMPLE_ROWS = 16_384
 
 
@@ -129,10 +129,11 @@ class SlicedModel:
             "made_with": self.made_with,
         }
         with replacing_folder(path) as folder:
-            KIND.describe(folder, fields)
-            safetensors.torch.save_file(self.sampler.tensors(), folder / "weights.safetensors")
+            weights = safetensors.torch.save(self.sampler.tensors())
+            (folder / "weights.safetensors").write_bytes(weights)
             if self.history is not None:
                 self.history.save(folder / "history.parquet")
+            KIND.seal(folder, fields)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -149,8 +150,8 @@ class SlicedModel:
             shape = fields["sampler"]
             weights = safetensors.torch.load_file(path / "weights.safetensors")
             sampler = SAMPLERS[shape["kind"]].build(records, shape, weights)
-            trained = path / "history.parquet"
-            history = History.load(trained) if trained.exists() else None
+            trained = "history.parquet" in fields["files"]
+            history = History.load(path / "history.parquet") if trained else None
             plan = Plan.from_dict(fields["plan"])
             return cls(sampler, records, plan, fields["releases"], fields["made_with"], history)
         except (

@@ -2,7 +2,7 @@
 
 Weights, their running average, Adam's moments, the state of the random generator, the step, and the
 history so far. Continuing from it gives the very numbers that an uninterrupted run would have given,
-on the same machine.
+on the same machine. The file is its owner's alone: some objectives see raw records.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class TrainingState:
             "step": str(self.step),
             "seconds": repr(self.seconds),
         }
-        with replacing_file(path) as draft:
-            contiguous = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
-            safetensors.torch.save_file(contiguous, draft, metadata=metadata)
+        contiguous = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+        with replacing_file(path, secret=True) as draft:
+            draft.write_bytes(safetensors.torch.save(contiguous, metadata))
 
     def load(self, path: Path, settings: dict[str, Any]) -> None:
         """Continue from a checkpoint of the same run.

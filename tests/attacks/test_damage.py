@@ -1,0 +1,82 @@
+"""Models of which a few bytes were damaged: refused, whatever bytes of whatever file."""
+
+import random
+
+import numpy as np
+import pytest
+
+from commands import privot
+from privot import Model
+from privot.errors import PrivotError
+from privot.integral import IntegralModel
+from privot.sliced import AdaptedClassifier, SlicedModel
+
+SCHEMA = """
+[columns.height]
+kind = "numeric"
+bounds = [0, 10]
+[columns.color]
+kind = "categorical"
+categories = ["red", "green", "blue"]
+"""
+INTEGRAL = "integral fit people.csv --schema schema.toml --epsilon 1 --draws 5"
+SLICED = "--epsilon 50 --delta 1e-3 --steps 20 --batch-size 30"
+FITS = {
+    "latent_classes": (Model, "fit release.parquet"),
+    "generator": (
+        Model,
+        "fit release.parquet --estimator generator --steps 20 --batch-size 20",
+    ),
+    "sliced_images": (SlicedModel, f"sliced fit data.npz --num-labels 2 --low-pass 3 {SLICED}"),
+    "sliced_table": (SlicedModel, f"sliced fit people.csv --schema schema.toml {SLICED}"),
+    "adapted": (
+        AdaptedClassifier,
+        "sliced adapt data.npz target.npz --epsilon 50 --delta 1e-3 --steps 3 --batch-size 30",
+    ),
+    "integral_clip": (IntegralModel, INTEGRAL),
+    "integral_trees": (IntegralModel, f"{INTEGRAL} --estimator trees"),
+    "integral_boost": (IntegralModel, f"{INTEGRAL} --method boost"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    rng = np.random.default_rng(0)
+    rows = [f"{h:.2f},{c}" for h, c in zip(rng.uniform(0, 10, 80), rng.choice(["red", "blue"], 80))]
+    (folder / "people.csv").write_text("height,color\n" + "\n".join(rows) + "\n")
+    (folder / "schema.toml").write_text(SCHEMA)
+    y = np.arange(80) % 2
+    x = (rng.random((80, 6, 6)) * (100 + 100 * y[:, None, None])).astype(np.uint8)
+    np.savez(folder / "data.npz", x=x, y=y)
+    np.savez(folder / "target.npz", x=x)
+    for line in (
+        "calibrate schema.toml --epsilon 4",
+        "privatize people.csv -r randomizer.json",
+    ):
+        assert privot(folder, *line.split()).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_four_damaged_bytes_are_refused(folder, name):
+    kind, line = FITS[name]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PRIVOT_STATE_DIR", str(folder / "state"))
+        done = privot(folder, *line.split(), "-o", name)
+        assert done.returncode == 0, done.stderr
+        kind.load(folder / name)
+        chance = random.Random(name)
+        files = [file for file in sorted((folder / name).iterdir()) if file.name != "ledger.json"]
+        assert len(files) >= 2
+        for file in files:
+            whole = file.read_bytes()
+            for _ in range(8):
+                damaged = bytearray(whole)
+                for place in chance.sample(range(len(whole)), 4):
+                    damaged[place] ^= chance.randrange(1, 256)
+                file.write_bytes(damaged)
+                with pytest.raises(PrivotError):
+                    kind.load(folder / name)
+            file.write_bytes(whole)
+        kind.load(folder / name)
