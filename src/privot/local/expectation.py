@@ -25,7 +25,7 @@ cells' total probability, so reports cost their set's size and cells cost the cl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -38,8 +38,7 @@ Ints = NDArray[np.int64]
 _FAST = {"reassoc", "contract", "nsz"}
 
 
-@dataclass(frozen=True, eq=False)
-class Expectation:
+class Expectation(NamedTuple):
     """Expected counts of told cells (all categories, classes) and of classes, and ln L a report."""
 
     cells: Array
@@ -59,21 +58,12 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         probabilities: $p_c(v|z)$ of all columns end to end, shape (categories, classes).
         weights: π, shape (classes,).
     """
-    cells, classes = np.zeros_like(probabilities), np.zeros_like(weights)
     logs = np.zeros(tables.counts.size)
-    _alone(
-        tables.sizes, tables.offsets, tables.factor_columns, tables.factor_start, tables.gains,
-        tables.row_start, tables.cells, tables.values, tables.alone_start, tables.alone_rows,
-        tables.alone_report, tables.counts, probabilities, weights, cells, classes, logs,
-    )  # fmt: skip
+    expected = Expectation(np.zeros_like(probabilities), np.zeros_like(weights), logs)
+    _alone(tables, probabilities, weights, expected)
     if tables.several_report.size:
-        _several(
-            tables.sizes, tables.offsets, tables.factor_columns, tables.factor_start, tables.gains,
-            tables.row_start, tables.cells, tables.values, tables.several_start,
-            tables.several_factors, tables.several_rows, tables.several_report, tables.counts,
-            probabilities, weights, cells, classes, logs,
-        )  # fmt: skip
-    return Expectation(cells, classes, logs)
+        _several(tables, probabilities, weights, expected)
+    return expected
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -102,112 +92,119 @@ def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _alone(
-    sizes: Ints, offsets: Ints, factor_columns: Ints, factor_start: Ints, gains: Array,
-    row_start: Ints, cells: NDArray[np.int32], values: Array, alone_start: Ints, alone_rows: Ints,
-    alone_report: Ints, counts: Array, p: Array, weights: Array,
-    told: Array, classes: Array, logs: Array,
-) -> None:  # fmt: skip
+def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
     """Reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
-    num_classes = weights.size
-    for factor in range(gains.size):
-        first, end = alone_start[factor], alone_start[factor + 1]
-        if first == end:
+    sizes, offsets = tables.sizes, tables.offsets
+    for factor in range(tables.gains.size):
+        if tables.alone_start[factor] == tables.alone_start[factor + 1]:
             continue
-        columns = factor_columns[factor_start[factor] : factor_start[factor + 1]]
-        last, front = columns[-1], columns[:-1]
-        width, rows = sizes[last], 1
+        start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
+        # The last column enters as a matrix product with the table of all columns before it.
+        front, last = tables.factor_columns[start : stop - 1], tables.factor_columns[stop - 1]
+        rows = 1
         for j in front:
             rows *= sizes[j]
-        # The last column enters as a matrix product with the table of all columns before it.
-        table = np.empty((rows, num_classes))
+        table = np.empty((rows, weights.size))
         table[0] = weights
         _outer(table, front, sizes, offsets, p)
-        tail = p[offsets[last] : offsets[last] + width]
-        mixed = np.empty(rows * width)
+        tail = p[offsets[last] : offsets[last + 1]]
+        mixed = np.zeros((rows, sizes[last]))
         for row in range(rows):
-            for v in range(width):
-                total = 0.0
-                for z in range(num_classes):
-                    total += table[row, z] * tail[v, z]
-                mixed[row * width + v] = total
-        back = np.zeros(rows * width)
-        for i in range(first, end):
-            n = counts[alone_report[i]]
-            start, stop = row_start[alone_rows[i]], row_start[alone_rows[i] + 1]
-            total = 0.0
-            if values.size:
-                for t in range(start, stop):
-                    total += values[t] * mixed[cells[t]]
-            else:
-                for t in range(start, stop):
-                    total += mixed[cells[t]]
-            ratio = 1.0 + gains[factor] * total
-            logs[alone_report[i]] = math.log(ratio)
-            if n == 0.0:
-                continue
-            weight = n * gains[factor] / ratio
-            if values.size:
-                for t in range(start, stop):
-                    back[cells[t]] += weight * values[t]
-            else:
-                for t in range(start, stop):
-                    back[cells[t]] += weight
-        sums = np.zeros((rows, num_classes))
+            for v in range(sizes[last]):
+                for z in range(weights.size):
+                    mixed[row, v] += table[row, z] * tail[v, z]
+        back = _weigh(tables, factor, mixed.ravel(), expected.log_likelihood)
+        told = expected.cells[offsets[last] : offsets[last + 1]]
+        sums = np.zeros((rows, weights.size))
         for row in range(rows):
-            for v in range(width):
-                weight = back[row * width + v]
+            for v in range(sizes[last]):
+                weight = back[row * sizes[last] + v]
                 if weight == 0.0:
                     continue
-                for z in range(num_classes):
+                for z in range(weights.size):
                     part = weight * tail[v, z]
                     sums[row, z] += part
-                    told[offsets[last] + v, z] += part * table[row, z]
-            for z in range(num_classes):
+                    told[v, z] += part * table[row, z]
+            for z in range(weights.size):
                 sums[row, z] *= table[row, z]
-                classes[z] += sums[row, z]
-        _scatter(told, sums, front, sizes, offsets)
+                expected.classes[z] += sums[row, z]
+        _scatter(expected.cells, sums, front, sizes, offsets)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _several(
-    sizes: Ints, offsets: Ints, factor_columns: Ints, factor_start: Ints, gains: Array,
-    row_start: Ints, cells: NDArray[np.int32], values: Array, several_start: Ints,
-    several_factors: Ints, several_rows: Ints, several_report: Ints, counts: Array,
-    p: Array, weights: Array, told: Array, classes: Array, logs: Array,
-) -> None:  # fmt: skip
-    """Reports of several factors: the class couples them, so every report holds all classes."""
-    num_classes = weights.size
-    used = np.zeros(gains.size, np.bool_)
-    used[several_factors] = True
-    place = np.zeros(gains.size + 1, np.int64)
-    for factor in range(gains.size):
+def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
+    """Log-likelihoods of a factor's own reports, and what they add to each of its cells."""
+    values, cells, gain = tables.values, tables.cells, tables.gains[factor]
+    back = np.zeros(mixed.size)
+    for i in range(tables.alone_start[factor], tables.alone_start[factor + 1]):
+        report, row = tables.alone_report[i], tables.alone_rows[i]
+        start, stop = tables.row_start[row], tables.row_start[row + 1]
+        total = 0.0
+        if values.size:
+            for t in range(start, stop):
+                total += values[t] * mixed[cells[t]]
+        else:
+            for t in range(start, stop):
+                total += mixed[cells[t]]
+        ratio = 1.0 + gain * total
+        logs[report] = math.log(ratio)
+        weight = tables.counts[report] * gain / ratio
+        if weight == 0.0:
+            continue
+        if values.size:
+            for t in range(start, stop):
+                back[cells[t]] += weight * values[t]
+        else:
+            for t in range(start, stop):
+                back[cells[t]] += weight
+    return back
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
+    """Cell probabilities by class of all factors that reports of several use, and where each begins."""
+    num_factors = tables.gains.size
+    used = np.zeros(num_factors, np.bool_)
+    used[tables.several_factors] = True
+    place = np.zeros(num_factors + 1, np.int64)
+    for factor in range(num_factors):
         rows = 0
         if used[factor]:
             rows = 1
-            for j in factor_columns[factor_start[factor] : factor_start[factor + 1]]:
-                rows *= sizes[j]
+            for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
+                rows *= tables.sizes[tables.factor_columns[t]]
         place[factor + 1] = place[factor] + rows
-    table = np.ones((place[-1], num_classes))
-    for factor in range(gains.size):
+    table = np.ones((place[-1], p.shape[1]))
+    for factor in range(num_factors):
         if used[factor]:
-            columns = factor_columns[factor_start[factor] : factor_start[factor + 1]]
-            _outer(table[place[factor] : place[factor + 1]], columns, sizes, offsets, p)
+            start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
+            part = table[place[factor] : place[factor + 1]]
+            _outer(part, tables.factor_columns[start:stop], tables.sizes, tables.offsets, p)
+    return table, place
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _several(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
+    """Reports of several factors: the class couples them, so every report holds all classes."""
+    num_classes = weights.size
+    table, place = _lay_out(tables, p)
     back = np.zeros_like(table)
+    values, cells, row_start = tables.values, tables.cells, tables.row_start
     widest = 0
-    for i in range(several_report.size):
-        widest = max(widest, several_start[i + 1] - several_start[i])
+    for i in range(tables.several_report.size):
+        widest = max(widest, tables.several_start[i + 1] - tables.several_start[i])
     terms, posterior = np.empty((widest, num_classes)), np.empty(num_classes)
-    for i in range(several_report.size):
-        first, end = several_start[i], several_start[i + 1]
+    for i in range(tables.several_report.size):
+        report = tables.several_report[i]
+        first, end = tables.several_start[i], tables.several_start[i + 1]
         posterior[:] = weights
         shift = 0.0
         for s in range(first, end):
-            factor = several_factors[s]
+            factor, row = tables.several_factors[s], tables.several_rows[s]
             term = terms[s - first]
             term[:] = 1.0
-            for t in range(row_start[several_rows[s]], row_start[several_rows[s] + 1]):
-                weight = gains[factor] * (values[t] if values.size else 1.0)
+            for t in range(row_start[row], row_start[row + 1]):
+                weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
                     term[z] += weight * table[place[factor] + cells[t], z]
             for z in range(num_classes):
@@ -217,26 +214,27 @@ def _several(
                 posterior /= largest
                 shift += math.log(largest)
         total = posterior.sum()
-        logs[several_report[i]] = math.log(total) + shift
+        expected.log_likelihood[report] = math.log(total) + shift
         silent = math.exp(-shift)
-        scale = counts[several_report[i]] / total
+        scale = tables.counts[report] / total
         if scale == 0.0:
             continue
         for z in range(num_classes):
-            classes[z] += scale * (posterior[z] - silent * weights[z])
+            expected.classes[z] += scale * (posterior[z] - silent * weights[z])
             posterior[z] *= scale
         for s in range(first, end):
-            factor = several_factors[s]
+            factor, row = tables.several_factors[s], tables.several_rows[s]
             term = terms[s - first]
             for z in range(num_classes):
                 term[z] = posterior[z] / term[z]
-            for t in range(row_start[several_rows[s]], row_start[several_rows[s] + 1]):
-                weight = gains[factor] * (values[t] if values.size else 1.0)
+            for t in range(row_start[row], row_start[row + 1]):
+                weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
                     back[place[factor] + cells[t], z] += weight * term[z]
-    for factor in range(gains.size):
-        if used[factor]:
-            columns = factor_columns[factor_start[factor] : factor_start[factor + 1]]
+    back *= table
+    for factor in range(tables.gains.size):
+        if place[factor] < place[factor + 1]:
+            start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = back[place[factor] : place[factor + 1]]
-            part *= table[place[factor] : place[factor + 1]]
-            _scatter(told, part, columns, sizes, offsets)
+            columns = tables.factor_columns[start:stop]
+            _scatter(expected.cells, part, columns, tables.sizes, tables.offsets)

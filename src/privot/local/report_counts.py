@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,8 +114,7 @@ class ReportGroup:
         return tuple(column for factor in self.factors for column in factor.columns)
 
 
-@dataclass(frozen=True, eq=False)
-class CountTables:
+class CountTables(NamedTuple):
     """Groups of reports laid end to end in flat arrays, as the kernels read them.
 
     Rows of all factors are numbered through, and so are all reports. `alone` lists the reports of one
@@ -147,7 +146,7 @@ class CountTables:
 
     def with_counts(self, counts: Array) -> CountTables:
         """The same reports, sent by other numbers of people."""
-        return replace(self, counts=counts)
+        return self._replace(counts=counts)
 
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
         """Disjoint tables of one in `parts` people each, drawn without replacement, `folds` of them."""
@@ -171,33 +170,14 @@ def count_tables(
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.
     """
-    numbers: dict[int, int] = {}
-    factors: list[Factor] = []
-    gathered: dict[tuple[int, ...], list[ReportGroup]] = {}
-    for place, group in enumerate(groups):
-        for factor in group.factors:
-            if id(factor) not in numbers:
-                _require_fit(factor, sizes)
-                numbers[id(factor)] = len(factors)
-                factors.append(factor)
-        # Merging gathers the groups that share their factors; otherwise every group is its own.
-        key = tuple(numbers[id(factor)] for factor in group.factors)
-        gathered.setdefault(key if merge else (*key, -1 - place), []).append(group)
-
-    rows_of = np.array([0, *(factor.likelihood.shape[0] for factor in factors)])
-    first_row = np.cumsum(rows_of)
+    factors, gathered = _gather(groups, sizes, merge)
+    first_row = np.cumsum([0, *(factor.likelihood.shape[0] for factor in factors)])
     lengths, cells, values = _stack_rows(factors)
     alone: list[tuple[NDArray[np.int64], ...]] = []
     several: list[tuple[NDArray[np.int64], ...]] = []
-    counts: list[Array] = []
+    counts = [np.zeros(0)]
     reports = 0
-    for key, same in gathered.items():
-        which = np.array([number for number in key if number >= 0], np.int64)
-        answers = np.concatenate([group.answers for group in same]).astype(np.int64)
-        sent: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
-        if merge:
-            answers, inverse = np.unique(answers, axis=0, return_inverse=True)
-            sent = np.bincount(inverse.ravel(), sent, len(answers)).astype(np.float64)
+    for which, answers, sent in gathered:
         places = reports + np.arange(len(answers))
         rows = answers + first_row[which]
         if which.size == 1:
@@ -207,7 +187,6 @@ def count_tables(
                             rows.ravel(), places))  # fmt: skip
         counts.append(sent)
         reports += len(answers)
-
     of_factor, alone_rows, alone_report = _columns(alone, 3)
     order = np.argsort(of_factor, kind="stable")
     widths, several_factors, several_rows, several_report = _columns(several, 4)
@@ -227,8 +206,36 @@ def count_tables(
         several_factors=several_factors,
         several_rows=several_rows,
         several_report=several_report,
-        counts=np.concatenate([*counts, np.zeros(0)]),
+        counts=np.concatenate(counts),
     )
+
+
+def _gather(
+    groups: Iterable[ReportGroup], sizes: Sequence[int], merge: bool
+) -> tuple[list[Factor], list[tuple[NDArray[np.int64], NDArray[np.int64], Array]]]:
+    """All factors, and groups as their factors' numbers, their distinct answers, and who sent them."""
+    numbers: dict[int, int] = {}
+    factors: list[Factor] = []
+    alike: dict[tuple[int, ...], list[ReportGroup]] = {}
+    for place, group in enumerate(groups):
+        for factor in group.factors:
+            if id(factor) not in numbers:
+                _require_fit(factor, sizes)
+                numbers[id(factor)] = len(factors)
+                factors.append(factor)
+        # Merging gathers the groups that share their factors; otherwise every group is its own.
+        key = tuple(numbers[id(factor)] for factor in group.factors)
+        alike.setdefault(key if merge else (*key, -1 - place), []).append(group)
+    gathered = []
+    for key, same in alike.items():
+        which = np.array([number for number in key if number >= 0], np.int64)
+        answers = np.concatenate([group.answers for group in same]).astype(np.int64)
+        sent: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
+        if merge:
+            answers, inverse = np.unique(answers, axis=0, return_inverse=True)
+            sent = np.bincount(inverse.ravel(), sent, len(answers)).astype(np.float64)
+        gathered.append((which, answers, sent))
+    return factors, gathered
 
 
 def _require_fit(factor: Factor, sizes: Sequence[int]) -> None:

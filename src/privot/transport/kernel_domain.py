@@ -73,12 +73,13 @@ def solve_compiled(
     plan = torch.empty(cost.shape, dtype=dtype)
     kernel = plan.numpy()
     u, v = np.ones(len(a)), np.ones(len(b))
+    scaled = sweeps.Scaled(kernel, a, b, u, v)
     state = np.array([1.0, 0.0, 0.0, 0.0, tolerance, 2.0])
-    errors = np.full(most + 1, np.inf)
+    pace = sweeps.Pace(state, np.full(most + 1, np.inf), tolerance, most, _WIDEST)
     outcome = sweeps.ABSORB if finite else sweeps.BROKEN
     while outcome == sweeps.ABSORB:
         rows.build(cost, f, g, problem.reg, kernel)
-        outcome = rows.iterate(kernel, a, b, u, v, state, errors, tolerance, most, _WIDEST)
+        outcome = rows.iterate(scaled, pace)
         if outcome != sweeps.BROKEN:
             f += problem.reg * np.log(u)
             g += problem.reg * np.log(v)
@@ -94,7 +95,7 @@ def solve_compiled(
     potentials = torch.from_numpy(f), torch.from_numpy(g)
     if outcome == sweeps.BROKEN:
         return Iterated(*potentials, None, math.nan, math.nan, int(state[1]))
-    row_error, column_error = rows.write_plan(kernel, a, b, u, v)
+    row_error, column_error = rows.write_plan(scaled)
     return Iterated(*potentials, plan, row_error, column_error, int(state[1]))
 
 

@@ -158,7 +158,8 @@ def sparse_manhattan_gradient(x, y, weights, counts, columns, out, first, last):
         for i in range(first, last):
             for k in range(begin, end):
                 out[i, k] = 0
-            _signs(x, y, weights, counts[i], columns, out, i, begin, end)
+            listed = columns[i, : counts[i]]
+            _signs(x[i, begin:end], y[:, begin:end], weights[i], listed, out[i, begin:end])
 
 
 @compiled_reordering_part
@@ -200,20 +201,17 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
 
 
 @compiled_reordering_part
-def _signs(x, y, weights, count, columns, out, i, begin, end):
+def _signs(point, y, weights, columns, sums):
     """Add to one row of the gradient, over the listed columns."""
-    one = x.dtype.type(1)
-    point, sums = x[i, begin:end], out[i, begin:end]
-    whole = count // 8 * 8
+    one = point.dtype.type(1)
+    whole = columns.size // 8 * 8
     for c in range(0, whole, 8):
-        j = columns[i, c : c + 8]
-        y0, y1 = y[j[0], begin:end], y[j[1], begin:end]
-        y2, y3 = y[j[2], begin:end], y[j[3], begin:end]
-        y4, y5 = y[j[4], begin:end], y[j[5], begin:end]
-        y6, y7 = y[j[6], begin:end], y[j[7], begin:end]
-        w0, w1, w2, w3 = weights[i, j[0]], weights[i, j[1]], weights[i, j[2]], weights[i, j[3]]
-        w4, w5, w6, w7 = weights[i, j[4]], weights[i, j[5]], weights[i, j[6]], weights[i, j[7]]
-        for k in range(end - begin):
+        j = columns[c : c + 8]
+        y0, y1, y2, y3 = y[j[0]], y[j[1]], y[j[2]], y[j[3]]
+        y4, y5, y6, y7 = y[j[4]], y[j[5]], y[j[6]], y[j[7]]
+        w0, w1, w2, w3 = weights[j[0]], weights[j[1]], weights[j[2]], weights[j[3]]
+        w4, w5, w6, w7 = weights[j[4]], weights[j[5]], weights[j[6]], weights[j[7]]
+        for k in range(point.size):
             a = point[k]
             s = w0 * min(max(a - y0[k], -one), one)
             s += w1 * min(max(a - y1[k], -one), one)
@@ -224,10 +222,10 @@ def _signs(x, y, weights, count, columns, out, i, begin, end):
             s += w6 * min(max(a - y6[k], -one), one)
             s += w7 * min(max(a - y7[k], -one), one)
             sums[k] += s
-    for c in range(whole, count):
-        row = y[columns[i, c], begin:end]
-        w = weights[i, columns[i, c]]
-        for k in range(end - begin):
+    for c in range(whole, columns.size):
+        row = y[columns[c]]
+        w = weights[columns[c]]
+        for k in range(point.size):
             sums[k] += w * min(max(point[k] - row[k], -one), one)
 
 

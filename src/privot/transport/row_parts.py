@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privot.transport import sweeps
 from privot.transport.compiled import in_threads
+from privot.transport.sweeps import Pace, Scaled, Swept
 
 _ONE_PART = 2**22
 
@@ -54,43 +55,45 @@ class RowParts:
         """`sweeps.build`."""
         self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
 
-    def iterate(
-        self, kernel: Array, a: Array, b: Array, u: Array, v: Array, state: Array, errors: Array,
-        tolerance: float, most: int, widest: float,
-    ) -> int:  # fmt: skip
+    def iterate(self, scaled: Scaled, pace: Pace) -> int:
         """`sweeps.iterate`."""
         if len(self.parts) == 1:
-            single: int = sweeps.iterate(kernel, a, b, u, v, state, errors, tolerance, most, widest)
+            single: int = sweeps.iterate(scaled, pace)
             return single
+        kernel, a, b, u, v = scaled
         w, t = np.empty(len(v), kernel.dtype), np.empty((len(self.parts), len(v)), kernel.dtype)
         outcome = -1
         while outcome < 0:
-            omega = sweeps.begin(b, v, w, t[0], state, most)
+            omega = sweeps.begin(b, v, w, t[0], pace)
             t[1:] = 0
 
-            def work(k: int, rows: slice, omega: float = omega) -> tuple[float, bool, bool]:
-                ended: tuple[float, bool, bool] = sweeps.sweep(
-                    kernel[rows], a[rows], w, u[rows], t[k], omega, widest
+            def work(k: int, rows: slice, omega: float = omega) -> Swept:
+                ended: Swept = sweeps.sweep(
+                    kernel[rows], a[rows], w, u[rows], t[k], omega, pace.widest
                 )
                 return ended
 
             ended = self._each(work)
-            error = sum(part[0] for part in ended)
-            inside, broken = all(part[1] for part in ended), any(part[2] for part in ended)
-            outcome = sweeps.finish(
-                b, v, t.sum(axis=0), error, inside, broken, state, errors, tolerance, most, widest
+            swept = Swept(
+                sum(part.error for part in ended),
+                all(part.inside for part in ended),
+                any(part.broken for part in ended),
             )
+            outcome = sweeps.finish(b, v, t.sum(axis=0), swept, pace)
         return outcome
 
-    def write_plan(
-        self, kernel: Array, a: Array, b: Array, u: Array, v: Array
-    ) -> tuple[float, float]:
+    def write_plan(self, scaled: Scaled) -> tuple[float, float]:
         """`sweeps.write_plan`: the rows' and the columns' marginal errors."""
+        kernel, a, b, u, v = scaled
         columns = np.zeros((len(self.parts), len(v)))
-        errors = self._each(
-            lambda k, rows: sweeps.write_plan(kernel[rows], a[rows], b, u[rows], v, columns[k])
-        )
-        return sum(errors), float(np.abs(columns.sum(axis=0) - b).sum())
+
+        def write(k: int, rows: slice) -> float:
+            error: float = sweeps.write_plan(
+                Scaled(kernel[rows], a[rows], b, u[rows], v), columns[k]
+            )
+            return error
+
+        return sum(self._each(write)), float(np.abs(columns.sum(axis=0) - b).sum())
 
     def _each(self, work: Callable[[int, slice], Any]) -> list[Any]:
         return in_threads(lambda k: work(k, self.parts[k]), len(self.parts))

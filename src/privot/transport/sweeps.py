@@ -20,8 +20,10 @@ References:
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.transport.compiled import (
     compiled,
@@ -41,6 +43,51 @@ _LOG2E = math.log2(math.e)
 # A sweep takes four rows at a time, and sixteen between two updates of the scalings.
 FEWEST_ROWS = 4
 _ROWS = 16
+
+
+class Scaled(NamedTuple):
+    """The plan a u K b v by its factors, all but K in double precision.
+
+    Arguments:
+        kernel: K (n, m), in single or double precision.
+        a: Row probabilities (n,).
+        b: Column probabilities (m,).
+        u: Row scalings (n,), updated.
+        v: Column scalings (m,), updated.
+    """
+
+    kernel: NDArray[np.floating]
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+    u: NDArray[np.float64]
+    v: NDArray[np.float64]
+
+
+class Pace(NamedTuple):
+    """Where the iterations stand, and where they end.
+
+    Arguments:
+        state: ω, iterations done, iteration of ω's last change, whether columns are exact, what
+            error to end over-relaxation at, largest ω; updated.
+        errors: Row marginal's error (most + 1,) before each iteration, updated.
+        tolerance: Error to stop at.
+        most: Iterations to stop at.
+        widest: Limit of the scalings.
+    """
+
+    state: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    tolerance: float
+    most: int
+    widest: float
+
+
+class Swept(NamedTuple):
+    """What a sweep found: the rows' error, whether scalings stay within their limit, overflow."""
+
+    error: float
+    inside: bool
+    broken: bool
 
 
 @compiled_reordering_part
@@ -170,23 +217,25 @@ def sweep(kernel, a, w, u, t, omega, widest):
             coefficients[done + q] = a[start + q] * x
         for q in range(0, rows + done, 4):
             _add4(kernel, first + q, coefficients, q, t)
-    return error, inside, broken
+    return Swept(error, inside, broken)
 
 
 @compiled
-def begin(b, v, w, t, state, most):
+def begin(b, v, w, t, pace):
     """What an iteration starts from: w = b·v, t = 0; returns ω, which is 1 in the last one."""
-    if state[1] == most - 1:
-        state[0] = 1.0
+    if pace.state[1] == pace.most - 1:
+        pace.state[0] = 1.0
     for j in range(v.size):
         w[j] = b[j] * v[j]
         t[j] = 0
-    return state[0]
+    return pace.state[0]
 
 
 @compiled
-def finish(b, v, t, error, inside, broken, state, errors, tolerance, most, widest):
+def finish(b, v, t, swept, pace):
     """Column scalings, the error of the rows, and the next ω; returns how it ended, or −1 to go on."""
+    error, inside, broken = swept
+    state, errors, tolerance, most, widest = pace
     m = v.size
     fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
     omega, done, changed, exact = state[0], int(state[1]), int(state[2]), state[3] > 0
@@ -229,34 +278,21 @@ def finish(b, v, t, error, inside, broken, state, errors, tolerance, most, wides
 
 
 @compiled
-def iterate(kernel, a, b, u, v, state, errors, tolerance, most, widest):
-    """Sweep until converged, or until a scaling leaves [1/widest, widest].
-
-    Arguments:
-        kernel: K (n, m), in single or double precision.
-        a: Row probabilities (n,), in double precision, as all vectors.
-        b: Column probabilities (m,).
-        u: Row scalings (n,), updated.
-        v: Column scalings (m,), updated.
-        state: ω, iterations done, iteration of ω's last change, whether columns are exact, what
-            error to end over-relaxation at, largest ω; updated.
-        errors: Row marginal's error (most + 1,) before each iteration, updated.
-        tolerance: Error to stop at.
-        most: Iterations to stop at.
-        widest: Limit of the scalings.
-    """
+def iterate(scaled, pace):
+    """Sweep until converged, or until a scaling leaves [1/widest, widest]."""
+    kernel, a, b, u, v = scaled
     w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
     outcome = -1
     while outcome < 0:
-        omega = begin(b, v, w, t, state, most)
-        error, inside, broken = sweep(kernel, a, w, u, t, omega, widest)
-        outcome = finish(b, v, t, error, inside, broken, state, errors, tolerance, most, widest)
+        omega = begin(b, v, w, t, pace)
+        outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, pace.widest), pace)
     return outcome
 
 
 @compiled_reordering
-def write_plan(kernel, a, b, u, v, columns):
+def write_plan(scaled, columns):
     """Turn rows of K into those of the plan a u K b v, add them to `columns`; the rows' error."""
+    kernel, a, b, u, v = scaled
     n, m = kernel.shape
     w = np.empty(m, kernel.dtype)
     for j in range(m):
