@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.local.count_tables import CountTables, count_tables
 from privot.local.expectation import expectation
 from privot.local.marginals import stacked_marginals
 from privot.local.product_mixture import (
@@ -34,7 +35,7 @@ from privot.local.product_mixture import (
     draw_categories,
     require_columns,
 )
-from privot.local.report_counts import Array, CountTables, ReportGroup, count_tables
+from privot.local.report_counts import Array, ReportGroup
 
 _STRENGTHS = (1.0, 10.0, 100.0)
 _PASSES = 60

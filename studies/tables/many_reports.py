@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from privot.local import fit
+from privot.local.count_tables import count_tables
 from privot.local.grouping import alphabet_sizes, report_groups
-from privot.local.report_counts import count_tables
 from privot.release import Randomizer, Release, collect
 from studies.tables.bayesian_network import SCHEMA, Population
 

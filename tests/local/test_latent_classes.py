@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
+from privot.local.count_tables import count_tables
 from privot.local.latent_classes import (
     INDEPENDENCE,
     LatentClassSettings,
@@ -13,7 +14,7 @@ from privot.local.latent_classes import (
 )
 from privot.local.marginals import column_marginals, stacked_marginals
 from privot.local.product_mixture import LatentClasses
-from privot.local.report_counts import ReportGroup, count_tables
+from privot.local.report_counts import ReportGroup
 from simulated_reports import (
     draw_classes,
     draw_people,

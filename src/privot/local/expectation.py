@@ -31,7 +31,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privot.local.report_counts import Array, CountTables
+from privot.local.count_tables import CountTables
+from privot.local.report_counts import Array
 
 Ints = NDArray[np.int64]
 # Sums may be reordered so that they vectorize; the order is the same in every run on a machine.

@@ -36,10 +36,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.local.count_tables import CountTables, count_tables
 from privot.local.expectation import expectation
 from privot.local.marginals import normalized, stacked_marginals
 from privot.local.product_mixture import LatentClasses
-from privot.local.report_counts import Array, CountTables, ReportGroup, count_tables
+from privot.local.report_counts import Array, ReportGroup
 
 _PARTS = 10  # a tenth of the people is held out at a time
 _FIRST_START = 100  # folds start from others than the final fits

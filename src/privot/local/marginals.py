@@ -31,8 +31,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.local.count_tables import CountTables, count_tables
 from privot.local.expectation import expectation
-from privot.local.report_counts import Array, CountTables, ReportGroup, count_tables
+from privot.local.report_counts import Array, ReportGroup
 
 
 def column_marginals(

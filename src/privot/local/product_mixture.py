@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.local.count_tables import count_tables
 from privot.local.expectation import expectation
-from privot.local.report_counts import Array, ReportGroup, count_tables
+from privot.local.report_counts import Array, ReportGroup
 
 Condition = Mapping[int, int | Collection[int]]
 _LARGEST_TABLE = 2**26

@@ -1,4 +1,4 @@
-"""The loops of `sweeps` over parts of the rows, one part a thread.
+"""The loops of `kernel_entries` and `sweeps` over parts of the rows, one part a thread.
 
 What rows have in common is a sum or a minimum over rows, which each thread forms for its own part.
 Problems of fewer than four million pairs are one part: an iteration of theirs takes less time than
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.transport import sweeps
+from privot.transport import kernel_entries, sweeps
 from privot.transport.compiled import in_threads
 from privot.transport.sweeps import Pace, Scaled, Swept
 
@@ -41,19 +41,19 @@ class RowParts:
         return cls(tuple(slice(*ends) for ends in pairwise(edges)))
 
     def shift(self, cost: Array, f: Array, g: Array) -> bool:
-        """`sweeps.shift`."""
+        """`kernel_entries.shift`."""
         lowest = np.empty((len(self.parts), len(g)))
-        finite = self._each(lambda k, rows: sweeps.shift(cost[rows], f[rows], lowest[k]))
+        finite = self._each(lambda k, rows: kernel_entries.shift(cost[rows], f[rows], lowest[k]))
         lowest.min(axis=0, out=g)
         return all(finite)
 
     def fit(self, cost: Array, g: Array, f: Array) -> bool:
-        """`sweeps.fit_rows`."""
-        return all(self._each(lambda _, rows: sweeps.fit_rows(cost[rows], g, f[rows])))
+        """`kernel_entries.fit_rows`."""
+        return all(self._each(lambda _, rows: kernel_entries.fit_rows(cost[rows], g, f[rows])))
 
     def build(self, cost: Array, f: Array, g: Array, reg: float, kernel: Array) -> None:
-        """`sweeps.build`."""
-        self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
+        """`kernel_entries.build`."""
+        self._each(lambda _, rows: kernel_entries.build(cost[rows], f[rows], g, reg, kernel[rows]))
 
     def iterate(self, scaled: Scaled, pace: Pace) -> int:
         """`sweeps.iterate`."""

@@ -1,4 +1,4 @@
-r"""The loops of Sinkhorn's algorithm on the CPU: shift, kernel, fused sweeps, plan.
+r"""The loops of Sinkhorn's algorithm on the CPU: fused sweeps, and the plan.
 
 **Sweep.** One iteration, $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$, reads K once: row i gives
 $s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
@@ -7,9 +7,7 @@ error before the step, $\sum_i a_i |u_i s_i - 1|$, comes free.
 **Over-relaxation.** The next ω comes from `over_relaxation`. The last step is plain, so that columns are
 exact.
 
-**Precision.** Exponents $(f_i + g_j - C_{ij})/λ$ are computed in double precision, where costs far
-larger than λ do not cancel; K, in single or double, is summed in its own precision. Powers of two are
-polynomials times exponent bits, so that the compiler can use vector registers.
+K, in single or double precision (`kernel_entries`), is summed in its own precision.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019).
@@ -19,7 +17,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +24,13 @@ from numpy.typing import NDArray
 
 from privot.transport.compiled import (
     compiled,
-    compiled_part,
     compiled_reordering,
     compiled_reordering_part,
 )
-from privot.transport.elementary import exp2, move
+from privot.transport.elementary import move
 from privot.transport.over_relaxation import next_omega
 
 CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
-
-# Kernel entries below this cannot matter beside scalings within e^±20, and denormals slow sweeps 9×.
-_NEGLIGIBLE = 1e-30
-_LOG2E = math.log2(math.e)
 
 # A sweep takes four rows at a time, and sixteen between two updates of the scalings.
 FEWEST_ROWS = 4
@@ -88,75 +80,6 @@ class Swept(NamedTuple):
     error: float
     inside: bool
     broken: bool
-
-
-@compiled_reordering_part
-def _zeros(row):
-    total = 0.0
-    for j in range(row.size):
-        total += 0.0 * row[j]
-    return total
-
-
-@compiled_part
-def _lowest(row):
-    """Minimum, by halves: one comparison after another would be slow. Overwrites the row."""
-    count = row.size
-    while count > 1:
-        half = (count + 1) // 2
-        for j in range(count - half):
-            row[j] = min(row[j], row[j + half])
-        count = half
-    return row[0]
-
-
-@compiled
-def shift(cost, f, g):
-    """Row minima f of the costs, column minima g of what remains; False if a cost is not finite."""
-    n, m = cost.shape
-    row = np.empty(m)
-    g[:] = np.inf
-    finite = True
-    for i in range(n):
-        for j in range(m):
-            row[j] = cost[i, j]
-        finite &= _zeros(row) == 0.0
-        f[i] = _lowest(row)
-        for j in range(m):
-            g[j] = min(g[j], cost[i, j] - f[i])
-    return finite
-
-
-@compiled
-def fit_rows(cost, g, f):
-    """Row potentials f_i = min_j C_ij − g_j; False if one is not finite.
-
-    No entry of the kernel then exceeds 1, and one in each row is 1.
-    """
-    n, m = cost.shape
-    row = np.empty(m)
-    finite = True
-    for i in range(n):
-        for j in range(m):
-            row[j] = cost[i, j] - g[j]
-        finite &= _zeros(row) == 0.0
-        f[i] = _lowest(row)
-    return finite
-
-
-@compiled
-def build(cost, f, g, reg, kernel):
-    """Write K_ij = exp((f_i + g_j − C_ij)/λ), negligible entries as 0."""
-    n, m = cost.shape
-    row, rounded = np.empty(m), np.empty(m)
-    scale = _LOG2E / reg
-    for i in range(n):
-        fi = f[i]
-        for j in range(m):
-            row[j] = ((fi - cost[i, j]) + g[j]) * scale
-        exp2(row, rounded, m)
-        for j in range(m):
-            kernel[i, j] = row[j] if row[j] > _NEGLIGIBLE else 0.0
 
 
 @compiled_reordering_part
