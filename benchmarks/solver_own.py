@@ -11,8 +11,8 @@ from solver_settings import DENSE_UP_TO, Setting, certified_gradient, reference_
 from torch import Tensor
 
 from privot.transport import SinkhornSolver, entropic_cost, manhattan, squared_euclidean
-from privot.transport.full_batch import FullBatchResult, full_batch_cost
 from privot.transport.products import product
+from studies.full_batch.solver import FullBatchResult, full_batch_cost
 
 REFERENCE_ERROR = 1e-6
 # From loose to tight: the knob of our steps, as rivals have theirs.

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import PrivotError
-from privot.transport import full_batch
-from privot.transport.full_batch import full_batch_cost
 from privot.transport.sinkhorn import Status
+from studies.full_batch import solver as full_batch
+from studies.full_batch.solver import full_batch_cost
 
 GROUNDS = ["manhattan", "squared_euclidean"]
 

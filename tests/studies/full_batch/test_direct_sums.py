@@ -5,8 +5,8 @@ import pytest
 from scipy.special import logsumexp
 
 from privot.errors import PrivotError
-from privot.transport import direct_sums
-from privot.transport.direct_sums import DirectSums
+from studies.full_batch import direct_sums
+from studies.full_batch.direct_sums import DirectSums
 
 
 def dense(x, y, h):

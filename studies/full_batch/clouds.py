@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.gaussian_kernel import GaussianKernel
-from privot.transport.laplace_kernel import LaplaceKernel
 from privot.transport.problem import Ground
+from studies.full_batch.gaussian_kernel import GaussianKernel
+from studies.full_batch.laplace_kernel import LaplaceKernel
 
 Array = NDArray[np.float64]
 

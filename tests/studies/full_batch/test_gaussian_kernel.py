@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from privot.transport import gaussian_kernel
-from privot.transport.gaussian_kernel import GaussianKernel
+from studies.full_batch import gaussian_kernel
+from studies.full_batch.gaussian_kernel import GaussianKernel
 
 
 def dense(x, y, h, reg):

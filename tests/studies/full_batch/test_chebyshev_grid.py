@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from privot.transport.chebyshev_grid import Axis, Grid, product
+from studies.full_batch.chebyshev_grid import Axis, Grid, product
 
 
 def dense(x, y, h):

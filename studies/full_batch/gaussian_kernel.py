@@ -25,8 +25,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.transport.chebyshev_grid import Axis, Grid, matmul, product
-from privot.transport.direct_sums import DirectSums
+from studies.full_batch.chebyshev_grid import Axis, Grid, matmul, product
+from studies.full_batch.direct_sums import DirectSums
 
 Array = NDArray[np.float64]
 

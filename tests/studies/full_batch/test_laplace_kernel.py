@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from privot.transport.laplace_kernel import LaplaceKernel
+from studies.full_batch.laplace_kernel import LaplaceKernel
 
 
 def dense(x, y, h, reg):
