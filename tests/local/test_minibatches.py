@@ -13,17 +13,17 @@ from privot.local.minibatches import FromDisk, FromMemory, minibatches
 from privot.release import report_table
 
 CPU = torch.device("cpu")
-NUM, SIZE = 2600, 50
+NUM, SIZE, ROW_BYTES = 2600, 50, 8 + 16
 
 
 @pytest.fixture
 def release(tmp_path, monkeypatch):
     monkeypatch.setattr(report_table, "_ROW_GROUP", 100)
-    RANDOMIZER.privatize(people(0, NUM)).save(tmp_path / "release.parquet")
+    RANDOMIZER.privatize(people(0, NUM), keep_order=True).save(tmp_path / "release.parquet")
     return Release.load(tmp_path / "release.parquet")
 
 
-def from_disk(release, seed=0, size=SIZE, window_bytes=8 * 600):
+def from_disk(release, seed=0, size=SIZE, window_bytes=ROW_BYTES * 600):
     return FromDisk(release, LikelihoodCost(RANDOMIZER), size, seed, CPU, window_bytes)
 
 
@@ -61,7 +61,7 @@ def test_the_seed_decides_and_any_step_can_be_gone_to(release):
 
 
 def test_rows_beyond_full_batches_are_other_ones_each_epoch(release):
-    batches = from_disk(release, size=70, window_bytes=8 * 3000)
+    batches = from_disk(release, size=70, window_bytes=ROW_BYTES * 3000)
     epochs = [np.concatenate(draw(batches, 37)) for _ in range(3)]
     assert all(len(np.unique(epoch)) == 37 * 70 for epoch in epochs)
     assert len({tuple(np.setdiff1d(np.arange(NUM), epoch)) for epoch in epochs}) == 3

@@ -20,6 +20,7 @@ from privot.release.joint import (
     JointReport,
     largest_fitting,
 )
+from privot.release.report_ids import REPORT_ID
 from privot.release.report_table import ReportTable
 from privot.schema import Schema
 
@@ -182,8 +183,9 @@ def test_refusals(arguments, words):
     assert words in str(caught.value)
 
 
-def test_a_release_s_own_column_names_are_refused():
-    schema = Schema.from_toml(f'[columns."{CELLS}"]\nkind = "boolean"')
+@pytest.mark.parametrize("name", [CELLS, REPORT_ID])
+def test_a_release_s_own_column_names_are_refused(name):
+    schema = Schema.from_toml(f'[columns."{name}"]\nkind = "boolean"')
     with pytest.raises(PrivotError, match="what a release calls its joint reports"):
         Randomizer.calibrate(schema, 1.0)
 
@@ -208,9 +210,9 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
     together = collect(parts)
     assert len(together) == 5
     assert together.guarantee == parts[0].guarantee
-    assert together.joint_answers.combination.tolist() == [
-        int(part.joint_answers.combination[0]) for part in parts
-    ]
+    # In the order of their ids, which is random.
+    ids = sorted((part.table[REPORT_ID][0].as_py(), part.table[CELLS][0].as_py()) for part in parts)
+    assert list(zip(*together.table.select([REPORT_ID, CELLS]).to_pydict().values())) == ids
     other = Randomizer.calibrate(MIXED, 2.0).privatize(person)
     with pytest.raises(PrivotError, match="release 6 was made by another randomizer"):
         collect([*parts, other])

@@ -25,7 +25,7 @@ def test_every_report_has_a_flag_and_a_point(tmp_path):
     assert randomizer.mechanisms["home"].flag.epsilon == pytest.approx(0.5)
     release = randomizer.privatize(PEOPLE)
     assert release.table.column_names == [
-        "joint.columns", "joint.cells", "x", "y", "home.missing",
+        "joint.columns", "joint.cells", "x", "y", "home.missing", "report_id",
     ]  # fmt: skip
     assert release.table["home.missing"].type == pa.bool_()
     assert not any(release.table[name].null_count for name in release.table.column_names)
@@ -48,7 +48,7 @@ def test_who_is_missing_is_hidden_and_can_be_counted():
         "y": np.full(n, 1.0),
         "sex": ["F", "M"] * (n // 2),
     }
-    values, _ = randomizer.privatize(people).reports("home")
+    values, _ = randomizer.privatize(people, keep_order=True).reports("home")
     keep, wrong = randomizer.mechanisms["home"].flag.probabilities
     estimate = (values[:, 2].mean() - wrong) / (keep - wrong)
     assert estimate == pytest.approx(0.25, abs=5 * 0.5 / (keep - wrong) / np.sqrt(n))

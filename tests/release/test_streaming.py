@@ -15,6 +15,7 @@ from privot.release import parts as parts_module
 from privot.release import streaming
 from privot.release.parts import Parts, unfinished
 from privot.release.record_batches import TableBatches, open_records
+from privot.release.report_ids import REPORT_ID, draw_ids
 from privot.release.report_text import read_text_reports, write_text
 from privot.release.shuffle import bucket_rows, gather, write_scattered
 from privot.release.streaming import batch_rows, privatize_records
@@ -26,6 +27,10 @@ NUM = 10_000
 def raw(tmp_path):
     write_people(tmp_path / "raw.parquet", NUM)
     return tmp_path / "raw.parquet"
+
+
+def with_ids(rows):
+    return rows.append_column(REPORT_ID, draw_ids(len(rows)))
 
 
 def stream(raw, output, **options):
@@ -98,9 +103,9 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     output, noised = tmp_path / name, []
     whole = RANDOMIZER.privatize
 
-    def noting(self, table):
+    def noting(self, table, **options):
         noised.extend(table["person"].to_numpy().astype(int))
-        return whole(table)
+        return whole(table, **options)
 
     def kill(doing, rows, expected):
         if rows >= 4 * 1024:
@@ -175,7 +180,7 @@ def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_p
     """A removal that was killed may leave parts of other people."""
     stranger = Parts.begin(tmp_path / "release", 1024, 10, "{}", {}, False)
     assert stranger.folder.stat().st_mode & 0o077 == 0  # the order of the records: nobody else's
-    stranger.publish(0, lambda draft: write_scattered(draft, [people(0, 1024)], 10))
+    stranger.publish(0, lambda draft: write_scattered(draft, [with_ids(people(0, 1024))], 10))
     (stranger.folder / "unfinished.json").unlink()
     with pytest.raises(PrivotError, match="is damaged"):
         stream(raw, tmp_path / "release", part_rows=1024, resume=True)
@@ -287,7 +292,7 @@ def test_empty_sets_are_not_the_same_as_nothing_reported():
     randomizer = Randomizer.calibrate(schema, 3.0, report="split", mechanism="auto")
     reports = pa.array([[], [1, 2], None, [39]], pa.list_(pa.int32()))
     pipe = io.BytesIO()
-    write_text(pipe, [pa.table({"c": reports})])
+    write_text(pipe, [with_ids(pa.table({"c": reports}))])
     pipe.seek(0)
     assert read_text_reports(pipe, randomizer).table["c"].combine_chunks().equals(reports)
 
@@ -295,7 +300,7 @@ def test_empty_sets_are_not_the_same_as_nothing_reported():
 def test_a_bucket_is_a_uniform_share_of_every_part(tmp_path):
     paths = [tmp_path / f"{k}.arrow" for k in range(4)]
     for k, path in enumerate(paths):
-        write_scattered(path, [people(k * 5000, (k + 1) * 5000)], buckets=8)
+        write_scattered(path, [with_ids(people(k * 5000, (k + 1) * 5000))], buckets=8)
     rows = bucket_rows(paths, 8)
     assert sum(rows) == 20_000
     # Binomial(20 000, 1/8): standard deviation 47.

@@ -75,7 +75,8 @@ def run_image_demo(
     digits = as_devices_draw(schema, load_digit_images())
     say(f"1  {len(digits):,} people each hold one handwritten digit of 8 × 8 pixels, and its label")
     randomizer = state_noise(schema, NOISE, DELTA, shares={"label": LABEL_EPSILON})
-    release = randomizer.privatize(digits)
+    # In order, as the attacker below is told whose each report is.
+    release = randomizer.privatize(digits, keep_order=True)
     say(f"2  each noised both on their device: {randomizer.guarantee}")
     steps = settings.schedule(images=True, labels=True)[0]
     say(f"3  the curator, who sees only noise, trains a generator ({steps:,} steps)")

@@ -39,6 +39,7 @@ from privot.release import Randomizer
 from privot.release.parts import Parts
 from privot.release.publishing import Progress, publish, refuse_unknown_output
 from privot.release.record_batches import open_records
+from privot.release.report_ids import REPORT_ID
 from privot.release.streaming import (
     Privatized,
     RefusedRecordsError,
@@ -49,21 +50,25 @@ from privot.release.streaming import (
 )
 
 
-def privatize(dataset: ray.data.Dataset, randomizer: Randomizer) -> ray.data.Dataset:
-    """Reports of every record of a Ray data set, lazily, in the order of the records.
+def privatize(
+    dataset: ray.data.Dataset, randomizer: Randomizer, *, keep_order: bool = False
+) -> ray.data.Dataset:
+    """Reports of every record of a Ray data set, lazily, in random order.
 
-    The order of the rows is not hidden: shuffle what must not tell it. Read the module's note on what to
-    do with the result, and execute it once.
+    Ray sorts them by their ids, which are random, across all blocks; with `keep_order` it does not, and
+    they come in the order of the records, which is not private. Read the module's note on what to do
+    with the result, and execute it once.
 
     Raises:
         PrivotError: in a worker, wrapped by Ray, for records that the schema does not allow.
     """
-    return dataset.map_batches(
+    reports = dataset.map_batches(
         partial(_noise_batch, text=randomizer.to_json()),
         batch_format="pyarrow",
         batch_size=batch_rows(randomizer),
         zero_copy_batch=True,
     )
+    return reports if keep_order else reports.sort(REPORT_ID)
 
 
 def privatize_files(
@@ -176,4 +181,4 @@ def _make_part(row: dict[str, Any], text: str, source: Path, parts: Parts) -> di
 
 
 def _noise_batch(batch: pa.Table, text: str) -> pa.Table:
-    return Randomizer.from_json(text).privatize(batch).table
+    return Randomizer.from_json(text).privatize(batch, keep_order=True).table

@@ -21,6 +21,7 @@ from privot.release.calibration import (
 from privot.release.encoding import report_names
 from privot.release.information import choose_report_columns
 from privot.release.joint import CELLS, COMBINATION, JointReport
+from privot.release.report_ids import REPORT_ID
 from privot.schema import Schema
 
 REPORTS = ("auto", "joint", "split")
@@ -171,9 +172,9 @@ def require_cover(
             f"columns {repeated} are what a release calls the flags of vectors that may be missing: "
             "give the schema's columns other names"
         )
-    if {COMBINATION, CELLS} & set(schema.table_columns):
+    if taken := {COMBINATION, CELLS, REPORT_ID} & {*schema.table_columns, *parts}:
         raise PrivotError(
-            f"columns {COMBINATION!r} and {CELLS!r} are what a release calls its joint reports: "
+            f"columns {sorted(taken)} are what a release calls its joint reports and their ids: "
             "give the schema's columns other names"
         )
 

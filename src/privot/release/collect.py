@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from privot.errors import PrivotError
 from privot.release.randomizer import Release
+from privot.release.report_ids import in_order
 from privot.release.report_table import ReportTable
 
 
 def collect(releases: Iterable[Release]) -> Release:
-    """All reports of some releases that the same randomizer made, in the order given.
+    """All reports of some releases that the same randomizer made, in random order.
 
     Each person's guarantee is that of their own report: reports of different people do not compose.
     (A person who is in twice has reported twice, and has spent two budgets; nobody can tell from here.)
@@ -28,4 +31,5 @@ def collect(releases: Iterable[Release]) -> Release:
                 f"release {number} was made by another randomizer than the first: "
                 "collect reports of one randomizer, and fit others apart"
             )
-    return Release(ReportTable.chain([part.rows for part in parts]), first)
+    reports = pa.concat_tables([part.table for part in parts])
+    return Release(ReportTable.of(in_order(reports)), first)

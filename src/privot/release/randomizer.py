@@ -9,11 +9,11 @@ no neighbor relation.
 
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
 report; the diameter of each split column's domain, rounding to the grid included. What leaves the
-device: the randomized values and which columns they are, which is a draw of fresh coins, independent
-of the record. What depends on the raw record besides: the time the exact sampler takes (see
-`mechanisms`), the counts of `count_outside`, and the texts of refusals; none of them is in the
-release, and they belong to whoever holds the raw records. (That somebody does not report, as the
-device refused a value, the curator sees: with `nullable` and `other`, nothing needs refusing.) The
+device: the randomized values, and fresh coins, independent of the record: which columns they are, and
+the report's id (`privot.release.report_ids`), whose order is that of the rows. What depends on the raw
+record besides: the time the exact sampler takes (see `mechanisms`), the counts of `count_outside`, and
+the texts of refusals; none of them is in the release, and they belong to whoever holds the raw records.
+(Refused devices send nothing, which is seen: with `nullable` and `other`, nothing is refused.) The
 guarantee is for **one** report: a second is a second budget, so a device keeps and resends its own.
 """
 
@@ -42,6 +42,7 @@ from privot.release.encoding import (
     report_names,
 )
 from privot.release.joint import CELLS, COMBINATION, JointAnswers, JointReport
+from privot.release.report_ids import REPORT_ID, draw_ids, in_order
 from privot.release.report_table import ReportTable
 from privot.release.storage import read_text, seal, unseal
 from privot.release.tables import as_table
@@ -89,7 +90,7 @@ class Randomizer:
         """Choose the least noise that gives each person (`epsilon`, `delta`)-local privacy.
 
         With `report="joint"`, a table's columns are one joint report, with as much of ε as each vector
-        or image. With `"split"`, columns get equal shares, and Gaussian ones share one guarantee.
+        or image; with `"split"`, columns get equal shares, and Gaussian ones share one guarantee.
         `"auto"` is joint unless a mechanism or shares are given.
 
         Arguments:
@@ -104,7 +105,7 @@ class Randomizer:
             shares: The ε of some split columns; the others share what is left of `epsilon`.
 
         Raises:
-            PrivotError: if the values are out of range, or do not fit each other.
+            PrivotError: for values out of range, or that do not fit each other.
         """
         made = share_budget(schema, epsilon, delta, report, mechanism, report_columns, shares)
         return cls(schema, made.mechanisms, made.report_columns, delta, made.joint)
@@ -126,18 +127,21 @@ class Randomizer:
             return self.joint.report_columns == 1 and len(self.joint.sizes) > 1
         return self.num_reported == 1 and len(self.schema.columns) > 1
 
-    def privatize(self, data: Any) -> Release:
+    def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
         """Randomize records: what each person's device does, for a whole table at once.
 
         Values outside their bounds are projected to the domain, or fall into an outer bin. Every call
-        draws fresh noise: to report the same record twice is to spend its budget twice. `data` is a
-        pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
+        draws fresh noise: to report a record twice is to spend its budget twice.
+
+        Arguments:
+            data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
+            keep_order: Rows come in random order; True keeps the records', which is **not private**.
 
         Raises:
             PrivotError: for missing, extra, or unusable columns and values.
         """
         table = self._records(data)
-        # Everything is encoded, and refused if need be, before anything is drawn.
+        # All is encoded, and refused if need be, before anything is drawn.
         encoded = {n: encode_column(self.schema, n, m, table) for n, m in self.mechanisms.items()}
         coded = self.schema.coded
         columns: dict[str, pa.Array] = {}
@@ -145,19 +149,14 @@ class Randomizer:
             codes = {name: encode_codes(coded[name], name, table) for name in self.joint.sizes}
             columns |= self.joint.privatize(codes).to_table()
         columns |= privatize_columns(self.schema, self.mechanisms, self.num_reported, encoded)
-        return Release(ReportTable.of(pa.table(columns)), self)
+        reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
+        return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:
-        """How many raw values of each column that has a domain lie outside it.
-
-        For whoever holds the raw records: functions of raw data, which never enter a release.
-        """
-        table = self._records(data)
-        return {
-            name: count_outside(column, name, table)
-            for name, column in self.schema.columns.items()
-            if isinstance(column, PointColumn)
-        }
+        """How many raw values of each column lie outside its domain: **not private**."""
+        table, columns = self._records(data), self.schema.columns
+        points = {n: column for n, column in columns.items() if isinstance(column, PointColumn)}
+        return {name: count_outside(column, name, table) for name, column in points.items()}
 
     def _records(self, data: Any) -> pa.Table:
         self.schema.check_table(table := as_table(data))
@@ -165,11 +164,11 @@ class Randomizer:
 
     def to_json(self) -> str:
         """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
-        held = [(n, self.mechanisms[n]) for n in self.schema.columns if n in self.mechanisms]
+        held = [name for name in self.schema.columns if name in self.mechanisms]
         return seal(
             {
                 "schema": self.schema.to_dict(),
-                "mechanisms": {name: mechanism.to_dict() for name, mechanism in held},
+                "mechanisms": {name: self.mechanisms[name].to_dict() for name in held},
                 "report_columns": self.report_columns,
                 "delta": self.delta,
                 "joint": None if self.joint is None else asdict(self.joint),
@@ -218,9 +217,8 @@ class Randomizer:
 class Release:
     """The reports, and the randomizer that made them: the only thing that training can see.
 
-    A Parquet file whose metadata holds the randomizer, so that it knows its guarantee and likelihood. A
-    split column is as in the schema, noisy, and null where it was not reported; a joint report is the
-    number of the combination of columns, and the reported cells. All of it was randomized on a device.
+    A Parquet file, with the randomizer in its metadata. A split column is as in the schema, noisy, and
+    null where not reported; a joint report is the number of the combination of columns, and the cells.
 
     Arguments:
         rows: One row a report, in memory or in a file.
@@ -232,7 +230,7 @@ class Release:
 
     def __post_init__(self) -> None:
         split = self.randomizer.mechanisms.items()
-        names = [part for n, m in split for part in report_names(self.schema, n, m)]
+        names = [REPORT_ID, *(part for n, m in split for part in report_names(self.schema, n, m))]
         names += [] if self.randomizer.joint is None else [COMBINATION, CELLS]
         if sorted(self.rows.column_names) != sorted(names) or len(self) == 0:
             raise PrivotError(
@@ -266,8 +264,8 @@ class Release:
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """One split column's reports, and a mask (n,) of who reported it.
 
-        Noisy numbers are unit coordinates (n, d), 0 for those who did not report the column; any
-        other reports are the codes that they support (n, w), padded with −1.
+        Noisy numbers are unit coordinates (n, d), 0 where not reported; any other reports are the codes
+        that they support (n, w), padded with −1.
         """
         return decode_reports(self.schema, self.table, name, self.randomizer.mechanisms[name])
 

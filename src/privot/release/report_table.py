@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
+from privot.release.report_ids import ID_BYTES, REPORT_ID, id_words
 from privot.release.shards import shard_files
 
 PIECE = 2**17
@@ -178,8 +179,8 @@ def write_reports(path: Path, pieces: Iterable[pa.Table], randomizer: str) -> in
     if first is None:
         raise PrivotError("there are no rows: give at least one record")
     schema = first.schema.with_metadata({_METADATA_KEY: randomizer.encode()})
-    # Noisy numbers never repeat: a dictionary of them would only be built to be thrown away.
-    repeats = [_leaf(field) for field in schema if not pa.types.is_floating(field.type)]
+    # Noisy numbers and ids never repeat: a dictionary would only be built to be thrown away.
+    repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
     with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
         for piece in chain([first], pieces):
@@ -196,6 +197,8 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
         yield from _byte_streams(column.flatten())
     elif pa.types.is_fixed_size_list(column.type):
         yield from _byte_streams(column.flatten())
+    elif pa.types.is_fixed_size_binary(column.type):
+        yield id_words(column.fill_null(bytes(ID_BYTES))).tobytes()
     elif pa.types.is_string(column.type):
         texts = column.fill_null("")
         yield pc.binary_length(texts).to_numpy().tobytes()

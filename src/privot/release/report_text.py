@@ -1,9 +1,9 @@
 """Reports as CSV, for pipes: what a release's table says, and nothing of its randomizer.
 
-Numbers are written so that reading them gives the same bits. A list (the cells of a joint report, the
-codes of a set, an image) is one field of numbers with spaces between; `none` is the empty list. A field
-is empty where the column was not reported. The text does not say what was done to the records, so
-whoever reads it has to bring the randomizer.
+Numbers are written so that reading them gives the same bits, an id as 32 hexadecimal digits. A list (the
+cells of a joint report, the codes of a set, an image) is one field of numbers with spaces between;
+`none` is the empty list. A field is empty where the column was not reported. The text does not say what
+was done to the records: whoever reads it has to bring the randomizer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from privot.errors import PrivotError
 from privot.release.encoding import report_names, report_types
 from privot.release.joint import CELLS, COMBINATION
 from privot.release.randomizer import Randomizer, Release
+from privot.release.report_ids import ID_TYPE, REPORT_ID, from_hex, one_array, to_hex
 from privot.release.report_table import ReportTable
 
 _EMPTY = "none"
@@ -47,7 +48,8 @@ def read_text_reports(source: Path | IO[bytes], randomizer: Randomizer) -> Relea
         PrivotError: if columns or values are not what the randomizer writes.
     """
     types = _types(randomizer)
-    texts = {name: pa.string() if _is_list(kind) else kind for name, kind in types.items()}
+    read_as_text = {n for n, kind in types.items() if _is_list(kind) or kind == ID_TYPE}
+    texts = {n: pa.string() if n in read_as_text else kind for n, kind in types.items()}
     options = csv.ConvertOptions(
         column_types=texts, strings_can_be_null=True, quoted_strings_can_be_null=False
     )
@@ -60,10 +62,7 @@ def read_text_reports(source: Path | IO[bytes], randomizer: Randomizer) -> Relea
                 f"{source} has columns {table.column_names}, the randomizer writes {list(types)}: "
                 "give the randomizer that made these reports"
             )
-        columns = {
-            name: _as_list(table.column(name), kind) if _is_list(kind) else table.column(name)
-            for name, kind in types.items()
-        }
+        columns = {name: _from_text(table.column(name), kind) for name, kind in types.items()}
     except (pa.ArrowException, OSError, EOFError) as error:
         reason = str(error).splitlines()[0]
         raise PrivotError(
@@ -84,13 +83,20 @@ def _write(file: IO[bytes], pieces: Iterable[pa.Table]) -> int:
 
 def _as_text(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for piece in pieces:
-        columns = {
-            name: _joined(piece.column(name).combine_chunks())
-            if _is_list(piece.schema.field(name).type)
-            else piece.column(name)
-            for name in piece.column_names
-        }
-        yield pa.table(columns)
+        yield pa.table({n: _to_text(one_array(piece.column(n))) for n in piece.column_names})
+
+
+def _to_text(column: pa.Array) -> pa.Array:
+    if column.type == ID_TYPE:
+        return to_hex(column)
+    return _joined(column) if _is_list(column.type) else column
+
+
+def _from_text(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    column = one_array(texts)
+    if kind == ID_TYPE:
+        return from_hex(column)
+    return _as_list(column, kind) if _is_list(kind) else column
 
 
 def _joined(lists: pa.Array) -> pa.Array:
@@ -99,8 +105,7 @@ def _joined(lists: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), _EMPTY, texts)
 
 
-def _as_list(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    column = texts.combine_chunks()
+def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
     # No text splits into an empty list: split one number, and leave it out again.
     empty = np.asarray(pc.fill_null(pc.equal(column, _EMPTY), False))
     numbers = pa.list_(kind.value_type)
@@ -124,4 +129,4 @@ def _types(randomizer: Randomizer) -> dict[str, pa.DataType]:
     for name, mechanism in randomizer.mechanisms.items():
         names = report_names(randomizer.schema, name, mechanism)
         types |= dict(zip(names, report_types(randomizer.schema, name, mechanism), strict=True))
-    return types
+    return types | {REPORT_ID: ID_TYPE}

@@ -1,16 +1,9 @@
-r"""A uniformly random order for reports that do not fit in memory.
+"""A uniformly random order for reports that do not fit in memory: that of their ids.
 
-Files are often sorted, and folders `country=FR` always are: reports in the order of their records would
-tell, by their place alone, what the noise is there to hide. So the order of a release is a random
-permutation, drawn from the operating system's entropy and kept nowhere.
-
-**Why it is uniform.** Each report gets an independent uniform word W of 64 bits. Its bucket is
-$⌊W B/2^{64}⌋$, uniform up to $B/2^{64}$; buckets are laid one after the other, and within a bucket
-reports are put in an order that is uniform and independent of all else. Given the sizes of the buckets,
-which are multinomial whatever the records are, every assignment of reports to places is equally
-likely. A part is sorted by W, so that its share of each bucket is one run; a bucket is gathered from
-all parts, and only one has to fit in memory. (Words collide with probability below $2^{-25}$ in a
-part of a million; ties keep their order.)
+Each report's id begins with an independent uniform word W of 64 bits (`privot.release.report_ids`). Its
+bucket is $⌊W B/2^{64}⌋$, uniform up to $B/2^{64}$; buckets are laid one after the other, and within a
+bucket reports are sorted by id, so all are. A part is sorted too, so that its share of each bucket is
+one run; a bucket is gathered from all parts, and only one has to fit in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.mechanisms import random_words
+from privot.release.report_ids import REPORT_ID, id_words, in_order, order_of
 
 
 def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
@@ -36,10 +29,10 @@ def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int
         raise PrivotError(
             f"a part of {rows.num_rows:,} rows and more is too long: give smaller parts"
         )
-    words = random_words(rows.num_rows)
-    order = np.argsort(words)
+    words = id_words(rows.column(REPORT_ID))
+    order = order_of(words)
     edges = [bucket * 2**64 // buckets for bucket in range(1, buckets)]
-    ends = np.searchsorted(words[order], np.array(edges, np.uint64))
+    ends = np.searchsorted(words[order, 0], np.array(edges, np.uint64))
     starts = [0, *ends.tolist(), rows.num_rows]
     shuffled = rows.take(pa.array(order))
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as file:
@@ -60,12 +53,10 @@ def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
 
 
 def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
-    """The reports of all parts in buckets `first` to `stop` − 1, in random order."""
+    """The reports of all parts in buckets `first` to `stop` − 1, by increasing id."""
     held = []
     for part in parts:
         with pa.memory_map(str(part)) as source:
             file = pa.ipc.open_file(source)
             held += [file.get_batch(bucket) for bucket in range(first, stop)]
-    rows = pa.Table.from_batches(held)
-    order = np.argsort(random_words(rows.num_rows))
-    return rows.combine_chunks().take(pa.array(order))
+    return in_order(pa.Table.from_batches(held))

@@ -188,7 +188,7 @@ def privatize_batches(
     def noise(batch: tuple[int, pa.Table]) -> NoisedBatch:
         number, rows = batch
         try:
-            reports = randomizer.privatize(rows).table
+            reports = randomizer.privatize(rows, keep_order=True).table  # parts are put in order
             return NoisedBatch(number, reports, randomizer.count_outside(rows))
         except PrivotError as error:
             if number == 0:
