@@ -46,6 +46,9 @@ def main() -> None:
         # Thread pools read the environment when their library is imported, so this comes after.
         import solver_measure
 
+        from privot.training.threads import keep_freed_memory
+
+        keep_freed_memory()  # as every fit does; rivals gain by it, too
         rows = solver_measure.rows(options.quick, options.only)
         if options.tune is not None:
             solver_measure.tune(rows, options.tune or solver_measure.TUNED)

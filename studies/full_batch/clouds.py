@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.problem import Ground
+from privot.transport.sinkhorn.problem import Ground
 from studies.full_batch.gaussian_kernel import GaussianKernel
 from studies.full_batch.laplace_kernel import LaplaceKernel
 

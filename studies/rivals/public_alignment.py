@@ -18,7 +18,7 @@ from privot.sliced.adapters import random_affine
 from privot.sliced.classifier import AdaptationSettings, Classifier, as_records
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
-from privot.transport.sliced import random_directions
+from privot.transport.line.sliced import random_directions
 
 _CHUNK = 2000
 

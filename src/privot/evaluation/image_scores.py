@@ -26,7 +26,7 @@ from privot.schema import CategoricalColumn, Schema
 from privot.schema.array_values import read_images
 from privot.schema.values import encode_codes
 from privot.transport import sliced_wasserstein
-from privot.transport.sliced import random_directions
+from privot.transport.line.sliced import random_directions
 
 try:
     from sklearn.exceptions import ConvergenceWarning

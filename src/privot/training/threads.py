@@ -1,10 +1,12 @@
-"""How many threads a step may use on the CPU."""
+"""What a step of training may ask of the machine: threads of the CPU, and memory that it keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
+import numpy as np
 import torch
 
 # A batch's cost matrix of up to this many entries is one thread's work.
@@ -19,6 +21,7 @@ def threads_for(num_entries: int) -> Iterator[None]:
     busy they wait for each other: ten to fifty times slower was measured. One thread also makes
     the numbers independent of the number of cores.
     """
+    keep_freed_memory()
     before = torch.get_num_threads()
     if num_entries <= _ONE_THREADS_WORK:
         torch.set_num_threads(1)
@@ -26,3 +29,15 @@ def threads_for(num_entries: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Have this process keep arrays of a step's size, once they are freed, for the next step.
+
+    Linux's allocator returns freed arrays above 128 KiB to the system, and fetches the next one page by
+    page: up to a third of a small step's time. Freeing one large block, untouched, raises that limit to
+    the block's size, for good (mallopt(3), M_MMAP_THRESHOLD; it adjusts itself up to 32 MiB).
+    """
+    block = np.empty(31 * 2**20, np.uint8)
+    del block

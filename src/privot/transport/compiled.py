@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, wraps
 from typing import Any
 
-import numpy as np
 import torch
 
 from privot.errors import PrivotError
@@ -23,12 +22,6 @@ try:
 except ImportError:
     numba = None
 
-
-# Linux's allocator returns freed arrays above 128 KiB to the system, and fetches the next one page by
-# page: up to a third of a small step's time. Freeing one large block, untouched, raises that limit to
-# the block's size, for good (mallopt(3), M_MMAP_THRESHOLD; it adjusts itself up to 32 MiB).
-_block = np.empty(31 * 2**20, np.uint8)
-del _block
 
 # Additions may be reordered, so that sums use vector registers; NaN and infinity keep their meaning.
 _REORDERING = {"reassoc", "contract", "nsz", "arcp"}

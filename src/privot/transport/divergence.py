@@ -24,9 +24,9 @@ from collections.abc import Callable
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.costs import squared_euclidean
+from privot.transport.costs.ground import squared_euclidean
 from privot.transport.entropic import entropic_cost
-from privot.transport.sinkhorn import SinkhornResult, SinkhornSolver
+from privot.transport.sinkhorn.solver import SinkhornResult, SinkhornSolver
 
 
 def sinkhorn_divergence(

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privot.transport.problem import Problem
-from privot.transport.sinkhorn import Potentials, SinkhornResult, SinkhornSolver
+from privot.transport.sinkhorn.problem import Problem
+from privot.transport.sinkhorn.solver import Potentials, SinkhornResult, SinkhornSolver
 
 
 def entropic_cost(

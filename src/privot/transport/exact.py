@@ -18,9 +18,9 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.costs import manhattan, squared_euclidean
-from privot.transport.problem import Problem
-from privot.transport.sinkhorn import SinkhornSolver, Status
+from privot.transport.costs.ground import manhattan, squared_euclidean
+from privot.transport.sinkhorn.problem import Problem
+from privot.transport.sinkhorn.solver import SinkhornSolver, Status
 
 _REDUCE_FROM = 300
 

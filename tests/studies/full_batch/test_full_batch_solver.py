@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import PrivotError
-from privot.transport.sinkhorn import Status
+from privot.transport.sinkhorn.solver import Status
 from studies.full_batch import solver as full_batch
 from studies.full_batch.solver import full_batch_cost
 

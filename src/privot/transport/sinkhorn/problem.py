@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.costs import manhattan, squared_euclidean
+from privot.transport.costs.ground import manhattan, squared_euclidean
 
 Ground = Literal["manhattan", "squared_euclidean"]
 _GROUNDS = {"manhattan": manhattan, "squared_euclidean": squared_euclidean}

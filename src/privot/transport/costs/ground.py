@@ -24,9 +24,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from privot.errors import PrivotError
-from privot.transport import pair_loops
 from privot.transport.compiled import in_threads, runs_compiled
-from privot.transport.products import product
+from privot.transport.costs import pair_loops
+from privot.transport.costs.products import product
 
 # Up to this many coordinates, loops run along the points rather than along the coordinates.
 _FEW_COORDINATES = 32

@@ -34,10 +34,10 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.transport.compiled import runs_compiled
-from privot.transport.kernel_domain import Iterated, solve_compiled, solve_tensors
-from privot.transport.log_domain import solve_log
-from privot.transport.problem import Problem
-from privot.transport.sweeps import FEWEST_ROWS
+from privot.transport.sinkhorn.kernel_domain import Iterated, solve_compiled, solve_tensors
+from privot.transport.sinkhorn.log_domain import solve_log
+from privot.transport.sinkhorn.problem import Problem
+from privot.transport.sinkhorn.sweeps import FEWEST_ROWS
 
 Potentials = tuple[Tensor, Tensor]
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import PrivotError
-from privot.transport import costs, manhattan, squared_euclidean
+from privot.transport import manhattan, squared_euclidean
+from privot.transport.costs import ground as costs
 
 GROUNDS = {manhattan: 1, squared_euclidean: 2}
 

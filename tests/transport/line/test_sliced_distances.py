@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.transport.sliced import random_directions, sliced_wasserstein
+from privot.transport.line.sliced import random_directions, sliced_wasserstein
 
 
 def rng(seed=0):

@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from privot.transport.kernel_domain import Iterated
-from privot.transport.problem import Problem
+from privot.transport.sinkhorn.kernel_domain import Iterated
+from privot.transport.sinkhorn.problem import Problem
 
 
 def solve_log(problem: Problem, tolerance: float, most: int, start_g: Tensor | None) -> Iterated:

@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.transport import sweeps
-from privot.transport.problem import Problem
-from privot.transport.row_parts import RowParts
+from privot.transport.sinkhorn import sweeps
+from privot.transport.sinkhorn.problem import Problem
+from privot.transport.sinkhorn.row_parts import RowParts
 
 _WIDEST = math.exp(20.0)
 _NEGLIGIBLE = 1e-30

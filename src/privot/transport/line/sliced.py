@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.one_dimensional import root, transport_cost_1d
+from privot.transport.line.one_dimensional import root, transport_cost_1d
 
 
 def random_directions(dimension: int, num_projections: int, rng: torch.Generator) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.transport.one_dimensional import transport_cost_1d, wasserstein_1d
+from privot.transport.line.one_dimensional import transport_cost_1d, wasserstein_1d
 
 SIZES = [(1, 1), (1, 9), (30, 30), (30, 45), (64, 17)]
 

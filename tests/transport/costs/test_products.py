@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from privot.transport import products
+from privot.transport.costs import products
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (200, 130, 784), (1030, 1, 1025), (0, 4, 7)]
 

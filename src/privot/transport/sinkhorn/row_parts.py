@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.transport import kernel_entries, sweeps
 from privot.transport.compiled import in_threads
-from privot.transport.sweeps import Pace, Scaled, Swept
+from privot.transport.sinkhorn import kernel_entries, sweeps
+from privot.transport.sinkhorn.sweeps import Pace, Scaled, Swept
 
 _ONE_PART = 2**22
 

@@ -27,8 +27,8 @@ from privot.transport.compiled import (
     compiled_reordering,
     compiled_reordering_part,
 )
-from privot.transport.elementary import move
-from privot.transport.over_relaxation import next_omega
+from privot.transport.sinkhorn.elementary import move
+from privot.transport.sinkhorn.over_relaxation import next_omega
 
 CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
 

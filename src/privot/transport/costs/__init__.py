@@ -1,0 +1,1 @@
+"""Ground costs between points, and their gradients."""

@@ -1,0 +1,1 @@
+"""Transport on the line, exact by sorting, and along directions."""
