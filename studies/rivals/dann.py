@@ -70,6 +70,7 @@ class DANNSettings:
         if self.epsilon is None:
             return 0.0
         accounting = SlicedAccounting(
+            unit=self.network.unit,
             dim=2,
             num_projections=2,
             records=records,

@@ -64,6 +64,7 @@ class AppendedLabels:
     radius: float
     num_labels: int = 1
     non_negative: bool = True
+    unit: str = "image"
 
     def prepare(self, values: Tensor) -> Tensor:
         """Rows as they come; see `RecordMap`."""
@@ -126,6 +127,7 @@ def fit_published_slices(
             radius=settings.radius,
             non_negative=True,
             grid=grid,
+            unit=records.unit,
         )
 
     plan = Plan.calibrate(epsilon, delta, settings.steps, accounting, "pld")

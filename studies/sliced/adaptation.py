@@ -106,9 +106,10 @@ def images(pixels: np.ndarray) -> np.ndarray:
 def settings_for(pair: Pair, seed: int) -> AdaptationSettings:
     """Settings of our adaptation; the other methods take networks, jitter and rates from them."""
     if pair.source_x.ndim == 3:
-        return AdaptationSettings(epsilon=EPSILON, delta=DELTA, seed=seed)
+        return AdaptationSettings(epsilon=EPSILON, unit="image", delta=DELTA, seed=seed)
     return AdaptationSettings(
         epsilon=EPSILON,
+        unit="record",
         delta=DELTA,
         steps=300,
         batch_size=16,

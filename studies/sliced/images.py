@@ -126,7 +126,7 @@ def single_recipe(
 def record_map(epsilon: float) -> LabeledImages:
     """The records that suit 28 × 28 images in 10 classes at ε."""
     low_pass = next(kept for least, kept in _LOW_PASS if epsilon >= least)
-    return LabeledImages((28, 28), num_labels=10, low_pass=low_pass)
+    return LabeledImages((28, 28), unit="image", num_labels=10, low_pass=low_pass)
 
 
 def load_split(path: Path, split: str) -> tuple[torch.Tensor, torch.Tensor]:

@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_selection.json"))
     chosen = parser.parse_args(arguments)
     maps = [
-        LabeledImages((28, 28), num_labels=10, low_pass=low_pass, anchor=anchor)
+        LabeledImages((28, 28), unit="image", num_labels=10, low_pass=low_pass, anchor=anchor)
         for low_pass, anchor in itertools.product(chosen.low_pass, chosen.anchor)
     ]
     rows = []

@@ -32,10 +32,10 @@ _STDDEV, _GRID = 0.53, 2.0**-20
 
 def release_times(count: int) -> list[float]:
     """Processor milliseconds of `count` releases."""
-    records = LabeledImages((28, 28), low_pass=None, degree=1, scale=2 * 28.0)
+    records = LabeledImages((28, 28), unit="image", low_pass=None, degree=1, scale=2 * 28.0)
     accounting = SlicedAccounting(
         DIM, NUM_PROJECTIONS, RECORDS, BATCH, radius=0.5, non_negative=True,
-        grid=accounted_grid(_GRID, BATCH),
+        grid=accounted_grid(_GRID, BATCH), unit=records.unit,
     )  # fmt: skip
     images = torch.rand(RECORDS, 28, 28, generator=torch.Generator().manual_seed(0))
     plan = Plan(accounting, _STDDEV, count, 1e-5, _GRID)

@@ -51,7 +51,7 @@ def test_the_table_has_a_row_a_way_of_reporting(run):
     code, out, err = run("plan schema.toml --epsilon 4 --people 50000")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "4 columns of 2 to 10 values, 50,000 people, ε = 4"
+    assert lines[0] == "4 columns of 2 to 10 values, 50,000 reports, ε = 4 per person"
     rows = [line for line in lines if line.startswith(("joint", "split"))]
     assert [row.split()[:2] for row in rows] == [
         [report, str(k)] for report in ("joint", "split") for k in (1, 2, 3, 4)

@@ -22,8 +22,8 @@ def images(path, labels=True):
 def test_fit_images(tmp_path):
     data = images(tmp_path / "data.npz")
     model = tmp_path / "model"
-    fit = f"sliced fit {data} --num-labels 2 --low-pass 3 --epsilon 50 --delta 1e-3 --steps 300"
-    done = run.invoke(app, f"{fit} --batch-size 30 -o {model}".split())
+    fit = f"sliced fit {data} --unit visit --num-labels 2 --low-pass 3 --epsilon 50 --steps 300"
+    done = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
     assert done.exit_code == 0, done.output
     assert "learned through 300 releases" in done.output
     fields = json.loads((model / "model.json").read_text())
@@ -38,14 +38,14 @@ def test_fit_images(tmp_path):
         assert set(arrays["y"]) <= {0, 1}
     refused = run.invoke(app, f"sample {model} --where label=1 -o {samples}".split())
     assert "--where is for models of" in str(refused.exception)
-    again = run.invoke(app, f"{fit} --batch-size 30 -o {model}".split())
+    again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
     assert isinstance(again.exception, PrivotError)
     assert "has counted 300 releases already" in str(again.exception)
 
 
 def test_number_of_labels_is_declared(tmp_path):
     data = images(tmp_path / "data.npz")
-    done = run.invoke(app, f"sliced fit {data} --epsilon 5".split())
+    done = run.invoke(app, f"sliced fit {data} --unit visit --epsilon 5".split())
     assert isinstance(done.exception, PrivotError)
     assert "--num-labels" in str(done.exception)
 
@@ -54,7 +54,7 @@ def test_adapt(tmp_path):
     source, target = images(tmp_path / "s.npz"), images(tmp_path / "t.npz", labels=False)
     done = run.invoke(
         app,
-        f"sliced adapt {source} {target} --epsilon 50 --delta 1e-3 --steps 50 "
+        f"sliced adapt {source} {target} --unit visit --epsilon 50 --delta 1e-3 --steps 50 "
         f"--batch-size 30 -o {tmp_path / 'c'}".split(),
     )
     assert done.exit_code == 0, done.output

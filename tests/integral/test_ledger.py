@@ -201,9 +201,9 @@ print(done)
 
 def test_a_kill_between_spending_and_output_loses_draws_not_budget(tmp_path):
     records = np.random.default_rng(0).normal(size=(100, 1))
-    IntegralModel.fit(records, reference=StandardNormal(1), epsilon=1.0, draws=5).save(
-        tmp_path / "secret"
-    )
+    IntegralModel.fit(
+        records, reference=StandardNormal(1), unit="person", epsilon=1.0, draws=5
+    ).save(tmp_path / "secret")
     program = f"""
 import os, signal
 from privot.integral import IntegralModel, TiltedDensity

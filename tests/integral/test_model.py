@@ -27,7 +27,13 @@ OWN = CustomReference(1, NORMAL.sample, NORMAL.log_density)
 
 def fit(settings=None, reference=NORMAL, epsilon=2.0, draws=10, **more):
     return IntegralModel.fit(
-        RECORDS, reference=reference, epsilon=epsilon, draws=draws, settings=settings, **more
+        RECORDS,
+        reference=reference,
+        unit="person",
+        epsilon=epsilon,
+        draws=draws,
+        settings=settings,
+        **more,
     )
 
 

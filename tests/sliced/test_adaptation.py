@@ -21,7 +21,7 @@ from privot.sliced.joint_adaptation import TargetFeatures, adaptation_loss
 
 SETTINGS = AdaptationSettings(
     alignment="joint",
-    epsilon=8.0, delta=1e-3, steps=150, batch_size=50, num_projections=8, feature_dim=8,
+    epsilon=8.0, unit="patient", delta=1e-3, steps=150, batch_size=50, num_projections=8, feature_dim=8,
     hidden=(16,), source_batch=64, weight=0.5,
     learning_rate=1e-2, averaging=0.9,
 )  # fmt: skip
@@ -52,7 +52,7 @@ def test_the_step_depends_on_the_release_alone(monkeypatch):
     fixed = None
     for private in (target, target[::-1] * 5 - 3):
         classifier = Classifier((3,), 2, SETTINGS)
-        features = TargetFeatures(classifier, 8)
+        features = TargetFeatures(classifier, 8, "patient")
         records = torch.from_numpy(np.ascontiguousarray(private, np.float32))
         mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
         slices = mechanism.release()
@@ -79,7 +79,7 @@ def test_other_releases_make_other_steps():
     gradients = []
     for private in (target, target + 3):
         classifier = Classifier((3,), 2, SETTINGS)
-        features = TargetFeatures(classifier, 8)
+        features = TargetFeatures(classifier, 8, "patient")
         records = torch.from_numpy(private.astype(np.float32))
         mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
         rng = torch.Generator().manual_seed(0)
@@ -94,7 +94,7 @@ def test_other_releases_make_other_steps():
 def test_a_spent_budget_leaves_the_classifier_as_it_is():
     source, y, target = domains()
     classifier = Classifier((3,), 2, SETTINGS)
-    features = TargetFeatures(classifier, 8)
+    features = TargetFeatures(classifier, 8, "patient")
     ledger = Ledger(SETTINGS.plan(400, features))
     ledger.spent = ledger.plan.steps
     mechanism = SlicingMechanism(torch.from_numpy(target).float(), None, features, ledger)
@@ -227,10 +227,10 @@ def test_bad_input_is_refused():
     with pytest.raises(PrivotError, match="do not fit"):
         adapt(source, y, target[:, :2], SETTINGS)
     with pytest.raises(PrivotError, match="weight -1"):
-        AdaptationSettings(epsilon=1, weight=-1)
+        AdaptationSettings(epsilon=1, unit="patient", weight=-1)
     with pytest.raises(PrivotError, match="at least 1 of each"):
-        AdaptationSettings(epsilon=1, rounds=0)
+        AdaptationSettings(epsilon=1, unit="patient", rounds=0)
     with pytest.raises(PrivotError, match="alignment 'other'"):
-        AdaptationSettings(epsilon=1, alignment="other")
+        AdaptationSettings(epsilon=1, unit="patient", alignment="other")
     with pytest.raises(PrivotError, match="do not fit records of shape"):
         adapt(source, y, target, replace(SETTINGS, channels=(4,)))

@@ -20,7 +20,7 @@ def reddish(count):
 class LatentImages(nn.Module):
     """A frozen public network to 512 × 4 × 4 = 8192 coordinates, each record on the unit sphere."""
 
-    num_labels, width, non_negative = 1, 8192, True
+    num_labels, width, non_negative, unit = 1, 8192, True, "person"
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ def test_network_learns_colors(monkeypatch):
         return Plan(accounting, 0.02, self.steps, self.delta, 2.0**-20)
 
     monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
-    records = LabeledImages((3, 64, 64), low_pass=52, degree=1, scale=60.0)
+    records = LabeledImages((3, 64, 64), unit="person", low_pass=52, degree=1, scale=60.0)
     assert records.width == 8112
     images, _ = reddish(60)
     settings = SlicedSettings(

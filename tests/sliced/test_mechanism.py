@@ -14,7 +14,7 @@ from privot.sliced import (
 )
 from privot.sliced.ledger import accounted_grid
 
-IMAGES = LabeledImages((4, 4), num_labels=2, low_pass=2)
+IMAGES = LabeledImages((4, 4), unit="person", num_labels=2, low_pass=2)
 
 
 def data(count=300, seed=0):
@@ -52,7 +52,7 @@ def test_every_release_is_counted_before_it_leaves():
 class Squares:
     """A map of finite records to features that are not: 3e38² is no float."""
 
-    num_labels, width, non_negative = 1, 6, True
+    num_labels, width, non_negative, unit = 1, 6, True, "person"
 
     def __init__(self, early):
         self.early = early
@@ -123,7 +123,7 @@ def test_releases_lie_on_the_grid():
 
 
 def test_records_are_clipped_and_the_count_stays():
-    long = LabeledImages((4, 4), low_pass=None, degree=1, scale=1.0)
+    long = LabeledImages((4, 4), unit="person", low_pass=None, degree=1, scale=1.0)
     values = torch.ones(50, 4, 4)
     values[:20] /= 8
     private = mechanism(long, values, None, batch_size=10)

@@ -23,7 +23,7 @@ def plan(stddev=0.25, records=300, **fields):
 class Coordinates:
     """Records as they are."""
 
-    num_labels, width, non_negative = 1, DIM, True
+    num_labels, width, non_negative, unit = 1, DIM, True, "person"
 
     def prepare(self, values):
         return values

@@ -33,7 +33,7 @@ def test_squares_lie_on_the_sphere_and_never_point_apart(seed, size, anchor):
 
 
 def test_low_pass_is_a_projection():
-    images = LabeledImages((6, 5), low_pass=3)
+    images = LabeledImages((6, 5), unit="person", low_pass=3)
     flat = torch.full((1, 6, 5), 0.5)
     assert torch.allclose(images.restore(images.prepare(flat)), flat, atol=1e-6)
     coordinates = images.prepare(0.5 + 0.01 * torch.rand(4, 6, 5).double())
@@ -41,15 +41,15 @@ def test_low_pass_is_a_projection():
 
 
 def test_color_images():
-    images = LabeledImages((3, 8, 8), num_labels=2, low_pass=2)
+    images = LabeledImages((3, 8, 8), unit="person", num_labels=2, low_pass=2)
     assert images.prepare(torch.rand(5, 3, 8, 8)).shape == (5, images.num_coordinates)
     assert images.restore(torch.rand(5, 12)).shape == (5, 3, 8, 8)
 
 
 def test_pixels_are_non_negative_frequencies_are_not():
-    assert LabeledImages((4, 4), low_pass=None, degree=1).non_negative
-    assert not LabeledImages((4, 4), low_pass=2, degree=1).non_negative
-    assert LabeledImages((4, 4), low_pass=2, degree=2).non_negative
+    assert LabeledImages((4, 4), unit="person", low_pass=None, degree=1).non_negative
+    assert not LabeledImages((4, 4), unit="person", low_pass=2, degree=1).non_negative
+    assert LabeledImages((4, 4), unit="person", low_pass=2, degree=2).non_negative
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_pixels_are_non_negative_frequencies_are_not():
 )
 def test_images_refuse(changes, message):
     with pytest.raises(PrivotError, match=message):
-        LabeledImages(**{"shape": (4, 4), "low_pass": 2} | changes)
+        LabeledImages(**{"shape": (4, 4), "unit": "person", "low_pass": 2} | changes)
     with pytest.raises(PrivotError, match="images have shape"):
-        LabeledImages((4, 4), low_pass=2).prepare(torch.zeros(2, 4, 5))
+        LabeledImages((4, 4), unit="person", low_pass=2).prepare(torch.zeros(2, 4, 5))
 
 
 def table():

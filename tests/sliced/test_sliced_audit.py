@@ -16,7 +16,7 @@ RADIUS, DELTA, GRID, SLICES = 1.0, 0.05, 2.0**-18, 4
 class Identity:
     """Records of two coordinates as they are."""
 
-    num_labels, width, non_negative = 1, 2, False
+    num_labels, width, non_negative, unit = 1, 2, False, "person"
 
     def prepare(self, values):
         return values

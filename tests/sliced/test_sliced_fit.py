@@ -21,7 +21,7 @@ from privot.sliced.factors import shrink
 from privot.sliced.ledger import accounted_grid
 from privot.training import Interrupted
 
-IMAGES = LabeledImages((6, 6), num_labels=2, low_pass=3)
+IMAGES = LabeledImages((6, 6), unit="person", num_labels=2, low_pass=3)
 SHORT = {"epsilon": 8.0, "delta": 1e-3, "batch_size": 20, "num_projections": 12}
 
 
@@ -90,7 +90,9 @@ def sides(model):
 def test_classes_are_learned(settings):
     images = IMAGES
     if settings.get("release") == "once" or settings.get("loss") == "sliced":
-        images = LabeledImages((6, 6), num_labels=2, low_pass=None, degree=1, scale=6.0)
+        images = LabeledImages(
+            (6, 6), unit="person", num_labels=2, low_pass=None, degree=1, scale=6.0
+        )
     model = fit_sliced(*data(), images, SlicedSettings(**SHORT | settings))
     difference, labels = sides(model)
     assert difference[labels == 0].mean() > 0.2
@@ -123,7 +125,7 @@ def test_shrinking_removes_noise_and_keeps_signal():
 
 def test_a_class_without_records_is_left_out():
     images, labels = data()
-    three = LabeledImages((6, 6), num_labels=3, low_pass=3)
+    three = LabeledImages((6, 6), unit="person", num_labels=3, low_pass=3)
     model = fit_sliced(images, labels, three, SlicedSettings(**SHORT | {"steps": 1500}))
     assert set(model.sample_images(500, seed=0)[1]) == {0, 1}
 

@@ -17,6 +17,7 @@ import typer
 from privot.errors import PrivotError
 
 Epsilon = Annotated[float | None, typer.Option(help="Privacy loss; asks for the noise.")]
+Unit = Annotated[str, typer.Option(help="Whom one record belongs to.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, every digit.")]
 
 
@@ -24,6 +25,7 @@ def laplace(
     sensitivity: Annotated[float, typer.Option(help="l1 diameter of the domain, in its units.")],
     epsilon: Epsilon = None,
     scale: Annotated[float | None, typer.Option(help="Laplace's b; asks for the epsilon.")] = None,
+    unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
     """Laplace noise of scale b = sensitivity/epsilon; pure.
@@ -42,11 +44,12 @@ def laplace(
     )
     stddev = scale * 2**0.5
     if as_json:
-        fields = {"scale": scale, "stddev": stddev, "sensitivity": sensitivity}
-        print(as_object("scale" if forward else "epsilon", {"epsilon": epsilon} | fields))
+        fields = {"epsilon": epsilon, "unit": unit, "scale": scale, "stddev": stddev}
+        answer = "scale" if forward else "epsilon"
+        print(as_object(answer, fields | {"sensitivity": sensitivity}))
         return
     noise = f"Laplace noise of scale {rounded_up(scale, forward)} (standard deviation {stddev:.6g})"
-    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)"))
+    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)", unit))
     print(_diameter(sensitivity, "l1"))
 
 
@@ -57,6 +60,7 @@ def gaussian(
     stddev: Annotated[
         float | None, typer.Option(help="Of each coordinate's noise; asks for the epsilon.")
     ] = None,
+    unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
     """Gaussian noise by the exact formula (Balle, Wang 2018), Zhao's closed form beside it.
@@ -78,17 +82,14 @@ def gaussian(
     closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if has_closed_form else None
     if as_json:
         fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
-        fields |= {"delta": delta, "sensitivity": sensitivity}
+        fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
         print(as_object("stddev" if forward else "epsilon", fields))
         return
     noise = (
         f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every coordinate"
     )
-    print(
-        _sentence(
-            forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} at delta = {delta:g}"
-        )
-    )
+    promise = f"epsilon = {rounded_up(epsilon, not forward)} at delta = {delta:g}"
+    print(_sentence(forward, noise, promise, unit))
     print(_diameter(sensitivity, "l2"))
     if closed_form is not None:
         print(
@@ -103,6 +104,7 @@ def randomized_response(
     keep: Annotated[
         float | None, typer.Option(help="Probability of the truth; asks for the epsilon.")
     ] = None,
+    unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
     """k-ary randomized response: the truth, or one of the other categories at random; pure.
@@ -120,14 +122,14 @@ def randomized_response(
         lambda p: randomized_response_epsilon(p, categories),
     )
     if as_json:
-        fields = {"epsilon": epsilon, "keep": keep, "categories": categories}
+        fields = {"epsilon": epsilon, "unit": unit, "keep": keep, "categories": categories}
         print(as_object("keep" if forward else "epsilon", fields))
         return
     noise = (
         f"Reporting the truth with probability {_down(keep, forward)}, "
         f"else any other of the {categories} categories,"
     )
-    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)"))
+    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)", unit))
 
 
 def shuffle(
@@ -141,6 +143,7 @@ def shuffle(
         float | None,
         typer.Option(help="Wanted after shuffling; asks for the largest epsilon of each report."),
     ] = None,
+    unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
     """What local reports promise once a trusted shuffler has dropped who sent which.
@@ -168,6 +171,7 @@ def shuffle(
             "epsilon_closed_form": bound.epsilon_closed_form,
             "epsilon_local": local,
             "people": people,
+            "unit": unit,
             "delta": delta,
         }
         print(as_object("epsilon" if forward else "epsilon_local", fields))
@@ -175,7 +179,7 @@ def shuffle(
     print(
         f"{people:,} reports of epsilon = {_down(local, not forward)} (pure), shuffled, give epsilon = "
         f"{rounded_up(central, forward)} at delta = {delta:g} between data sets that differ in "
-        f"one person's record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
+        f"one {unit}'s record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
     )
     print(
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
@@ -212,8 +216,9 @@ def as_object(answer: str, fields: Mapping[str, float | str | None]) -> str:
     return json.dumps({answer: fields[answer], **fields})
 
 
-def _sentence(forward: bool, noise: str, promise: str) -> str:
-    return f"{noise} {'is needed for' if forward else 'gives'} {promise} between any two records."
+def _sentence(forward: bool, noise: str, promise: str, unit: str) -> str:
+    relation = "is needed for" if forward else "gives"
+    return f"{noise} {relation} {promise} per {unit}, between any two records of it."
 
 
 def _diameter(sensitivity: float, norm: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privot.cli.account import AsJson, Epsilon, as_object, rounded_up, solve
+from privot.cli.account import AsJson, Epsilon, Unit, as_object, rounded_up, solve
 from privot.errors import PrivotError
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def sliced(
     accounting: Annotated[
         Accounting, typer.Option(help="Rényi, or the tighter privacy-loss distribution (slower).")
     ] = Accounting.rdp,
+    unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
     """Noisy slices X·U + V at every step: noise for an epsilon, or epsilon for a noise.
@@ -103,6 +104,7 @@ def sliced(
         non_negative=non_negative,
         orthonormal=orthonormal,
         grid=grid,
+        unit=unit,
     )
     count = _steps(setting, epochs, steps)
     forward = epsilon is not None
@@ -128,14 +130,15 @@ def sliced(
         fields |= {f"stddev_published_{bound}": value for bound, value in published.items()}
         fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
         fields |= {"sensitivity": setting.sensitivity, "steps": count}
-        fields |= {"neighboring": neighboring.value, "sampling": sampling.value}
+        fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
         print(as_object(name, fields))
         return
     relation = "is needed for" if forward else "gives"
     print(
         f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every projection, "
         f"{count:,} times, {relation} epsilon = {rounded_up(epsilon, not forward)} at delta = "
-        f"{delta:g}, {neighboring.value}; rows differ by at most {rounded_up(setting.sensitivity)}."
+        f"{delta:g}, {neighboring.value}, per {unit}; rows differ by at most "
+        f"{rounded_up(setting.sensitivity)}."
     )
     if accounting is Accounting.rdp:
         print(

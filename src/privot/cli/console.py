@@ -29,6 +29,13 @@ def note(message: str) -> None:
     print(message, file=sys.stderr)
 
 
+def note_unit(unit: str) -> None:
+    """What no program can check: the promise covers one record, and so a unit that has one."""
+    note(
+        f"per {unit}: one record is covered, so make sure that no {unit} has two; nothing here can"
+    )
+
+
 def short_warnings(
     message: Warning | str,
     category: type[Warning],

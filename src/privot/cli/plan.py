@@ -17,14 +17,16 @@ _HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
 
 def plan(
     schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of one person's whole report.")],
-    people: Annotated[int, typer.Option(help="How many people will report.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of one whole report.")],
+    people: Annotated[
+        int, typer.Option(help="How many people (or units of the schema) will report.")
+    ],
     target_error: Annotated[
         float, typer.Option(help="Two-way error to count the people for.")
     ] = 0.05,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Expected error for each number of columns a person, and the choice to make.
+    """Expected error for each number of columns a report, and the choice to make.
 
     Reads the schema only, so it costs no privacy.
 
@@ -47,7 +49,8 @@ def plan(
         return
     sizes = sorted(column.alphabet.size for column in loaded.coded.values())
     columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
-    print(f"{columns} of {_range(sizes[0], sizes[-1])} values, {people:,} people, ε = {epsilon:g}")
+    values = f"{columns} of {_range(sizes[0], sizes[-1])} values"
+    print(f"{values}, {people:,} reports, ε = {epsilon:g} per {made.unit}")
     if len(loaded.columns) > len(sizes):
         print(f"{made.epsilon:.4g} of ε for these columns, an equal share for each vector")
     print()
@@ -56,7 +59,7 @@ def plan(
     print()
     best = made.recommended
     k = f"{best.report_columns} column{'s' if best.report_columns > 1 else ''}"
-    print(f"recommended: a {best.report} report of {k} a person: {made.reason}.")
+    print(f"recommended: a {best.report} report of {k} per {made.unit}: {made.reason}.")
     shown = best.two_way if best.two_way is not None else best.one_way
     if shown > made.guess:
         print(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.console import complain, note, training_bar
+from privot.cli.console import complain, note, note_unit, training_bar
 
 
 def fit(
@@ -22,6 +22,10 @@ def fit(
     delta: Annotated[float, typer.Option(help="δ of the whole run.")] = 1e-5,
     schema: Annotated[
         Path | None, typer.Option(help="Of a table: schema.toml. Without it, images.")
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(help="Of images: whom one belongs to, such as person. A schema says its own."),
     ] = None,
     num_labels: Annotated[
         int | None, typer.Option(help="Of images with labels: number of classes (public).")
@@ -49,8 +53,9 @@ def fit(
 
     Ctrl-C saves state and ledger, --resume continues both.
 
-    Example: privot sliced fit data.npz --num-labels 10 --epsilon 10 --delta 1e-5 -o model/
+    Example: privot sliced fit data.npz --unit person --num-labels 10 --epsilon 10 -o model/
     """
+    from privot.errors import PrivotError
     from privot.sliced import SlicedSettings, fit_sliced
     from privot.training import Interrupted
 
@@ -68,10 +73,16 @@ def fit(
     )
     checkpoint = output.with_name(output.name + ".checkpoint")
     ledger = output.with_name(output.name + ".checkpoint.ledger")
+    if (schema is None) == (unit is None):
+        raise PrivotError(
+            "images need --unit, whom one belongs to (such as person); a table's is in its schema"
+        )
     if schema is None:
-        values, labels, records = _images(data, num_labels, pixel_maximum, low_pass, degree)
+        assert unit is not None
+        values, labels, records = _images(data, unit, num_labels, pixel_maximum, low_pass, degree)
     else:
         values, labels, records = _table(data, schema, degree)
+    note_unit(records.unit)
     try:
         with training_bar() as progress:
             model = fit_sliced(
@@ -96,6 +107,7 @@ def adapt(
     source: Annotated[Path, typer.Argument(help="Public npz: records x, classes y.")],
     target: Annotated[Path, typer.Argument(help="Private npz: records x, no classes.")],
     epsilon: Annotated[float, typer.Option(help="ε of the target records.")],
+    unit: Annotated[str, typer.Option(help="Whom one target record belongs to: person, ….")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of it.")] = Path(
         "classifier"
     ),
@@ -111,7 +123,7 @@ def adapt(
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones.
 
-    Example: privot sliced adapt source.npz target.npz --epsilon 10 --delta 1e-5 -o classifier/
+    Example: privot sliced adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
     """
     import numpy as np
 
@@ -121,6 +133,7 @@ def adapt(
 
     settings = AdaptationSettings(
         epsilon=epsilon,
+        unit=unit,
         delta=delta,
         steps=steps,
         batch_size=batch_size,
@@ -131,6 +144,7 @@ def adapt(
     )
     public = _arrays(source, ("x", "y"))
     private = _arrays(target, ("x",))
+    note_unit(unit)
     checkpoint = output.with_name(output.name + ".checkpoint")
     try:
         with training_bar() as progress:
@@ -152,7 +166,7 @@ def adapt(
 
 
 def _images(
-    data: Path, num_labels: int | None, maximum: float, low_pass: int, degree: int
+    data: Path, unit: str, num_labels: int | None, maximum: float, low_pass: int, degree: int
 ) -> tuple[Any, Any, Any]:
     """Pixels in [0, 1], labels or None, and their map; shapes are public."""
     import torch
@@ -169,9 +183,10 @@ def _images(
         )
     records = LabeledImages(
         tuple(arrays["x"].shape[1:]),
-        num_labels or 1,
-        min(low_pass, *arrays["x"].shape[-2:]),
-        degree,
+        unit=unit,
+        num_labels=num_labels or 1,
+        low_pass=min(low_pass, *arrays["x"].shape[-2:]),
+        degree=degree,
     )
     values = torch.from_numpy(arrays["x"]).float() / maximum
     labels = torch.from_numpy(arrays["y"].astype("int64")) if num_labels else None

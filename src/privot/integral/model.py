@@ -56,7 +56,8 @@ class IntegralModel:
         >>> from privot.integral import StandardNormal
         >>> rng = np.random.default_rng(0)
         >>> model = IntegralModel.fit(
-        ...     rng.normal(0.5, 1.0, (500, 1)), reference=StandardNormal(1), epsilon=2.0, draws=4
+        ...     rng.normal(0.5, 1.0, (500, 1)), reference=StandardNormal(1), unit="person",
+        ...     epsilon=2.0, draws=4,
         ... )
         >>> model.sample(3).shape, model.draws_left
         ((3, 1), 1)
@@ -96,9 +97,9 @@ class IntegralModel:
             epsilon: Of all draws **together**; or else
             epsilon_per_draw: of each.
             schema: Columns of the table; a `RecordSpace` declares marginals as well.
-            reference: Public density of an array's rows.
+            reference: Public density of an array's rows; with it, `unit`.
             settings: `ClippedRatioSettings` (the default) or `BoostSettings`: decides the method.
-            unit: Whom a record belongs to; by default the schema's, else a person.
+            unit: Whom one row of an array belongs to; a schema says its own.
 
         Raises:
             PrivotError: if the data, the budget or the settings cannot be used; never repeating values.
@@ -106,12 +107,15 @@ class IntegralModel:
         price = _price(epsilon, epsilon_per_draw, draws)
         settings = settings or ClippedRatioSettings()
         space = RecordSpace(schema) if isinstance(schema, Schema) else schema
-        if (space is None) == (reference is None):
-            raise PrivotError("give either schema, for a table, or reference, for an array")
+        if (space is None) == (reference is None) or (reference is None) != (unit is None):
+            raise PrivotError(
+                "give either schema, for a table, whose unit it says, or reference and unit, for an "
+                "array: unit is whom one row belongs to, such as 'person'"
+            )
         public: Reference
         if space is not None:
             records, public = space.encode(_table(data), settings.seed), space.reference
-            unit = unit or space.schema.unit
+            unit = space.schema.unit
         else:
             assert reference is not None
             records, public = data, reference
@@ -120,7 +124,8 @@ class IntegralModel:
         else:
             density, method = clip_ratio(records, public, price, settings), "clip"
         made_with = {"method": method} | asdict(settings)
-        return cls(density, MemoryLedger(draws), space, unit or "person", made_with)
+        assert unit is not None
+        return cls(density, MemoryLedger(draws), space, unit, made_with)
 
     @property
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:

@@ -76,8 +76,9 @@ class Plan:
     """Every way of reporting with its expected error, and the one to take.
 
     Arguments:
-        epsilon: Privacy loss of what is planned: one person's report of all columns but vectors.
-        people: Number n of people.
+        epsilon: Privacy loss of what is planned: one report of all columns but vectors.
+        unit: Whom one report belongs to, as the schema says.
+        people: Number n of them (people, unless the schema says otherwise).
         target_error: The error that `people_needed` is for.
         guess: Mean two-way error (with one column, one-way) of the uniform guess, if every
             distribution is equally likely: $(1 − 1/K)^K$ for K cells. A larger expected error means
@@ -88,6 +89,7 @@ class Plan:
     """
 
     epsilon: float
+    unit: str
     people: int
     target_error: float
     guess: float
@@ -142,6 +144,7 @@ def plan_reports(
     recommended = _least(options)
     return Plan(
         epsilon=share,
+        unit=schema.unit,
         people=people,
         target_error=target_error,
         guess=_guess(list(sizes.values())),
@@ -202,6 +205,6 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
         words += f"{next_best.two_way:.3g})"
     alone = min(o.one_way for o in options if o.marginals_only)
     if alone < 0.9 * best.one_way:
-        words += f"; where marginals are all you want, one column a person has {alone:.3g} instead "
+        words += f"; where marginals are all you want, one column a report has {alone:.3g} instead "
         words += f"of {best.one_way:.3g}"
     return words

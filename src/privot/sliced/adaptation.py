@@ -114,7 +114,8 @@ class FrozenRecords:
     num_labels = 1
     non_negative = True
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: Classifier, unit: str) -> None:
+        self.unit = unit
         self.classifier = copy.deepcopy(classifier).requires_grad_(False).eval()
         self.width = classifier.num_classes * classifier.h.in_features
 
@@ -155,12 +156,12 @@ class Course(nn.Module):
     def record_map(self) -> FrozenRecords | TargetFeatures:
         """The record map of the target as the classifier stands."""
         if self.settings.alignment == "joint":
-            return TargetFeatures(self.classifier, self.settings.feature_dim)
+            return TargetFeatures(self.classifier, self.settings.feature_dim, self.settings.unit)
         return self.frozen()
 
     def frozen(self) -> FrozenRecords:
         """ρ of the classifier as it stands, whatever becomes of it."""
-        return FrozenRecords(self.classifier)
+        return FrozenRecords(self.classifier, self.settings.unit)
 
     def classify(self, x: Tensor, y: Tensor) -> Objective:
         """Cross-entropy on moved, jittered source records."""

@@ -9,7 +9,7 @@ and divided by their norm, so that every record lies on the unit sphere, with ‚ü
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Self
@@ -41,6 +41,7 @@ class AdaptationSettings:
     """Budget and method of an adaptation; see `SlicedSettings` for what is named alike.
 
     Arguments:
+        unit: Whom one target record belongs to, such as `"person"`; public.
         steps: Number of releases.
         alignment: `"adapter"` moves the source by an adapter, in rounds; `"joint"` trains g itself on
             the sliced loss at every step, as published.
@@ -60,6 +61,8 @@ class AdaptationSettings:
     """
 
     epsilon: float
+    _: KW_ONLY
+    unit: str
     delta: float = 1e-5
     steps: int = 3000
     batch_size: int = 128

@@ -11,7 +11,7 @@ Pixels lie in [0, 1] by public convention; values outside are clipped, one image
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ class LabeledImages:
 
     Arguments:
         shape: Height and width, or channels, height and width.
+        unit: Whom one image belongs to, such as `"person"`; public.
         num_labels: Number of classes; 1 without labels.
         low_pass: Frequencies kept along each axis; None for the pixels themselves.
         degree: 1 for means of the coordinates, 2 for second moments as well.
@@ -37,12 +38,14 @@ class LabeledImages:
         scale: Norm of an image that becomes 1; of degree 1. Longer ones are clipped.
 
     Examples:
-        >>> images = LabeledImages((28, 28), num_labels=10, low_pass=7)
+        >>> images = LabeledImages((28, 28), unit="patient", num_labels=10, low_pass=7)
         >>> images.width, images.num_labels * images.width
         (1275, 12750)
     """
 
     shape: tuple[int, ...]
+    _: KW_ONLY
+    unit: str
     num_labels: int = 1
     low_pass: int | None = 7
     degree: int = 2

@@ -32,8 +32,8 @@ class TargetFeatures:
     num_labels = 1
     non_negative = True
 
-    def __init__(self, classifier: Classifier, width: int) -> None:
-        self._classifier, self.width = classifier, width
+    def __init__(self, classifier: Classifier, width: int, unit: str) -> None:
+        self._classifier, self.width, self.unit = classifier, width, unit
 
     def prepare(self, values: Tensor) -> Tensor:
         """Target records as they are."""

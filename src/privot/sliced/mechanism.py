@@ -6,6 +6,8 @@ with exact accounting, see `privot.privacy.slicing`). Everything computed from r
 post-processing.
 
 **Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
+The unit is the record map's, and the plan's must be the same. One record of each is assumed: nothing
+here can see whether two records belong to one unit.
 **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
 are clipped to the public radius here, whatever the map does, and a record whose features overflow counts
 as zeros: NaN would pass the clipping and show who was drawn, a refusal would show that somebody has such
@@ -77,6 +79,11 @@ class SlicingMechanism:
             raise PrivotError(
                 "the plan counts on non_negative records, this map's may point apart: "
                 "calibrate with non_negative=False"
+            )
+        if accounting.unit != record_map.unit:
+            raise PrivotError(
+                f"the plan promises per {accounting.unit}, a record belongs to one {record_map.unit}: "
+                "calibrate it for the unit of the records"
             )
         self.map, self.ledger = record_map, ledger
         self._values = _prepared(values, record_map)

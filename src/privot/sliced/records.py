@@ -33,6 +33,10 @@ class RecordMap(Protocol):
         """Number of classes; 1 where there are no labels."""
 
     @property
+    def unit(self) -> str:
+        """Whom one record belongs to: what is promised is promised per unit."""
+
+    @property
     def width(self) -> int:
         """Number of features w of one record; records have num_labels · w coordinates."""
 

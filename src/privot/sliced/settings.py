@@ -109,6 +109,7 @@ class SlicedSettings:
             non_negative=record_map.non_negative,
             orthonormal=self.orthonormal,
             grid=grid,
+            unit=record_map.unit,
         )
 
     def plan(self, records: int, record_map: RecordMap) -> Plan:

@@ -61,6 +61,11 @@ class TableRecords:
         return float(np.sqrt(coded + points))
 
     @property
+    def unit(self) -> str:
+        """Whom a row belongs to: the schema says it."""
+        return self.schema.unit
+
+    @property
     def num_coordinates(self) -> int:
         """Number of coordinates of a row."""
         return sum(self.widths.values())

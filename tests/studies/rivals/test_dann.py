@@ -12,7 +12,7 @@ from privot.sliced import AdaptationSettings
 from studies.rivals.dann import DANNSettings, clipped_sum, fit_dann
 
 NETWORK = AdaptationSettings(
-    epsilon=1.0, feature_dim=8, hidden=(16,), channels=(), jitter=0.0, source_batch=64,
+    epsilon=1.0, unit="record", feature_dim=8, hidden=(16,), channels=(), jitter=0.0, source_batch=64,
     learning_rate=1e-2, averaging=0.9,
 )  # fmt: skip
 

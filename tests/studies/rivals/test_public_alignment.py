@@ -10,8 +10,8 @@ from privot.sliced import AdaptationSettings
 from studies.rivals.public_alignment import align_means, align_slices
 
 SETTINGS = AdaptationSettings(
-    epsilon=1.0, feature_dim=8, hidden=(16,), channels=(), jitter=0.0, source_batch=64, rounds=2,
-    training_steps=100, adapter_steps=80, steps=150, num_projections=16,
+    epsilon=1.0, unit="record", feature_dim=8, hidden=(16,), channels=(), jitter=0.0, source_batch=64,
+    rounds=2, training_steps=100, adapter_steps=80, steps=150, num_projections=16,
     learning_rate=1e-2, averaging=0.9,
 )  # fmt: skip
 

@@ -29,7 +29,7 @@ def test_more_noise_keeps_fewer_frequencies():
 
 
 def test_a_single_release_loses_no_direction():
-    records = LabeledImages((28, 28), num_labels=10, low_pass=3)
+    records = LabeledImages((28, 28), unit="person", num_labels=10, low_pass=3)
     settings = single_recipe(10.0, records, seed=0)
     plan = settings.plan(60_000, records)
     accounting = plan.accounting

@@ -46,7 +46,8 @@ class SlicedAccounting:
     projected on `num_projections` directions (uniform and independent, or an `orthonormal` frame)
     that are drawn afresh at each step. `records` of them are held; each step sees `batch_size` of
     them (exactly, on average for `padded_poisson`, all for `none`). Projections are rounded to
-    `grid` (0: not at all). `non_negative` records have no negative entry.
+    `grid` (0: not at all). `non_negative` records have no negative entry. One record belongs to one
+    `unit`.
 
     >>> mnist = SlicedAccounting(
     ...     dim=784, num_projections=1000, records=60_000, batch_size=100, radius=0.5
@@ -87,8 +88,9 @@ class SlicedAccounting:
                 f"batch_size is {self.batch_size} with sampling 'none': every step then sees all "
                 f"{self.records} records; set it to that, or choose a sampling"
             )
-        # Both validate what they are given.
+        # All validate what they are given.
         _ = self.sensitivity, self.length
+        _ = ApproximateDP(0.0, 0.0, self.neighboring, self.unit)
 
     @cached_property
     def sensitivity(self) -> float:
