@@ -71,7 +71,7 @@ def sample(
     shortfall: Annotated[
         float | None,
         typer.Option(
-            help="Take equally long whatever the data is; draws are then this close to exact, such "
+            help="Do the same work whatever the data is; draws are then this close to exact, such "
             "as 1e-6, in total variation."
         ),
     ] = None,

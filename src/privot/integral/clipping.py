@@ -195,7 +195,7 @@ def _exact(ratio: Tilt, blank: TiltedDensity, grid: GridReference) -> TiltedDens
     table = np.clip(values - shift, blank.low, blank.high)
     assert blank.normalizer is not None
     if not abs(log_z(shift)) <= 0.5 * blank.normalizer.high:
-        return blank  # never seen: the reference itself, Z = 1
+        table = np.zeros_like(table)  # never seen: the reference itself, Z = 1
     return replace(blank, tilt=TabulatedTilt(grid, table))
 
 

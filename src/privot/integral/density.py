@@ -32,7 +32,9 @@ reference's draw if none is. That has density $(1 − f) q + f q_0$ with $f = (1
 of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains $q_0$ and every $q$, so
 **ε is the same, without a δ**; what is paid is accuracy: a total variation of at most
 $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for(δ)` inverts.
-Memory and branch timing of the tilt itself are not hidden.
+The tilt does the same work for any data, too: networks of declared widths, tables of a public grid,
+values at public points, and trees whose number and depth are fixed (`privot.integral.trees`). Counted
+are operations; caches, branch prediction and the speed of single instructions are not hidden.
 
 **Who sees what.** The curator holds the data, the tilt, acceptance rates, running times: all of them
 depend on the data, and none may leave. What may leave are draws, as many as were declared.
@@ -221,17 +223,16 @@ class TiltedDensity:
     def _draw_fixed(self, n: int, proposals: int) -> Array:
         self.shortfall(proposals)  # refuses numbers below 1
         generator = SecureGenerator()
-        out = self.reference.sample(n, generator)
-        at_once = max(1, _LARGEST_BATCH // proposals)
+        each = proposals + 1  # the last is the reference's draw: taken if no other is
+        out, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // each)
         for start in range(0, n, at_once):
             rows = min(at_once, n - start)
-            points = self.reference.sample(rows * proposals, generator)
-            accepted = self._toss(points).reshape((rows, proposals))
-            first = accepted.argmax(axis=1)
-            chosen = points.reshape(rows, proposals, -1)[np.arange(rows), first]
-            part = out[start : start + rows]
-            out[start : start + rows] = np.where(accepted.any(axis=1, keepdims=True), chosen, part)
-        return out
+            points = self.reference.sample(rows * each, generator)
+            accepted = self._toss(points).reshape(rows, each)
+            # A search for the first would end the earlier the more is accepted.
+            first = np.where(accepted, np.arange(each), proposals).min(axis=1)
+            out.append(points.reshape(rows, each, -1)[np.arange(rows), first])
+        return np.concatenate(out)
 
     @cached_property
     def _fewest_coins(self) -> int:

@@ -10,6 +10,10 @@ normal reference, $λ → ∞$ gives the normal law of the records' mean and var
 quantiles of the records and of the reference; beyond the records $g$ goes on as a straight line. λ is
 chosen by five-fold cross-validation.
 
+What is kept of $g$ are its values at the cells' middles, which are public, and straight lines between
+them: how many knots there are, and where, depends on the records, and must not show in what an
+evaluation costs.
+
 All of this looks at the records as often as it likes: whatever $g$ is, it is clipped before anything is
 drawn, and the guarantee is that of the clipped tilt.
 
@@ -21,6 +25,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -41,29 +46,29 @@ _MOST = 60.0  # |g| beyond this has no meaning once clipped
 
 @dataclass(frozen=True)
 class SplineRatio:
-    """The ratio log p/q₀ up to a constant, of one coordinate; linear beyond the knots."""
+    """The ratio log p/q₀ up to a constant, of one coordinate: `values` at the middles of its cells."""
 
     marginal: Marginal
-    spline: BSpline
-    low: float
-    high: float
+    values: Array
 
     def __call__(self, x: Array, /) -> Array:
         """Values (n,) at points (n, 1)."""
-        return _evaluate(self.spline, self.marginal.features(x[:, 0])[:, 0], self.low, self.high)
+        return np.interp(self.marginal.features(x[:, 0])[:, 0], self._middles, self.values)
+
+    @cached_property
+    def _middles(self) -> Array:
+        return _middles(self.marginal, self.marginal.edges(_CELLS))
 
     def pack(self) -> Packed:
-        """Knots and coefficients."""
-        fields = {"kind": "spline", "low": self.low, "high": self.high}
-        return fields, {"knots": self.spline.t, "coefficients": self.spline.c}
+        """The values; where they hold follows from the reference."""
+        return {"kind": "spline"}, {"values": self.values}
 
 
 def fit_spline(records: Array, marginal: Marginal, seed: int) -> SplineRatio:
     """The penalized spline of records (n, 1); one record, or equal ones, will do."""
     axis = Axis(marginal, marginal.edges(_CELLS))
     masses = axis.masses.astype(np.float64) / 2.0**64
-    middles = marginal.within(axis.edges[:-1], axis.edges[1:], np.full(axis.size, 0.5))
-    z = marginal.features(middles)[:, 0]
+    z = _middles(marginal, axis.edges)
     own = marginal.features(records[:, 0])[:, 0]
     knots = _knots(own, z, masses)
     low, high = float(knots[3]), float(knots[-4])
@@ -78,7 +83,13 @@ def fit_spline(records: Array, marginal: Marginal, seed: int) -> SplineRatio:
     np.add.at(counts, (folds, cells), 1.0)
     chosen = _cross_validate(basis, masses, penalty, counts) if len(records) >= 50 else 1.0
     beta = _fit(basis, masses, penalty, counts.sum(axis=0) / len(records), chosen, np.zeros(size))
-    return SplineRatio(marginal, BSpline(knots, beta, 3), low, high)
+    return SplineRatio(marginal, np.clip(basis @ beta, -_MOST, _MOST))
+
+
+def _middles(marginal: Marginal, edges: Array) -> Array:
+    """What is seen of the median points (cells,) of cells."""
+    middles = marginal.within(edges[:-1], edges[1:], np.full(len(edges) - 1, 0.5))
+    return marginal.features(middles)[:, 0]
 
 
 def _knots(own: Array, z: Array, masses: Array) -> Array:
@@ -102,7 +113,7 @@ def _evaluate(spline: BSpline, z: Array, low: float, high: float) -> Array:
     inside = np.clip(z, low, high)
     slope = spline.derivative(1)
     slopes = np.where(z < low, slope(low), np.where(z > high, slope(high), 0.0))
-    return np.clip(spline(inside) + slopes * (z - inside), -_MOST, _MOST)
+    return np.asarray(spline(inside) + slopes * (z - inside), np.float64)
 
 
 def _roughness(knots: Array, size: int) -> Array:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from scipy.interpolate import BSpline
-
 from privot.errors import PrivotError
 from privot.integral.density import Normalizer, Tilt, TiltedDensity
 from privot.integral.grid import TabulatedTilt, make_grid
@@ -84,8 +82,7 @@ def _member(spec: dict[str, Any], arrays: Arrays, prefix: str) -> Network | Tree
 def _spline(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:
     if reference.marginals is None:
         raise PrivotError("a spline needs a reference with a marginal: the model is damaged")
-    spline = BSpline(arrays["knots"], arrays["coefficients"], 3)
-    return SplineRatio(reference.marginals[0], spline, fields["low"], fields["high"])
+    return SplineRatio(reference.marginals[0], arrays["values"])
 
 
 def _shifted(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:

@@ -4,6 +4,11 @@ scikit-learn grows the trees; what is kept of them are arrays, and a loop over t
 runs no code. `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$ and
 refuses to be made where it does not. Where a bound $β$ is set, $f$ is clipped to $[−β, β]$.
 
+**Constant work.** How many trees were grown before they stopped, how many nodes they have and how deep a
+point falls are functions of raw records. None of it shows in what an evaluation costs: there are always
+`MOST_TREES` trees of `_NODES` nodes, those that were not grown being leaves of value 0, and every point
+takes `_DEPTH` steps down each of them. A leaf is its own child, so that further steps stay there.
+
 Needs scikit-learn (extra `evaluate`).
 """
 
@@ -20,6 +25,11 @@ from privot.errors import PrivotError
 from privot.integral.secure import Array
 from privot.transport.compiled import compiled
 
+MOST_TREES = 100
+_LEAVES = 15
+_NODES = 2 * _LEAVES - 1
+_DEPTH = 8  # deeper than balanced trees of as many leaves, which are 4
+
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier
 except ModuleNotFoundError:  # an optional extra; asking for trees says so
@@ -28,14 +38,13 @@ except ModuleNotFoundError:  # an optional extra; asking for trees says so
 
 @dataclass(frozen=True)
 class Trees:
-    """Nodes of all trees in one list; a leaf is its own child.
+    """`MOST_TREES` trees of `_NODES` nodes each, in one list; a leaf is its own child.
 
     Arguments:
         feature: Feature that a node looks at.
         threshold: It goes left if the feature is at most this.
         children: (nodes, 2), left and right.
         value: What a leaf adds.
-        roots: First node of every tree.
         start: f_0.
         bound: Limit of the output, or None.
     """
@@ -44,7 +53,6 @@ class Trees:
     threshold: Array
     children: NDArray[np.int64]
     value: Array
-    roots: NDArray[np.int64]
     start: float
     bound: float | None = None
 
@@ -56,7 +64,6 @@ class Trees:
             self.threshold,
             self.children,
             self.value,
-            self.roots,
         )
         return total if self.bound is None else np.clip(total, -self.bound, self.bound)
 
@@ -71,7 +78,6 @@ class Trees:
             f"{prefix}threshold": self.threshold,
             f"{prefix}children": self.children,
             f"{prefix}value": self.value,
-            f"{prefix}roots": self.roots,
             f"{prefix}start": np.array([self.start]),
         }
 
@@ -83,7 +89,6 @@ class Trees:
             arrays[f"{prefix}threshold"],
             arrays[f"{prefix}children"].astype(np.int64),
             arrays[f"{prefix}value"],
-            arrays[f"{prefix}roots"].astype(np.int64),
             float(arrays[f"{prefix}start"][0]),
             bound,
         )
@@ -96,24 +101,19 @@ def _sum_leaves(
     threshold: Array,
     children: NDArray[np.int64],
     value: Array,
-    roots: NDArray[np.int64],
 ) -> Array:
-    """What the leaves of all trees add, (n,)."""
+    """What the leaves of all trees add, (n,): the same number of steps for any trees and points."""
     total = np.zeros(len(features))
     for i in range(len(features)):
-        for root in roots:
-            node, below = root, children[root, 0]
-            while below != node:
-                right = features[i, feature[node]] > threshold[node]
-                node = children[node, 1] if right else below
-                below = children[node, 0]
+        for root in range(0, len(value), _NODES):
+            node = root
+            for _ in range(_DEPTH):
+                node = children[node, int(features[i, feature[node]] > threshold[node])]
             total[i] += value[node]
     return total
 
 
-def grow_trees(
-    features: Array, labels: Array, seed: int, bound: float | None, most_trees: int = 100
-) -> Trees:
+def grow_trees(features: Array, labels: Array, seed: int, bound: float | None) -> Trees:
     """Trees that tell labels 1 from 0, stopped early on a tenth held out.
 
     Raises:
@@ -124,9 +124,10 @@ def grow_trees(
             "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"
         )
     classifier = HistGradientBoostingClassifier(
-        max_iter=most_trees,
+        max_iter=MOST_TREES,
         learning_rate=0.1,
-        max_leaf_nodes=15,
+        max_leaf_nodes=_LEAVES,
+        max_depth=_DEPTH,
         min_samples_leaf=20,
         early_stopping=min(np.bincount(labels.astype(np.int64), minlength=2)) >= 50,
         validation_fraction=0.1,
@@ -146,20 +147,18 @@ def grow_trees(
 
 
 def _as_arrays(classifier: HistGradientBoostingClassifier, bound: float | None) -> Trees:
-    nodes = [predictors[0].nodes for predictors in classifier._predictors]
-    sizes = np.array([len(part) for part in nodes], np.int64)
-    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    every = np.concatenate(nodes)
-    offset, own = np.repeat(roots, sizes), np.arange(len(every))
-    leaf = every["is_leaf"].astype(bool)
-    left = np.where(leaf, own, every["left"].astype(np.int64) + offset)
-    right = np.where(leaf, own, every["right"].astype(np.int64) + offset)
-    return Trees(
-        feature=np.where(leaf, 0, every["feature_idx"]).astype(np.int64),
-        threshold=np.where(leaf, 0.0, every["num_threshold"]),
-        children=np.stack([left, right], axis=1),
-        value=np.where(leaf, every["value"], 0.0),
-        roots=roots,
-        start=float(np.ravel(classifier._baseline_prediction)[0]),
-        bound=bound,
-    )
+    """The grown trees, each in its own block of nodes; what is not used is a leaf of value 0."""
+    size = MOST_TREES * _NODES
+    feature, threshold = np.zeros(size, np.int64), np.zeros(size)
+    children, value = np.stack([np.arange(size)] * 2, axis=1), np.zeros(size)
+    for j, (predictor,) in enumerate(classifier._predictors):
+        nodes = predictor.nodes
+        inner, root = ~nodes["is_leaf"].astype(bool), j * _NODES
+        own = slice(root, root + len(nodes))
+        feature[own] = np.where(inner, nodes["feature_idx"], 0)
+        threshold[own] = np.where(inner, nodes["num_threshold"], 0.0)
+        value[own] = np.where(inner, 0.0, nodes["value"])
+        for side, name in enumerate(("left", "right")):
+            children[own, side][inner] = nodes[name][inner].astype(np.int64) + root
+    start = float(np.ravel(classifier._baseline_prediction)[0])
+    return Trees(feature, threshold, children, value, start, bound)
