@@ -27,11 +27,15 @@ FITS = {
         Model,
         "fit release.parquet --estimator generator --steps 20 --batch-size 20",
     ),
-    "sliced_images": (SlicedModel, f"sliced fit data.npz --num-labels 2 --low-pass 3 {SLICED}"),
+    "sliced_images": (
+        SlicedModel,
+        f"sliced fit data.npz --unit person --num-labels 2 --low-pass 3 {SLICED}",
+    ),
     "sliced_table": (SlicedModel, f"sliced fit people.csv --schema schema.toml {SLICED}"),
     "adapted": (
         AdaptedClassifier,
-        "sliced adapt data.npz target.npz --epsilon 50 --delta 1e-3 --steps 3 --batch-size 30",
+        "sliced adapt data.npz target.npz --unit person --epsilon 50 --delta 1e-3 --steps 3 "
+        "--batch-size 30",
     ),
     "integral_clip": (IntegralModel, INTEGRAL),
     "integral_trees": (IntegralModel, f"{INTEGRAL} --estimator trees"),

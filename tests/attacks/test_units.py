@@ -134,7 +134,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "schema.toml").write_text(TOML)
     pa.csv.write_csv(VISITS, tmp_path / "visits.csv")
     np.savez(tmp_path / "images.npz", x=np.full((200, 6, 6), 7, np.uint8))
-    np.savez(tmp_path / "source.npz", x=np.full((50, 6, 6), 7, np.uint8), y=np.arange(50) % 2)
     return tmp_path
 
 
@@ -146,7 +145,6 @@ FIT = "--epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
     [
         f"sliced fit visits.csv --schema schema.toml {FIT} -o model",
         f"sliced fit images.npz --unit visit --low-pass 2 --estimator network {FIT} -o model",
-        f"sliced adapt source.npz images.npz --unit visit {FIT} -o model",
         "integral fit visits.csv --schema schema.toml --epsilon 1 --draws 2 -o model",
         "plan schema.toml --epsilon 4 --people 5000",
         "calibrate schema.toml --epsilon 4 -o randomizer.json",

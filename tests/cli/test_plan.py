@@ -106,7 +106,7 @@ def test_a_single_column_and_a_vector(run, tmp_path):
     (tmp_path / "one.toml").write_text('[columns.sex]\nkind = "boolean"\n')
     code, out, _ = run("plan one.toml --epsilon 1 --people 100")
     assert code == 0
-    assert out.startswith("1 column of 2 values, 100 people")
+    assert out.startswith("1 column of 2 values, 100 reports, ε = 1 per person")
     assert "marginals only" not in out
     (tmp_path / "two.toml").write_text(
         SCHEMA + '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'

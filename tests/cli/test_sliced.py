@@ -58,5 +58,7 @@ def test_adapt(tmp_path):
         f"--batch-size 30 -o {tmp_path / 'c'}".split(),
     )
     assert done.exit_code == 0, done.output
-    assert "adapted through 50 releases" in done.output
+    assert "adapted through 50 releases" in done.stdout
+    assert "per visit" in done.stdout
+    assert "person" not in done.output
     assert (tmp_path / "c" / "weights.safetensors").exists()
