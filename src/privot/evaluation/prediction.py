@@ -68,42 +68,45 @@ def predict_target(
         )
     if len(schema.coded) < 2:
         raise PrivotError(f"target {target!r} is the only column: there is nothing to tell it from")
-    tables = []
-    for table in (synthetic, real):
-        answers = encode_codes(column, target, table)
-        known = answers != column.alphabet.missing if column.nullable else answers >= 0
-        codes = {
-            n: encode_codes(c, n, table)[known] for n, c in schema.coded.items() if n != target
-        }
-        tables.append((codes, answers[known]))
-    (ours, our_answers), (theirs, answers) = tables
+    ours, our_answers = _with_known_target(schema, target, synthetic)
+    theirs, answers = _with_known_target(schema, target, real)
     if len(answers) < 2 * _FOLDS or len(np.unique(answers)) < 2:
         raise PrivotError(
             f"target {target!r} has {len(np.unique(answers))} values in {len(answers)} real records: "
             f"give at least two values, and {2 * _FOLDS} records"
         )
     folds = _folds(answers, np.random.default_rng(seed))
-    size = column.alphabet.size
     scores = []
     for name, classifier, inputs in (
         ("logistic regression", LogisticRegression(max_iter=300), _one_hot),
         ("gradient boosting", _trees(schema, target, seed), _numbers),
     ):
         x, y = inputs(schema, ours), inputs(schema, theirs)
-        told = _probabilities(classifier, x, our_answers, y, size)
+        told = _probabilities(classifier, x, our_answers, y, column.alphabet.size)
         areas = []
         for fold in range(_FOLDS):
             rest, part = folds != fold, folds == fold
-            trained = _probabilities(classifier, y[rest], answers[rest], y[part], size)
+            trained = _probabilities(
+                classifier, y[rest], answers[rest], y[part], column.alphabet.size
+            )
+            held_out = answers[part]
             areas.append(
-                (
-                    area_under_curve(answers[part], told[part]),
-                    area_under_curve(answers[part], trained),
-                )
+                (area_under_curve(held_out, told[part]), area_under_curve(held_out, trained))
             )
         from_synthetic, from_real = np.mean(areas, axis=0)
         scores.append(ClassifierScore(name, float(from_synthetic), float(from_real)))
     return Prediction(target, len(our_answers), len(answers), tuple(scores))
+
+
+def _with_known_target(
+    schema: Schema, target: str, table: pa.Table
+) -> tuple[dict[str, Codes], Codes]:
+    """Codes of the other columns, and of the target, of records whose target is not missing."""
+    answers = encode_codes(schema.coded[target], target, table)
+    missing = schema.coded[target].alphabet.missing
+    known = answers >= 0 if missing is None else answers != missing
+    others = {n: c for n, c in schema.coded.items() if n != target}
+    return {n: encode_codes(c, n, table)[known] for n, c in others.items()}, answers[known]
 
 
 def _folds(answers: Codes, rng: np.random.Generator) -> Codes:

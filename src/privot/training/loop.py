@@ -59,6 +59,10 @@ class TrainingSettings:
         warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
         return self.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / self.steps))
 
+    def at_row(self, step: int) -> bool:
+        """Whether the history has a row after a step, counted from 1."""
+        return step % max(1, self.steps // _HISTORY_ROWS) == 0 or step == self.steps
+
 
 class Progress(Protocol):
     """Told after every step; the command line shows a bar."""
@@ -107,23 +111,13 @@ def train(
         state.load(checkpoint, made_with)
     if seek is not None:
         seek(state.step)
-    every = max(1, settings.steps // _HISTORY_ROWS)
-    started = time.perf_counter() - state.seconds
-    saved, recent = time.perf_counter(), _Recent()
+    started, saved, recent = time.perf_counter() - state.seconds, time.perf_counter(), _Recent()
     with deferred_interruption() as interruption:
         while state.step < settings.steps:
-            for weights in state.optimizer.param_groups:
-                weights["lr"] = settings.rate(state.step)
-            loss, marginal_error = objective(state.rng)
-            state.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            group.add_gradients(model)
-            state.optimizer.step()
-            state.average.update_parameters(model)
-            state.step += 1
-            recent.add(float(loss.detach()), marginal_error)
+            loss, marginal_error = _step(model, objective, settings, state, group)
+            recent.add(loss, marginal_error)
             state.seconds = time.perf_counter() - started
-            at_row = state.step % every == 0 or state.step == settings.steps
+            at_row = settings.at_row(state.step)
             if at_row:
                 rate = settings.rate(state.step - 1)
                 state.history.rows.append((state.step, *recent.means(rate), state.seconds))
@@ -141,6 +135,26 @@ def train(
                 raise Interrupted(f"stopped after step {state.step} of {settings.steps}")
     model.load_state_dict(state.average.module.state_dict())
     return state.history
+
+
+def _step(
+    model: nn.Module,
+    objective: Objective,
+    settings: TrainingSettings,
+    state: TrainingState,
+    group: Group,
+) -> tuple[float, float]:
+    """One step of the optimizer and of the average; its loss and marginal error."""
+    for weights in state.optimizer.param_groups:
+        weights["lr"] = settings.rate(state.step)
+    loss, marginal_error = objective(state.rng)
+    state.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    group.add_gradients(model)
+    state.optimizer.step()
+    state.average.update_parameters(model)
+    state.step += 1
+    return float(loss.detach()), marginal_error
 
 
 class _Recent:

@@ -19,9 +19,12 @@ $10^5$ steps), for rounding.
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft, optimize, special
 
 from privot.privacy.slicing.loss_distribution import LossDistribution
+
+Array = NDArray[np.float64]
 
 _MOST_POINTS = 2**23
 _ROUNDING = 1e-9
@@ -73,21 +76,29 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     weights = sums * np.exp(np.minimum(tilt * (highest - grid), 650.0)) * target
     rounding = _ROUNDING * max(1.0, 1e-5 * steps)
     lost = target * (math.exp(-tilt * (grid[-1] - highest)) + rounding)
-    wanted = target - lost
-    # δ at a grid point: Σ_{L above} w − e^ε Σ_{L above} w e^−L, with e^−L relative to `highest`.
+    # No ε is taken from where weights were cut off.
+    lowest_valid = int(np.searchsorted(grid, highest - 650.0 / tilt)) + 1
+    epsilon = _smallest_epsilon(grid, weights, highest, target - lost, lowest_valid)
+    # A cell's two totals are right to 2⁻⁵³ or so, which moves the mean loss by as much.
+    return max(0.0, epsilon + steps * len(tilted) * 2.0**-52)
+
+
+def _smallest_epsilon(
+    grid: Array, weights: Array, highest: float, wanted: float, lowest_valid: int
+) -> float:
+    """The ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `wanted`, or `highest` if none does.
+
+    δ at a grid point is $\\sum_{L above} w − e^ε \\sum_{L above} w e^{−L}$, with $e^{−L}$ relative to
+    `highest`; between two points the sums are constant.
+    """
     total = np.cumsum(weights[::-1])[::-1]
     # Capped far from `highest`, where less to subtract only overstates δ.
     decay = np.exp(np.minimum(highest - grid, 600.0))
     decayed = np.cumsum((weights * decay)[::-1])[::-1]
     at = total - np.exp(np.minimum(grid - highest, 600.0)) * decayed
-    # No ε is taken from where weights were cut off.
-    lowest_valid = int(np.searchsorted(grid, highest - 650.0 / tilt)) + 1
     start = max(int(np.searchsorted(-at, -wanted)), lowest_valid)
-    if start >= size:
-        return max(0.0, highest)
-    # Between grid points start − 1 and start the two sums are constant.
+    if start >= len(grid):
+        return highest
     excess = (total[start] - wanted) / decayed[start] if decayed[start] > 0 else 0.0
     epsilon = highest + math.log(excess) if excess > 0 else grid[start - 1]
-    epsilon = min(max(epsilon, grid[start - 1]), grid[start])
-    # A cell's two totals are right to 2⁻⁵³ or so, which moves the mean loss by as much.
-    return max(0.0, epsilon + steps * len(tilted) * 2.0**-52)
+    return float(min(max(epsilon, grid[start - 1]), grid[start]))
