@@ -6,10 +6,12 @@ the rule written beside it: change a row, and the verdict changes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Row = dict[str, Any]
+from studies.common.pages import table
+from studies.common.rows import Row
 
 CONFIRMED, CORRECTED = "confirmed", "corrected"
 _LEARNED = 0.1
@@ -27,6 +29,19 @@ class Claim:
     def verdict(self) -> str:
         """One word."""
         return CONFIRMED if self.holds else CORRECTED
+
+
+def claims_table(claims: Sequence[Claim]) -> str:
+    """How many hold, and each beside what was found."""
+    rows = [
+        (claim.sentence, claim.found, claim.verdict if claim.holds else f"**{claim.verdict}**")
+        for claim in claims
+    ]
+    confirmed = sum(claim.holds for claim in claims)
+    return (
+        f"{confirmed} of {len(claims)} are confirmed as they stand; letters refer to the sections "
+        "below.\n\n" + table(("claim", "found here", "verdict"), rows)
+    )
 
 
 def curve_claims(rows: list[Row]) -> list[Claim]:

@@ -1,7 +1,7 @@
 """Places learned from noise, by the generator and by the oracle on a grid, on the same reports.
 
-    python -m studies.entropic.deconvolution towns --seeds 0 1 2 -o towns.json
-    python -m studies.entropic.deconvolution accidents --data FOLDER -o accidents.json
+    python -m studies entropic.deconvolution towns --seeds 0 1 2 -o towns.json
+    python -m studies entropic.deconvolution accidents --data FOLDER -o accidents.json
 
 `towns` are the demo's people; `accidents` are 140 029 road accidents in Great Britain (a file
 `uk_road_accidents_2d.csv.gz` in the folder of `--data` or `PRIVOT_DATA`). Distances are exact W₂ of
@@ -12,7 +12,6 @@ no seed, so that numbers repeat up to its randomness only.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.release import Randomizer, read_table
 from privot.schema import Schema, to_unit
+from studies.common.rows import gather
 from studies.rivals import fit_grid
 
 ACCIDENTS = "uk_road_accidents_2d.csv.gz"
@@ -68,9 +68,8 @@ def _points(table: pa.Table) -> np.ndarray:
     return np.stack([table.column(name).to_numpy() for name in ("longitude", "latitude")], axis=1)
 
 
-def main() -> None:
-    """Parse, run, print, and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("places", choices=["towns", "accidents"])
     parser.add_argument("--data", type=Path, default=os.environ.get("PRIVOT_DATA"))
     parser.add_argument("--people", type=int, default=200_000)
@@ -78,25 +77,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--grid-iterations", type=int, nargs="*", default=[100, 300])
     parser.add_argument("-o", "--output", type=Path)
-    arguments = parser.parse_args()
-    rows = []
-    for seed in arguments.seeds:
-        if arguments.places == "towns":
-            people = draw_people(arguments.people, seed=seed)
-            fresh: pa.Table | None = draw_people(arguments.people, seed=seed + 1)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """One seed after another, each method."""
+    gather(_measured(chosen), chosen.output)
+
+
+def _measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for seed in chosen.seeds:
+        if chosen.places == "towns":
+            people = draw_people(chosen.people, seed=seed)
+            fresh: pa.Table | None = draw_people(chosen.people, seed=seed + 1)
         else:
-            if arguments.data is None:
+            if chosen.data is None:
                 raise PrivotError(f"--data is missing: name the folder that holds {ACCIDENTS}")
-            people, fresh = read_table(Path(arguments.data) / ACCIDENTS), None
-        for row in compare_on(people, fresh, seed, arguments.epsilon, arguments.grid_iterations):
-            print(
-                f"{row['seed']}  {row['method']:28} {row['w2']:.4f}  {row['seconds']:6.1f} s",
-                flush=True,
-            )
-            rows.append(row)
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+            people, fresh = read_table(Path(chosen.data) / ACCIDENTS), None
+        yield from compare_on(people, fresh, seed, chosen.epsilon, chosen.grid_iterations)

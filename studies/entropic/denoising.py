@@ -16,11 +16,12 @@ the held-out accuracy of logistic regression trained on labeled reports.
 it, or takes away.
 
 Usage:
-    python -m studies.entropic.denoising --data DIR -o docs/results/eot
+    python -m studies entropic.denoising --data DIR -o docs/results/entropic
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict
 from typing import Any
 
@@ -33,16 +34,7 @@ from torch.nn import functional
 from privot.privacy import calibrate_gaussian_zhao
 from privot.report.image_grids import Tile, draw_tiles
 from studies.common.frechet import frechet_distance
-from studies.common.run import (
-    NUM_JUDGED,
-    TITLES,
-    Arguments,
-    Recipe,
-    epsilons,
-    parser,
-    recipe_of,
-    square,
-)
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 from studies.entropic.batch_fit import (
     PAPERS_PLAN,
     FitPlan,
@@ -53,6 +45,7 @@ from studies.entropic.batch_fit import (
     suited,
 )
 from studies.entropic.image_noise import DELTA, SIDE, ImageNoise, pixel_noise
+from studies.entropic.wording import TITLES, epsilons
 from studies.rivals.blind_spot import train_blind_spot
 from studies.rivals.wavelet_shrinkage import tune
 
@@ -169,17 +162,16 @@ def _picture(
     return draw_tiles(tiles, across=4, num_rows=4, num_columns=6, inches=2.3)
 
 
-def main(arguments: Arguments = None) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/entropic")
+    parser.add_argument("--setting", choices=sorted(SETTINGS), action="append")
+
+
+def run(chosen: argparse.Namespace) -> None:
     """The command line: every setting."""
-    options = parser("Denoisers and generators on the same privatized images.")
-    options.add_argument("--setting", choices=sorted(SETTINGS), action="append")
-    chosen = options.parse_args(arguments)
-    recipe = recipe_of("eot_denoising", chosen)
+    recipe = recipe_of("denoising", chosen)
     plan = planned(PAPERS_PLAN if chosen.paper else FitPlan(), chosen)
     for setting in chosen.setting or SETTINGS:
         row = run_denoising(recipe, setting, plan)
         print(setting, row["epsilon"], row["results"], flush=True)
-
-
-if __name__ == "__main__":
-    main()

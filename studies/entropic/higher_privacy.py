@@ -5,30 +5,23 @@ than twice as large. `projected` is the best that could be learned: the clean im
 that the devices apply.
 
 Usage:
-    python -m studies.entropic.higher_privacy --data DIR
-    python -m studies.entropic.higher_privacy --data DIR --dataset fashion_mnist
+    python -m studies entropic.higher_privacy --data DIR
+    python -m studies entropic.higher_privacy --data DIR --dataset fashion_mnist
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
 
 from privot.report.image_grids import Tile, draw_tiles
-from studies.common.run import (
-    NUM_JUDGED,
-    TITLES,
-    Arguments,
-    Recipe,
-    epsilons,
-    parser,
-    recipe_of,
-    square,
-)
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 from studies.entropic.batch_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import DELTA, ball_noise
+from studies.entropic.wording import TITLES, epsilons
 
 CLAIMED = {
     ("mnist", "laplace"): (65.25, 49.0, 35.0, 25.0),
@@ -88,16 +81,15 @@ def run_higher_privacy(
     return row
 
 
-def main(arguments: Arguments = None) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/entropic")
+    parser.add_argument("--kind", choices=("laplace", "gaussian"), action="append")
+
+
+def run(chosen: argparse.Namespace) -> None:
     """The command line: both mechanisms."""
-    options = parser("Generators from images in small balls, at the papers' epsilons.")
-    options.add_argument("--kind", choices=("laplace", "gaussian"), action="append")
-    chosen = options.parse_args(arguments)
-    recipe = recipe_of("eot_higher_privacy", chosen)
+    recipe = recipe_of("higher_privacy", chosen)
     plan = planned(PAPERS_PLAN if chosen.paper else SMALL, chosen)
     for kind in chosen.kind or ("laplace", "gaussian"):
         run_higher_privacy(recipe, kind, plan, CLAIMED[chosen.dataset, kind])
-
-
-if __name__ == "__main__":
-    main()

@@ -6,11 +6,12 @@ recipe puts the self-corrected one beside them. In two dimensions the mini-batch
 small, and its second plan adds variance.
 
 Usage:
-    python -m studies.entropic.manifold_losses -o docs/results/eot
+    python -m studies entropic.manifold_losses -o docs/results/entropic
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from privot.local import FitSettings, fit
 from privot.release import Randomizer
 from privot.report.style import LEARNED, PRIVATE, RECEIVED
 from studies.common.clouds import Cloud, draw_clouds
-from studies.common.run import Arguments, Recipe, parser, recipe_of
+from studies.common.image_recipe import Recipe, image_options, recipe_of
 from studies.entropic.manifolds import CURVES, SETTINGS, Setting, epsilon_by_radius, raw_points
 from studies.rivals.unregularized import fit_unregularized
 
@@ -86,10 +87,14 @@ def run_manifold(
     return row
 
 
-def main(arguments: Arguments = None) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/entropic")
+
+
+def run(chosen: argparse.Namespace) -> None:
     """The command line: three curves, two mechanisms."""
-    chosen = parser("Curves in the plane, from locally private reports.").parse_args(arguments)
-    recipe = recipe_of("eot_manifolds", chosen)
+    recipe = recipe_of("manifold_losses", chosen)
     torch.set_flush_denormal(True)
     for setting in SETTINGS:
         if setting.epsilon == 5.0:
@@ -97,7 +102,3 @@ def main(arguments: Arguments = None) -> None:
             settings = replace(size[0], steps=chosen.steps or size[0].steps)
             row = run_manifold(recipe, setting, settings, size[1])
             print(setting.stem, row["w2"], flush=True)
-
-
-if __name__ == "__main__":
-    main()

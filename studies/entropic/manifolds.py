@@ -21,15 +21,14 @@ References:
     transport* (2024; 2023), section IV-A, figures 1 and 2.
 
 Usage:
-    python -m studies.entropic.manifolds --curve half_circle --mechanism laplace --epsilon 5 -o out
+    python -m studies entropic.manifolds --curve half_circle --mechanism laplace --epsilon 5 -o out
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -48,6 +47,7 @@ from privot.release import Randomizer
 from privot.report.style import LEARNED, PRIVATE, RECEIVED, save_png
 from privot.schema import Domain, Schema, from_unit
 from studies.common.clouds import Cloud, draw_clouds
+from studies.common.rows import write_row
 from studies.rivals.unregularized import fit_unregularized
 
 _SAMPLES = 100_000
@@ -219,8 +219,7 @@ def run_manifold(
     say("   W₂  " + "  ".join(f"{name[3:]} {value:.3f}" for name, value in distances.items()))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        with replacing_file(folder / f"{setting.stem}.json") as draft:
-            draft.write_text(json.dumps(asdict(outcome), indent=2) + "\n", encoding="utf-8")
+        write_row(folder / f"{setting.stem}.json", asdict(outcome))
         with replacing_file(folder / f"{setting.stem}.png") as draft:
             save_png(_picture(curve, outcome, clean, clouds), draft)
     return outcome
@@ -276,9 +275,8 @@ def _picture(
     return draw_clouds(panels, np.asarray(curve.corners), margin=0.9 * outcome.noise_stddev)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line: one setting, or `--all`."""
-    parser = argparse.ArgumentParser(description="Learn a curve from locally private reports.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--curve", choices=sorted(CURVES), default="half_circle")
     parser.add_argument("--mechanism", choices=("laplace", "gaussian"), default="laplace")
     parser.add_argument("--epsilon", type=float, default=5.0)
@@ -286,7 +284,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--small", action="store_true", help="fewer records and steps: a minute")
     parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
     parser.add_argument("-o", "--output", type=Path, default=Path("half_circle"))
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line: one setting, or `--all`."""
     settings = (
         SETTINGS if chosen.all else (Setting(chosen.curve, chosen.mechanism, chosen.epsilon),)
     )
@@ -294,7 +295,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run_manifold(
             setting, chosen.output, scale=SMALL if chosen.small else FULL, seed=chosen.seed
         )
-
-
-if __name__ == "__main__":
-    main()

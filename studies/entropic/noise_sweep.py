@@ -5,29 +5,23 @@ The papers' claim: entropic transport is lowest for every σ, and grows least. T
 the learned share of the variance, and the excess entropic cost on held-out reports.
 
 Usage:
-    python -m studies.entropic.noise_sweep --data DIR -o docs/results/eot
+    python -m studies entropic.noise_sweep --data DIR -o docs/results/entropic
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from privot.report.style import INK, MUTED, new_figure, styled
-from studies.common.run import (
-    COLORS,
-    NUM_JUDGED,
-    TITLES,
-    Arguments,
-    Recipe,
-    parser,
-    recipe_of,
-)
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of
 from studies.entropic.batch_fit import FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import DELTA, pixel_noise
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
+from studies.entropic.wording import COLORS, TITLES
 
 STDDEVS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 LOSSES = ("entropic", "self_corrected", "unregularized", "sinkhorn_divergence")
@@ -109,12 +103,12 @@ def draw_sweep(row: dict[str, Any]) -> Figure:
     return figure
 
 
-def main(arguments: Arguments = None) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/entropic")
+
+
+def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    chosen = parser("Distance to the clean digits against the noise.").parse_args(arguments)
     plan = planned(PAPER if chosen.paper else SMALL, chosen)
-    run_noise_sweep(recipe_of("eot_noise_sweep", chosen), plan)
-
-
-if __name__ == "__main__":
-    main()
+    run_noise_sweep(recipe_of("noise_sweep", chosen), plan)

@@ -5,28 +5,21 @@ right answer too. The papers find that its samples look like noise all the same.
 Laplace noise of scale 1, no projection: hardly private, as the honest ε says.
 
 Usage:
-    python -m studies.entropic.noisy_wasserstein --data DIR
-    python -m studies.entropic.noisy_wasserstein --data DIR --dataset fashion_mnist
+    python -m studies entropic.noisy_wasserstein --data DIR
+    python -m studies entropic.noisy_wasserstein --data DIR --dataset fashion_mnist
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict, replace
 from typing import Any
 
 from privot.report.image_grids import Tile, draw_tiles
-from studies.common.run import (
-    NUM_JUDGED,
-    TITLES,
-    Arguments,
-    Recipe,
-    epsilons,
-    parser,
-    recipe_of,
-    square,
-)
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 from studies.entropic.batch_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import pixel_noise
+from studies.entropic.wording import TITLES, epsilons
 
 LOSSES = ("noisy_wasserstein", "entropic", "self_corrected")
 SMALL = FitPlan(steps=4000)
@@ -67,14 +60,14 @@ def run_noisy_wasserstein(recipe: Recipe, plan: FitPlan) -> dict[str, Any]:
     return row
 
 
-def main(arguments: Arguments = None) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/entropic")
+
+
+def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    chosen = parser("Entropic against noisy 1-Wasserstein generators.").parse_args(arguments)
     plan = PAPERS_PLAN if chosen.paper else SMALL
     network = "dcgan_no_norm" if chosen.paper else "mlp"
     plan = replace(planned(plan, chosen), network=network)
-    run_noisy_wasserstein(recipe_of("eot_noisy_wasserstein", chosen), plan)
-
-
-if __name__ == "__main__":
-    main()
+    run_noisy_wasserstein(recipe_of("noisy_wasserstein", chosen), plan)

@@ -5,30 +5,24 @@ entropic cost* on held-out reports, and says nothing of W₂ (deconvolution can 
 are here, with the excess on the reports trained on beside it: their gap is what was learned by heart.
 
 Usage:
-    python -m studies.entropic.size_sweep --data DIR -o docs/results/eot
+    python -m studies entropic.size_sweep --data DIR -o docs/results/entropic
 """
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from privot.report.style import INK, new_figure, styled
-from studies.common.run import (
-    COLORS,
-    NUM_JUDGED,
-    TITLES,
-    Arguments,
-    Recipe,
-    parser,
-    recipe_of,
-)
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of
 from studies.entropic.batch_fit import FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import DELTA, pixel_noise
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
 from studies.entropic.noise_sweep import PAPER
+from studies.entropic.wording import COLORS, TITLES
 
 SIZES = (1_000, 4_000, 16_000, 60_000)
 LOSSES = ("entropic", "self_corrected")
@@ -116,14 +110,12 @@ def draw_sizes(row: dict[str, Any]) -> Figure:
     return figure
 
 
-def main(arguments: Arguments = None) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/entropic")
+
+
+def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    chosen = parser("Distance to the clean digits against the number of people.").parse_args(
-        arguments
-    )
     plan = planned(PAPER if chosen.paper else SMALL, chosen)
-    run_size_sweep(recipe_of("eot_size_sweep", chosen), plan)
-
-
-if __name__ == "__main__":
-    main()
+    run_size_sweep(recipe_of("size_sweep", chosen), plan)

@@ -1,13 +1,12 @@
-"""Sections of the page of the entropic-transport papers' figures: a table and its pictures each."""
+"""What the page of the entropic-transport papers' figures shows: tables with their pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
-from studies.common.run import TITLES
-
-Row = dict[str, Any]
+from studies.common.pages import pictures, table
+from studies.common.rows import Rows
+from studies.entropic.wording import TITLES
 
 _NAMES = {
     "original": "Original",
@@ -19,7 +18,7 @@ _NAMES = {
 }
 
 
-def curves_section(rows: list[Row]) -> str:
+def curves_table(rows: Rows, folder: Path) -> str:
     """Section a."""
     names = ("released", "unregularized", "entropic", "self_corrected", "floor")
     body = [
@@ -43,16 +42,12 @@ def curves_section(rows: list[Row]) -> str:
         "self-corrected",
         "floor",
     )
-    return (
-        "## a. Curves in the plane\n\nExact W₂ of 1 000 raw outputs to clean records, "
-        f"n = {rows[0]['num_people']:,}. Long runs of the first two losses: "
-        "[half circle](../half_circle.md).\n\n" + table(head, body) + "\n" + _pictures(rows)
-    )
+    return f"{table(head, body)}\n\n{pictures(rows, folder)}"
 
 
-def denoising_section(rows: list[Row]) -> str:
+def denoising_tables(rows: Rows, folder: Path) -> str:
     """Section b."""
-    parts = ["## b. Denoising fails, entropic transport works\n"]
+    parts = []
     for row in rows:
         results = row["results"]
         body = [
@@ -79,18 +74,16 @@ def denoising_section(rows: list[Row]) -> str:
             + table(
                 ("", "readable", "Fréchet", "precision", "recall", "coverage", "variance"), body
             )
-            + f"\n*Readable*: accuracy of the clean-trained classifier. Floor of Fréchet "
-            f"{row['floor']['frechet']:.1f}. Wavelet chosen with the clean images: "
-            f"{wavelet['wavelet']}, level {wavelet['level']}, {wavelet['mode']} threshold "
+            + f"\n\nFloor of Fréchet {row['floor']['frechet']:.1f}. Wavelet chosen with the clean "
+            f"images: {wavelet['wavelet']}, level {wavelet['level']}, {wavelet['mode']} threshold "
             f"{wavelet['threshold']:.2f}. Logistic regression trained on the reports with their true "
             f"labels reads {100 * row['learnable']:.1f} % of held-out reports: what a denoiser that had "
-            "seen clean digits could still find. *Start*: before any step, at the covariance of the "
-            "reports less that of the noise.\n" + notes + _pictures([row])
+            "seen clean digits could still find.\n" + notes + "\n" + pictures([row], folder)
         )
-    return "\n".join(parts)
+    return "\n\n".join(parts)
 
 
-def noise_sweep_section(rows: list[Row]) -> str:
+def noise_sweep_table(rows: Rows, folder: Path) -> str:
     """Section c."""
     row = rows[0]
     body = [
@@ -109,16 +102,13 @@ def noise_sweep_section(rows: list[Row]) -> str:
     ]
     head = ("σ", "ε", "called", "loss", "W₂", "Fréchet", "variance", "coverage", "excess (nats)")
     return (
-        "## c. Growing noise\n\n" + table(head, body) + f"\nW₂ of fresh clean images "
+        table(head, body) + f"\n\nW₂ of fresh clean images "
         f"{row['floor']['w2']:.2f}, of the mean image {row['reference']['mean_image']:.2f}; floor of "
-        f"Fréchet {row['floor']['frechet']:.1f}. *Variance*: learned over true, on 20 principal "
-        "components. *Excess*: entropic cost against held-out reports, less that of fresh clean "
-        "images, between batches of 1 000; below zero, the batch is fitted better than the truth "
-        "fits it.\n" + _pictures(rows)
+        f"Fréchet {row['floor']['frechet']:.1f}.\n\n" + pictures(rows, folder)
     )
 
 
-def size_sweep_section(rows: list[Row]) -> str:
+def size_sweep_table(rows: Rows, folder: Path) -> str:
     """Section d."""
     row = rows[0]
     body = [
@@ -135,15 +125,15 @@ def size_sweep_section(rows: list[Row]) -> str:
     ]
     head = ("n", "loss", "W₂", "Fréchet", "variance", "excess, held out", "excess, trained on")
     return (
-        f"## d. More people\n\nσ = {row['stddev']:g}, ε = {row['epsilon']:.0f} (called "
+        f"σ = {row['stddev']:g}, ε = {row['epsilon']:.0f} (called "
         f"{row['claimed_epsilon']:.0f}). Excess in nats, as above.\n\n"
-        + table(head, body) + "\n" + _pictures(rows)
+        + table(head, body) + "\n\n" + pictures(rows, folder)
     )  # fmt: skip
 
 
-def higher_privacy_section(rows: list[Row]) -> str:
+def higher_privacy_tables(rows: Rows, folder: Path) -> str:
     """Sections e and g."""
-    parts = ["## e, g. Higher privacy\n"]
+    parts = []
     for row in rows:
         body = [
             (
@@ -170,14 +160,13 @@ def higher_privacy_section(rows: list[Row]) -> str:
         parts.append(
             f"### {row['dataset'].replace('_', '-')}, {row['kind'].capitalize()} noise, {where}\n\n"
             + table(head, body)
-            + f"\n*Projected*: Fréchet distance of the clean images after the devices' projection, the "
-            f"best that can be learned; floor without it {row['floor']['frechet']:.1f}. 400 samples "
-            "each, upper row plain, lower row self-corrected.\n" + _pictures([row])
+            + f"\n\nFloor without projection {row['floor']['frechet']:.1f}.\n\n"
+            + pictures([row], folder)
         )
-    return "\n".join(parts)
+    return "\n\n".join(parts)
 
 
-def noisy_section(rows: list[Row]) -> str:
+def noisy_table(rows: Rows, folder: Path) -> str:
     """Section f."""
     body = [
         (
@@ -195,29 +184,7 @@ def noisy_section(rows: list[Row]) -> str:
         for name, found in row["results"].items()
     ]
     head = ("data", "ε", "called", "loss", "Fréchet", "floor", "precision", "recall", "coverage")
-    return (
-        "## f. Entropic against noisy 1-Wasserstein\n\n"
-        + table(head, body) + "\n" + _pictures(rows)
-    )  # fmt: skip
-
-
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A Markdown table.
-
-    Examples:
-        >>> print(table(("a", "b"), [("1", "2")]).strip())
-        | a | b |
-        |---|---|
-        | 1 | 2 |
-    """
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)]) + "\n"
-
-
-def _pictures(rows: Sequence[Row]) -> str:
-    return (
-        "\n".join(f"\n![{row['stem'].replace('_', ' ')}]({row['stem']}.png)" for row in rows) + "\n"
-    )
+    return f"{table(head, body)}\n\n{pictures(rows, folder)}"
 
 
 def _percent(value: float | None) -> str:

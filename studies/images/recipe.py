@@ -21,15 +21,15 @@ rows.
 image at these σ has an ε of hundreds, which shuffling does not lower.
 
 Usage:
-    python -m studies.images.recipe --data DIR
-    python -m studies.images.recipe --data DIR --stddev 4 --only plain --only labeled
+    python -m studies images.recipe --data DIR
+    python -m studies images.recipe --data DIR --stddev 4 --only plain --only labeled
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,14 +46,7 @@ from privot.release import Randomizer, Release
 from privot.report.image_grids import Tile, draw_tiles
 from privot.schema import Schema
 from privot.schema.array_values import tensor_array, tensor_values
-from studies.common.run import (
-    NUM_JUDGED,
-    Arguments,
-    Recipe,
-    parser,
-    recipe_of,
-    square,
-)
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 
 DELTA = 1e-5
 LABEL_EPSILON = 4.0
@@ -193,7 +186,6 @@ def run_recipe(
         "stddev": stddev,
         "delta": DELTA,
         "seconds_of_cpu": seconds,
-        "command": command(recipe, stddev, seconds, names),
         "num_people": len(recipe.clean),
         "label_epsilon": LABEL_EPSILON,
         "label_epsilon_shuffled": shuffled_epsilon(LABEL_EPSILON, len(recipe.clean), 1e-6).epsilon,
@@ -214,28 +206,16 @@ def run_recipe(
     return written
 
 
-def command(recipe: Recipe, stddev: float, seconds: float, names: tuple[str, ...]) -> str:
-    """What reproduces the rows, but for the noise, which has no seed."""
-    parts = ["python -m studies.images.recipe --data DIR"]
-    parts += [f"--dataset {recipe.dataset}"] if recipe.dataset != "mnist" else []
-    parts += [f"--stddev {stddev:g} --seconds {seconds:g}"]
-    parts += [f"--steps {recipe.steps}"] if recipe.steps else []
-    parts += [f"--only {name}" for name in names] if names != tuple(ROWS) else []
-    return " ".join([*parts, "-o docs/results/images"])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    image_options(parser, "docs/results/images")
+    parser.add_argument("--stddev", type=float, default=2.0, help="of pixels in [-1, 1]")
+    parser.add_argument("--seconds", type=float, default=100.0, help="of CPU, for each fit")
+    parser.add_argument("--only", choices=tuple(ROWS), action="append")
 
 
-def main(arguments: Arguments = None) -> None:
+def run(chosen: argparse.Namespace) -> None:
     """The command line: one noise."""
-    options = parser("What decides the quality of images learned from their reports.")
-    options.add_argument("--stddev", type=float, default=2.0, help="of pixels in [-1, 1]")
-    options.add_argument("--seconds", type=float, default=100.0, help="of CPU, for each fit")
-    options.add_argument("--only", choices=tuple(ROWS), action="append")
-    options.set_defaults(output=Path("docs/results/images"))
-    chosen = options.parse_args(arguments)
-    recipe = recipe_of("image_recipe", chosen)
+    recipe = recipe_of("recipe", chosen)
     torch.set_num_threads(1)
     run_recipe(recipe, chosen.stddev, chosen.seconds, tuple(chosen.only or ROWS))
-
-
-if __name__ == "__main__":
-    main()

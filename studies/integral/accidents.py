@@ -1,6 +1,6 @@
 r"""A real table: road accidents of Great Britain, of which a few integrally private draws are published.
 
-    python -m studies.integral.accidents --data FOLDER -o accidents.json --picture map.png
+    python -m studies integral.accidents --data FOLDER -o accidents.json --picture map.png
 
 140 029 places (`uk_road_accidents_2d.csv.gz` in the folder of `--data` or `PRIVOT_DATA`); a tenth is
 held out. The public reference is uniform on the box from 8° W to 2.5° E and 49.5° N to 61° N: that there
@@ -36,6 +36,7 @@ from privot.release import read_table
 from privot.report.maps import Panel, draw_maps
 from privot.report.style import save_png
 from studies.common.densities import Array
+from studies.common.rows import write_rows
 
 ACCIDENTS = "uk_road_accidents_2d.csv.gz"
 LOWER, UPPER = (-8.0, 49.5), (2.5, 61.0)
@@ -100,28 +101,25 @@ def measure(
     return rows, draws, held_out
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--data", type=Path, default=os.environ.get("PRIVOT_DATA"))
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 2.0, 5.0, 10.0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--picture", type=Path)
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Command line."""
     if chosen.data is None:
         raise PrivotError(f"--data is missing: name the folder that holds {ACCIDENTS}")
     rows, draws, held_out = measure(Path(chosen.data), chosen.epsilons, chosen.seed)
     if chosen.output:
-        lines = ",\n".join(json.dumps(row) for row in rows)
-        chosen.output.write_text(f"[\n{lines}\n]\n")
+        write_rows(chosen.output, rows)
     if chosen.picture:
         shown = [e for e in chosen.epsilons if e in (1.0, 5.0, 10.0)]
         panels = [Panel("Accidents", "held out, never seen", held_out)]
         panels += [Panel(f"ε = {e:g} a draw", "20 000 draws", draws[e]) for e in shown]
         bounds = ((LOWER[0], UPPER[0]), (LOWER[1], UPPER[1]))
         save_png(draw_maps(panels, bounds), chosen.picture, dpi=110)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 r"""The ratio of two models of opposite data sets: below e^ε everywhere, and in draws.
 
-    python -m studies.integral.audit -o audit.json
+    python -m studies integral.audit -o audit.json
 
 Half of the records N(−1.5, 0.3²) against half N(1.5, 0.3²) (10 000 each, none in common), one record
 against 10 000 equal ones at the other end, and in the plane the left against the right half of a ring.
@@ -18,7 +18,6 @@ A guarantee must not be exceeded by either. Published MBDE is searched too, and 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from privot.integral import StandardNormal, TiltedDensity, boost, clip_ratio
 from privot.integral.grid import make_grid
 from privot.privacy.audit import audit
 from studies.common.densities import Array
+from studies.common.rows import gather
 from studies.integral.targets import ring
 from studies.rivals.published_mbde import PublishedSettings, fit_published, on_grid
 
@@ -114,24 +114,20 @@ def measure(
             yield row
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 5.0])
     parser.add_argument("--methods", nargs="+", default=[*FITS, "MBDE, published"])
     parser.add_argument("--draws", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
-    rows = []
-    for epsilon in chosen.epsilons:
-        for row in measure(epsilon, chosen.draws, chosen.methods, chosen.seed):
-            rows.append(row)
-            print(json.dumps(row, ensure_ascii=False), flush=True)
-    if chosen.output:
-        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        chosen.output.write_text(f"[\n{lines}\n]\n")
 
 
-if __name__ == "__main__":
-    main()
+def run(chosen: argparse.Namespace) -> None:
+    """Every method at every ε."""
+    rows = (
+        row
+        for epsilon in chosen.epsilons
+        for row in measure(epsilon, chosen.draws, chosen.methods, chosen.seed)
+    )
+    gather(rows, chosen.output)

@@ -1,6 +1,6 @@
 r"""A hundred mixtures on the line: the published method, ours, and the best that is possible.
 
-    python -m studies.integral.clients -o clients.json
+    python -m studies integral.clients -o clients.json
 
 Each of 100 clients has 10 000 records of its own mixture (`integral_targets.client`) and wants to
 publish a draw with ε-integral privacy. Reported are the mean and the worst client's KL(p‖q), by
@@ -39,6 +39,7 @@ from privot.integral import (
     clip_ratio,
 )
 from studies.common.densities import Array, Grid, kullback_leibler
+from studies.common.rows import write_rows
 from studies.integral.targets import Mixture, client, envelope
 from studies.rivals.optimal_mollifier import minimax_floor, optimal_density
 from studies.rivals.published_mbde import (
@@ -189,16 +190,18 @@ def check_rounding(population: Population, epsilon: float, seed: int) -> dict[st
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 5.0])
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", help="parts of the methods' names")
     parser.add_argument("--check", action="store_true", help="what rounding does to MBDE")
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Command line."""
     population = Population(chosen.clients, chosen.seed)
     rows: list[dict[str, Any]] = []
     for epsilon in chosen.epsilons:
@@ -208,9 +211,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             rows += measure(population, epsilon, chosen.seed, chosen.only)
     if chosen.output:
-        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-        chosen.output.write_text(text.replace("},{", "},\n{") + "\n")
-
-
-if __name__ == "__main__":
-    main()
+        write_rows(chosen.output, rows)

@@ -1,6 +1,6 @@
 r"""NLL and mode coverage over ε, of densities that are known: the paper's figure 5, with more rivals.
 
-    python -m studies.integral.curves ring --epsilons 0.1 1 10 --seeds 0 1 2 -o ring.json
+    python -m studies integral.curves ring --epsilons 0.1 1 10 --seeds 0 1 2 -o ring.json
 
 For each target (`integral_targets`), ε and seed (records, weights, batches; the noise of the Bernstein
 mechanism has none), 10 000 records are learned by
@@ -50,6 +50,7 @@ from studies.common.densities import (
     negative_log_likelihood,
     variation_distance,
 )
+from studies.common.rows import gather, write_rows
 from studies.integral.targets import TARGETS, Mixture
 from studies.rivals.bernstein import Calibration, fit_bernstein
 from studies.rivals.optimal_mollifier import optimal_density
@@ -223,9 +224,8 @@ def timing(target: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("target", choices=list(TARGETS))
     parser.add_argument(
         "--epsilons", type=float, nargs="+", default=[0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
@@ -234,21 +234,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--timing", action="store_true", help="seconds of our methods, no more")
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
-    rows = []
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Every method at every ε and seed; or how long ours take."""
     if chosen.timing:
-        for row in timing(chosen.target, chosen.epsilons[0], chosen.seeds[0]):
-            print(json.dumps(row))
+        gather(timing(chosen.target, chosen.epsilons[0], chosen.seeds[0]), None)
         return
+    rows = []
     for epsilon, seed in product(chosen.epsilons, chosen.seeds):
         for row in measure(chosen.target, epsilon, seed, chosen.methods):
             rows.append(row)
             if "|" not in row["method"]:
                 print(json.dumps(row, ensure_ascii=False), flush=True)
     if chosen.output:
-        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in best_in_hindsight(rows))
-        chosen.output.write_text(f"[\n{lines}\n]\n")
-
-
-if __name__ == "__main__":
-    main()
+        write_rows(chosen.output, best_in_hindsight(rows))

@@ -1,6 +1,6 @@
 r"""DPGAN on the ring of eight Gaussians, by the measures of the page on integral privacy.
 
-    python -m studies.integral.dpgan -o ring_dpgan.json
+    python -m studies integral.dpgan -o ring_dpgan.json
 
 Its ε is one **person's**, with δ = 10⁻⁵: not the ε of `integral_curves`, whose records, truth and grid
 are used. It has no density, so that its NLL is that of a kernel density estimate: 100 000 draws,
@@ -14,7 +14,6 @@ the estimate itself costs.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -32,6 +31,7 @@ from studies.common.densities import (
     negative_log_likelihood,
     variation_distance,
 )
+from studies.common.rows import gather, write_rows
 from studies.integral.curves import best_in_hindsight, records_of
 from studies.integral.targets import TARGETS
 from studies.rivals.dpgan import DPGANSettings, fit_dpgan
@@ -108,24 +108,17 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Every ε and seed, and the truth's own draws."""
     torch.set_num_threads(1)
-    rows = []
-    for row in measure(chosen.epsilons, chosen.seeds):
-        rows.append(row)
-        print(json.dumps(row, ensure_ascii=False), flush=True)
-    best = best_in_hindsight(rows)
+    best = best_in_hindsight(gather(measure(chosen.epsilons, chosen.seeds), None))
     print(markdown(best))
     if chosen.output:
-        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in best)
-        chosen.output.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        write_rows(chosen.output, best)

@@ -1,28 +1,23 @@
 """Tables and pictures of the results on integral privacy, from measured JSON.
 
-    python -m studies.integral.page docs/results/integral docs/results/integral.md
+    python -m studies integral.page
 
-Reads `clients.json`, `curves.json`, `audit.json` and `accidents.json` in the folder, draws `curves.png`
-and `clients.png` beside them, and rewrites what stands between `<!-- table NAME -->` and `<!-- end -->`
-in the page. Nothing is computed that is not in the files, but means and deviations over seeds.
+Reads `clients.json`, `curves.json`, `audit.json` and `accidents.json` in `docs/results/integral`, draws
+`curves.png` and `clients.png` beside them, and rewrites the tables of the page (`studies.common.pages`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
-from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from privot.errors import PrivotError
 from privot.report.style import INK, LEARNED, MUTED, PRIVATE, RECEIVED, new_figure, save_png, styled
-
-Rows = list[dict[str, Any]]
+from studies.common.pages import Tables, folder_of, page_options, rewrite, spread, table
+from studies.common.rows import Rows, in_order, read_rows, select
 
 TITLES = {
     "ring": "Ring of eight",
@@ -42,30 +37,6 @@ STYLES: dict[str, tuple[str, str]] = {
 }
 
 STARTS_AT_STANDARD = ("optimum", "MBDE, published", "MBDE, clipped", "clipped ratio", "boost")
-
-
-def select(rows: Rows, **wanted: Any) -> Rows:
-    """Rows that agree with all of `wanted`."""
-    return [row for row in rows if all(row.get(k) == v for k, v in wanted.items())]
-
-
-def spread(values: Sequence[float], digits: int = 3) -> str:
-    """Mean ± standard deviation over seeds."""
-    if not values:
-        return ""
-    mean = f"{np.mean(values):.{digits}f}"
-    return f"{mean} ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else mean
-
-
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)])
-
-
-def in_order(rows: Rows, key: str) -> list[Any]:
-    """Distinct values as they first appear."""
-    return list(dict.fromkeys(row[key] for row in rows))
 
 
 def clients_table(rows: Rows) -> str:
@@ -205,45 +176,29 @@ def draw_clients(rows: Rows) -> Figure:
     return figure
 
 
-def fill(page: str, tables: dict[str, Callable[[], str]]) -> str:
-    """The page with every marked table written anew.
-
-    Raises:
-        PrivotError: if the page marks a table that is not known.
-    """
-
-    def written(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in tables:
-            raise PrivotError(f"the page marks table {name!r}: known are {', '.join(tables)}")
-        return f"<!-- table {name} -->\n{tables[name]()}\n<!-- end -->"
-
-    return re.sub(r"<!-- table ([\w ]+) -->\n.*?<!-- end -->", written, page, flags=re.DOTALL)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    page_options(parser, "integral")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("page", type=Path)
-    chosen = parser.parse_args(arguments)
-    names = ("clients", "curves", "audit", "accidents")
-    data = {n: json.loads((chosen.folder / f"{n}.json").read_text()) for n in names}
-    tables: dict[str, Callable[[], str]] = {
-        "clients": lambda: clients_table(data["clients"]),
-        "ring": lambda: ring_table(data["curves"]),
-        "audit": lambda: audit_table(data["audit"]),
-        "accidents": lambda: accidents_table(data["accidents"]),
+def run(chosen: argparse.Namespace) -> None:
+    """Tables and pictures."""
+    folder = folder_of(chosen.page)
+    rewrite(chosen.page, tables_of(folder))
+    save_png(draw_curves(read_rows(folder, "curves")), folder / "curves.png", dpi=120)
+    save_png(draw_clients(read_rows(folder, "clients")), folder / "clients.png", dpi=120)
+
+
+def tables_of(folder: Path) -> Tables:
+    """The page's tables, of the rows in its folder."""
+    rows = {name: read_rows(folder, name) for name in ("clients", "curves", "audit", "accidents")}
+    return {
+        "clients": lambda: clients_table(rows["clients"]),
+        "ring": lambda: ring_table(rows["curves"]),
+        "audit": lambda: audit_table(rows["audit"]),
+        "accidents": lambda: accidents_table(rows["accidents"]),
+    } | {
+        f"{target} {quantity}": partial(curves_table, rows["curves"], target, quantity)
+        for target in TITLES
+        for quantity in ("nll", "coverage")
     }
-    for target in TITLES:
-        for quantity in ("nll", "coverage"):
-            tables[f"{target} {quantity}"] = lambda t=target, q=quantity: curves_table(  # type: ignore[misc]  # bound as defaults
-                data["curves"], t, q
-            )
-    chosen.page.write_text(fill(chosen.page.read_text(), tables))
-    save_png(draw_curves(data["curves"]), chosen.folder / "curves.png", dpi=120)
-    save_png(draw_clients(data["clients"]), chosen.folder / "clients.png", dpi=120)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from privot.privacy.slicing import Method, SlicedAccounting, published_stddev
-from studies.integral.page import table
+from studies.common.pages import table
 
 EPSILON, DELTA, STEPS = 10.0, 1e-5, 60_000
 SETTING = SlicedAccounting(

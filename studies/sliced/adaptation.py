@@ -26,17 +26,14 @@ training split, a handful of runs (number of rounds); they were then used unchan
 No test split chose anything. Such looks are in no ε.
 
 Usage:
-    python -m studies.sliced.adaptation --data DIR --pair usps_mnist --method dp_swd -o out
+    python -m studies sliced.adaptation --data DIR --pair usps_mnist --method dp_swd -o out
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shlex
-import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,11 +42,11 @@ import numpy as np
 import torch
 
 from privot.errors import PrivotError
-from privot.files import replacing_file
 from privot.sliced import AdaptationSettings, adapt
 from privot.sliced.adaptation import Course
 from privot.sliced.classifier import Classifier, as_records
 from privot.training import TrainingSettings, train
+from studies.common.rows import write_row
 from studies.rivals.dann import DANNSettings, fit_dann
 from studies.rivals.public_alignment import align_means, align_slices
 
@@ -199,41 +196,25 @@ def run_pair(pair: Pair, method: str, seed: int, folder: Path, command: str) -> 
         "settings": asdict(settings),
         "command": command,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing_file(folder / f"{pair.name}_{method}_{seed}.json") as draft:
-        draft.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write_row(folder / f"{pair.name}_{method}_{seed}.json", row)
     return row
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Adaptation to a private target.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--data", type=Path, required=True, help="folder of the npz files")
     parser.add_argument("--pair", default="mnist_usps")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["dp_swd"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_adaptation"))
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = parser.parse_args(given)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line."""
     torch.set_num_threads(1)
     pair = load_pair(chosen.data, chosen.pair)
     for method in chosen.methods:
         for seed in chosen.seeds:
-            words = [
-                "--data",
-                "DIR",
-                "--pair",
-                pair.name,
-                "--methods",
-                method,
-                "--seeds",
-                str(seed),
-            ]
-            command = f"python -m studies.sliced.adaptation {shlex.join(words)}"
-            row = run_pair(pair, method, seed, chosen.output, command)
+            row = run_pair(pair, method, seed, chosen.output, chosen.command)
             row.pop("settings")
             print(json.dumps(row), flush=True)
-
-
-if __name__ == "__main__":
-    main()

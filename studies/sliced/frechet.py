@@ -1,6 +1,6 @@
 """How far the images of saved slice models are from real ones, on a classifier's features.
 
-    python -m studies.sliced.frechet model/ --data mnist.npz --classifier mnist.safetensors
+    python -m studies sliced.frechet model/ --data mnist.npz --classifier mnist.safetensors
 
 One JSON a model: the numbers of `studies.common.image_judge` for 10 000 draws against the test
 images, and those of 10 000 training images as floor. The classifier is trained on the real training
@@ -10,17 +10,16 @@ images where its file is not there yet. Nothing here is private but the models.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from privot.files import replacing_file
 from privot.sliced import SlicedModel
 from studies.common.image_features import load_classifier, save_classifier, train_classifier
 from studies.common.image_judge import ImageJudge
+from studies.common.rows import write_row
 from studies.sliced.images import load_split
 
 NUM_JUDGED = 10_000
@@ -56,20 +55,16 @@ def _signed(images: torch.Tensor) -> torch.Tensor:
     return images.reshape(len(images), -1).float() * 2 - 1
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--classifier", type=Path, required=True)
     parser.add_argument("-o", "--output", type=Path, default=Path("."))
-    given = parser.parse_args(arguments)
-    given.output.mkdir(parents=True, exist_ok=True)
-    for row in judge_models(given.models, given.data, given.classifier):
-        with replacing_file(given.output / f"frechet_{row['model']}.json") as draft:
-            draft.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """One row a model."""
+    for row in judge_models(chosen.models, chosen.data, chosen.classifier):
+        write_row(chosen.output / f"frechet_{row['model']}.json", row)
         print(row)
-
-
-if __name__ == "__main__":
-    main()

@@ -25,15 +25,14 @@ T^{−1/2}. Few directions make the law of the projected sensitivity heavier (k 
 than k = 16), and their drawing is most of a step's time.
 
 Usage:
-    python -m studies.sliced.images --data mnist.npz --epsilon 10 -o out
+    python -m studies sliced.images --data mnist.npz --epsilon 10 -o out
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from privot.files import replacing_file
 from privot.sliced import LabeledImages, SlicedModel, SlicedSettings, fit_sliced
+from studies.common.rows import write_row
 
 NUM_SYNTHETIC = 60_000
 _STEPS = 60_000
@@ -190,12 +189,10 @@ def judge(
         f"{outcome.logistic_regression:.3f}, MLP {outcome.mlp:.3f}"
     )
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         name = (
             f"{method}_{path.stem}_{settings.neighboring}_{settings.epsilon:g}_{settings.seed}.json"
         )
-        with replacing_file(folder / name) as draft:
-            draft.write_text(json.dumps(asdict(outcome), indent=2) + "\n", encoding="utf-8")
+        write_row(folder / name, asdict(outcome))
     return outcome
 
 
@@ -219,9 +216,8 @@ def accuracies(
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Images from noisy slices.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train, …")
     parser.add_argument("--epsilon", type=float, default=10.0)
     parser.add_argument("--neighboring", choices=("replace_one", "zero_out"), default="replace_one")
@@ -232,7 +228,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of draws and classifiers")
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_images"))
     parser.add_argument("--model", type=Path, help="where to keep the model")
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line."""
     records = record_map(chosen.epsilon)
     if chosen.low_pass is not None:
         records = replace(records, low_pass=chosen.low_pass)
@@ -244,7 +243,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     method = "moments" if chosen.release == "every_step" else "once"
     run_images(chosen.data, settings, records, chosen.output, method, kept=chosen.model)
-
-
-if __name__ == "__main__":
-    main()

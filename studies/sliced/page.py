@@ -1,37 +1,29 @@
 """Tables of the results on noisy slices, from measured JSON.
 
-    python -m studies.sliced.page docs/results/sliced docs/results/sliced.md
+    python -m studies sliced.page
 
-Reads `images*.json`, `curve*.json`, `once*.json`, `selection*.json`, `rivals*.json`,
-`adaptation*.json`, `timing*.json` and `frechet*.json` in the folder (a file holds one row of a recipe,
-or a list of them) and rewrites what stands between `<!-- table NAME -->` and `<!-- end -->` in the page.
-Numbers are those of the files, but for means over seeds, verdicts and noise, which the accountant works
-out on the spot. Published numbers are the papers' own.
+Reads `images.json`, `curve.json`, `once.json`, `selection.json`, `rivals.json`, `adaptation.json`,
+`timing.json`, `frechet.json`, and what papers published (`published_images.json`,
+`published_adaptation.json`), in `docs/results/sliced`, and rewrites the tables of the page
+(`studies.common.pages`). Noise is what the accountant works out on the spot.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privot.files import replacing_file
-from studies.integral.page import Rows, fill, in_order, select, table
+from studies.common.pages import Tables, folder_of, page_options, rewrite, table
+from studies.common.rows import Rows, in_order, read_rows, select
 from studies.sliced.accounts import accounting_table, published_epsilons
-from studies.sliced.claims import (
-    AIMS,
-    ASKED,
-    ASKED_ADAPTATION,
-    ASKED_MILLISECONDS,
-    ASKED_MINUTES,
-    PUBLISHED,
-    PUBLISHED_ADAPTATION,
-)
 
+# Data and ε of the fits in the main table.
+FITS = (("mnist", 10), ("fashion_mnist", 10), ("mnist", 1))
+DIGITS = ("mnist_usps", "usps_mnist")
 DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion"}
 METHODS = {
     "source": "source only",
@@ -50,15 +42,6 @@ RIVALS = {
 }
 
 
-def read(folder: Path, name: str) -> Rows:
-    """Rows of all files `name*.json`, each one row or a list of rows."""
-    rows: Rows = []
-    for path in sorted(folder.glob(f"{name}*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        rows += content if isinstance(content, list) else [content]
-    return rows
-
-
 def percents(values: Sequence[float]) -> str:
     """Every value in percent and, of several, their mean in bold."""
     each = " ".join(f"{100 * v:.1f}" for v in values)
@@ -68,42 +51,40 @@ def percents(values: Sequence[float]) -> str:
 def images_table(rows: Rows) -> str:
     """Classifiers trained on images from noisy slices: every seed, and means."""
     body = []
-    for data, target in ASKED:
+    for data, target in FITS:
         found = _of(rows, data, target)
-        body += _image_rows(found, str(target), ASKED[data, target]) if found else []
-    head = ("data", "ε asked", "ε spent", "releases", "batch", "σ", "logistic regression", "MLP")
-    return table((*head, "asked for", "minutes"), body)
+        if found:
+            minutes = " ".join(f"{row['fit_seconds'] / 60:.0f}" for row in found)
+            body.append([*_image_row(found, str(target)), minutes])
+    return table((*_IMAGES_HEAD, "minutes"), body)
 
 
 def curve_table(rows: Rows) -> str:
     """Accuracy against ε."""
-    body = []
-    for row in sorted(rows, key=lambda row: float(row["epsilon"])):
-        body += _image_rows([row], f"{row['epsilon']:.3g}", None)
-    head = ("data", "ε asked", "ε spent", "releases", "batch", "σ", "logistic regression", "MLP")
-    return table(head, [cells[:8] for cells in body])
+    in_epsilon = sorted(rows, key=lambda row: float(row["epsilon"]))
+    return table(_IMAGES_HEAD, [_image_row([r], f"{r['epsilon']:.3g}") for r in in_epsilon])
 
 
-def _image_rows(rows: Rows, target: str, asked: tuple[int, int] | None) -> list[list[str]]:
+_IMAGES_HEAD = (
+    "data", "ε at most", "ε spent", "releases", "batch", "σ", "logistic regression", "MLP",
+)  # fmt: skip
+
+
+def _image_row(rows: Rows, target: str) -> list[str]:
     first = rows[0]
-    minutes = [row["fit_seconds"] / 60 for row in rows]
     return [
-        [
-            DATA[first["data"]],
-            target,
-            f"{max(row['epsilon'] for row in rows):.4g}",
-            f"{first['releases']:,}",
-            f"{first['batch_size']:,}",
-            f"{first['stddev']:.4f}",
-            percents([row["logistic_regression"] for row in rows]),
-            percents([row["mlp"] for row in rows]),
-            "" if asked is None else f"{asked[0]} / {asked[1]}",
-            " ".join(f"{m:.0f}" for m in minutes),
-        ]
+        DATA[first["data"]],
+        target,
+        f"{max(row['epsilon'] for row in rows):.4g}",
+        f"{first['releases']:,}",
+        f"{first['batch_size']:,}",
+        f"{first['stddev']:.4f}",
+        percents([row["logistic_regression"] for row in rows]),
+        percents([row["mlp"] for row in rows]),
     ]
 
 
-def rivals_table(images: Rows, rivals: Rows, once: Rows) -> str:
+def rivals_table(images: Rows, rivals: Rows, once: Rows, published: Rows) -> str:
     """Ours, others under our protocol, and published claims, with claimed and honest ε."""
     body = []
     for epsilon in (10, 1):
@@ -120,13 +101,14 @@ def rivals_table(images: Rows, rivals: Rows, once: Rows) -> str:
             body += _rival_rows(found, method, f"{epsilon}")
     body += _rival_rows(select(rivals, method="swd"), "swd", "none")
     noise_alone = published_epsilons()
-    for name, claimed, honest, *cells in PUBLISHED:
+    for row in published:
+        honest, cells = row["epsilon_honest"], [row[data] for data in DATA]
         told = (
             f"none as run; its σ alone: {noise_alone[honest]:.3g}"
             if honest in noise_alone
             else honest
         )
-        body.append([f"*{name}, as claimed*", claimed, told, *cells])
+        body.append([f"*{row['method']}, as claimed*", row["epsilon_claimed"], told, *cells])
     return table(
         ("method", "ε claimed", "ε honest", *(f"{d}, LogReg / MLP" for d in DATA.values())), body
     )
@@ -140,19 +122,22 @@ def _rival_rows(rows: Rows, method: str, claimed: str) -> list[list[str]]:
     return [[RIVALS[method], claimed, f"{max(spent):.4g}" if spent else "none", *cells]]
 
 
-def adaptation_table(rows: Rows, pairs: Sequence[str], seeds: bool) -> str:
+def adaptation_table(
+    rows: Rows, pairs: Sequence[str], seeds: bool, published: Rows | None = None
+) -> str:
     """Accuracy on the target's test records by method, with published numbers where there are any."""
+    claims = {row["method"]: row for row in published or []}
     body = []
     for method, name in METHODS.items():
         own = [row for row in select(rows, method=method) if row["pair"] in pairs]
         if not own:
             continue
         cells = [name, *_promise(own)]
-        for place, pair in enumerate(pairs):
+        for pair in pairs:
             values = [row["accuracy"] for row in select(own, pair=pair)]
             cells.append(percents(values) if seeds else f"{100 * np.mean(values):.1f}")
             if seeds:
-                cells.append(PUBLISHED_ADAPTATION.get(method, ("", ""))[place])
+                cells.append(claims.get(method, {}).get(pair, ""))
         body.append(cells)
     titles: list[str] = []
     for pair in pairs:
@@ -175,34 +160,13 @@ def below_source(rows: Rows, pairs: Sequence[str]) -> str:
     )
 
 
-def asked_table(images: Rows, adaptation: Rows, timing: Rows) -> str:
-    """What was asked for, what was hoped for, what was measured."""
-    body = []
-    for (data, epsilon), asked in ASKED.items():
-        found = _of(images, data, epsilon)
-        for place, (key, name) in enumerate((("logistic_regression", "LogReg"), ("mlp", "MLP"))):
-            mean = 100 * float(np.mean([row[key] for row in found]))
-            least, aim = asked[place], AIMS[data, epsilon][place]
-            body.append(_verdict(f"{DATA[data]}, ε = {epsilon}, {name}", mean, least, aim))
-    for pair, (least_share, aim_share) in ASKED_ADAPTATION.items():
-        mean = 100 * _mean(adaptation, pair, "dp_swd")
-        body.append(_verdict(f"{_title(pair)}, ε = 10", mean, least_share, aim_share))
-    for row in timing:
-        reached = "yes" if row["median_ms"] <= ASKED_MILLISECONDS else "**no**"
-        cells = [f"≤ {ASKED_MILLISECONDS:g} ms", "", f"{row['median_ms']:g} ms", reached]
-        body.append(["a release at B = 100, k = 1000, d = 784", *cells])
+def time_table(images: Rows, timing: Rows) -> str:
+    """Processor time of a release, wall time of the longest fit."""
     longest = max(row["fit_seconds"] for row in images) / 60
-    cells = [f"≤ {ASKED_MINUTES:g} min", "", f"{longest:.1f} min"]
-    body.append(
-        ["longest fit of the table", *cells, "yes" if longest <= ASKED_MINUTES else "**no**"]
-    )
-    return table(("in the mean over seeds", "asked", "aim", "measured", "asked is reached"), body)
-
-
-def _verdict(name: str, mean: float, least: float, aim: float) -> list[str]:
-    reached = "yes" if mean >= least else "**no**"
-    reached += ", and the aim" if mean >= aim else ""
-    return [name, f"{least:g}", f"{aim:g}", f"{mean:.1f}", reached]
+    body = [
+        ["a release at B = 100, k = 1000, d = 784", f"{row['median_ms']:g} ms"] for row in timing
+    ]
+    return table(("", "measured"), [*body, ["longest of the fits above", f"{longest:.1f} min"]])
 
 
 def selection_table(rows: Rows) -> str:
@@ -226,7 +190,7 @@ def frechet_table(rows: Rows) -> str:
     """Distances of draws from test images, means over models, with the training images' as floor."""
     keys = ("frechet", "precision", "recall", "coverage", "spread")
     body = []
-    for data, epsilon in ASKED:
+    for data, epsilon in FITS:
         found = _of(rows, data, epsilon)
         if found:
             means = [np.mean([row[key] for row in found]) for key in keys]
@@ -262,33 +226,36 @@ def _title(pair: str) -> str:
     return " → ".join(n.upper() if n in ("mnist", "usps") else n.title() for n in pair.split("_"))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("page", type=Path)
-    chosen = parser.parse_args(arguments)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    page_options(parser, "sliced")
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """All tables of the page."""
+    rewrite(chosen.page, tables_of(folder_of(chosen.page)))
+
+
+def tables_of(folder: Path) -> Tables:
+    """The page's tables, of the rows in its folder."""
     names = ("images", "curve", "once", "selection", "rivals", "adaptation", "timing", "frechet")
-    data = {name: read(chosen.folder, name) for name in names}
-    adaptation = data["adaptation"]
-    digits = list(ASKED_ADAPTATION)
-    office = [p for p in in_order(adaptation, "pair") if p not in digits]
-    tables: dict[str, Callable[[], str]] = {
+    rows = {name: read_rows(folder, name) for name in names}
+    adaptation = rows["adaptation"]
+    claimed = {name: read_rows(folder, f"published_{name}") for name in ("images", "adaptation")}
+    office = [p for p in in_order(adaptation, "pair") if p not in DIGITS]
+    return {
         "accounting": accounting_table,
-        "asked": lambda: asked_table(data["images"], adaptation, data["timing"]),
-        "images": lambda: images_table(data["images"]),
-        "curve": lambda: curve_table(data["curve"]),
-        "rivals": lambda: rivals_table(data["images"], data["rivals"], data["once"]),
-        "digits": lambda: adaptation_table(adaptation, digits, seeds=True),
+        "images": lambda: images_table(rows["images"]),
+        "curve": lambda: curve_table(rows["curve"]),
+        "rivals": lambda: rivals_table(
+            rows["images"], rows["rivals"], rows["once"], claimed["images"]
+        ),
+        "digits": lambda: adaptation_table(
+            adaptation, DIGITS, seeds=True, published=claimed["adaptation"]
+        ),
         "office": lambda: adaptation_table(adaptation, office, seeds=False),
         "below source": lambda: below_source(adaptation, office),
-        "selection": lambda: selection_table(data["selection"]),
-        "frechet": lambda: frechet_table(data["frechet"]),
+        "selection": lambda: selection_table(rows["selection"]),
+        "frechet": lambda: frechet_table(rows["frechet"]),
+        "time": lambda: time_table(rows["images"], rows["timing"]),
     }
-    text = fill(chosen.page.read_text(encoding="utf-8"), tables)
-    with replacing_file(chosen.page) as draft:
-        draft.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -21,17 +21,15 @@ fitted to the first 50 000 at the full ε and a logistic regression on 10 000 dr
 chose nothing. The tuning's looks at the data are in no ε, here as for every method of the table.
 
 Usage:
-    python -m studies.sliced.rivals --data mnist.npz --method dp_merf --epsilon 10 -o out
+    python -m studies sliced.rivals --data mnist.npz --method dp_merf --epsilon 10 -o out
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shlex
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +39,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from privot.files import replacing_file
+from studies.common.rows import write_row
 from studies.rivals.dp_merf import DPMERFSettings, fit_dp_merf
 from studies.rivals.dpgan import DPGANSettings, fit_dpgan
 from studies.rivals.published_slices import PublishedSlicesSettings, fit_published_slices
@@ -176,10 +174,8 @@ def run_rival(
         "settings": fitted.settings,
         "command": command,
     }
-    folder.mkdir(parents=True, exist_ok=True)
     told = "none" if fitted.epsilon is None else f"{epsilon:g}"
-    with replacing_file(folder / f"{path.stem}_{method}_{told}_{seed}.json") as draft:
-        draft.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write_row(folder / f"{path.stem}_{method}_{told}_{seed}.json", row)
     return row
 
 
@@ -219,9 +215,8 @@ def load(path: Path) -> dict[str, np.ndarray]:
     return {k: v.astype(np.int64) if k.startswith("y") else v for k, v in arrays.items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Rivals of images from noisy slices.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train, …")
     parser.add_argument("--method", choices=METHODS, default="dp_merf")
     parser.add_argument("--epsilon", type=float, default=10.0, help="where there is one")
@@ -229,13 +224,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=60_000, help="releases of 'published'")
     parser.add_argument("--tune", action="store_true", help="compare DP-MERF's settings instead")
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_rivals"))
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = parser.parse_args(given)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line."""
     if chosen.tune:
         tune(chosen.data, chosen.epsilon, chosen.seed)
         return
-    shown = [Path(a).name if "/" in a else a for a in given]
-    command = f"python -m studies.sliced.rivals {shlex.join(shown)}"
     row = run_rival(
         chosen.data,
         chosen.method,
@@ -243,10 +238,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         chosen.seed,
         chosen.steps,
         chosen.output,
-        command,
+        chosen.command,
     )
     print(json.dumps(row))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@ pooled mean is the true one of the 50 000 plus Gaussian noise of the error that 
 of minutes. So nothing here is private: it is a curator's rehearsal, and its looks at data are in no ε.
 
 Usage:
-    python -m studies.sliced.selection --data mnist.npz --epsilon 10 \
+    python -m studies sliced.selection --data mnist.npz --epsilon 10 \
         --low-pass 7 10 --anchor 3 5 --dither 0.1 0.2 0.35 -o mnist.json
 """
 
@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.files import replacing_file
 from privot.sliced import LabeledImages, SlicedModel, SlicedSettings
 from privot.sliced.factors import estimate_factors
 from privot.sliced.ledger import Plan
 from privot.sliced.pooled import PooledMean, noise_stddev
 from privot.sliced.samplers import FactorSampler
+from studies.common.rows import write_rows
 from studies.sliced.images import accuracies, load_split, recipe, single_recipe
 
 _HELD_OUT = 10_000
@@ -95,9 +95,8 @@ def compare(
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Settings compared on held-out training images.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train")
     parser.add_argument("--epsilon", type=float, default=10.0)
     parser.add_argument("--neighboring", choices=("replace_one", "zero_out"), default="replace_one")
@@ -109,7 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--count", type=int, default=10_000, help="synthetic images")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_selection.json"))
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line."""
     maps = [
         LabeledImages((28, 28), unit="image", num_labels=10, low_pass=low_pass, anchor=anchor)
         for low_pass, anchor in itertools.product(chosen.low_pass, chosen.anchor)
@@ -124,9 +126,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows += compare(chosen.data, settings, [records], chosen.dither, chosen.count)
     best = max(rows, key=lambda row: float(np.mean([row["logistic_regression"], row["mlp"]])))
     print(f"best: {best}")
-    with replacing_file(chosen.output) as draft:
-        draft.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    write_rows(chosen.output, rows)

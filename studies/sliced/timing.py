@@ -5,7 +5,7 @@ projection, exactly rounded noise. Processor time of one thread, so that other w
 less.
 
 Usage:
-    python -m studies.sliced.timing -o docs/results/sliced/timing.json
+    python -m studies sliced.timing -o docs/results/sliced/timing.json
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 import torch
 
-from privot.files import replacing_file
 from privot.privacy.slicing import SlicedAccounting
 from privot.sliced import LabeledImages, Ledger, Plan, SlicingMechanism
 from privot.sliced.ledger import accounted_grid
 from privot.training.threads import threads_for
+from studies.common.rows import write_row
 
 BATCH, DIM, NUM_PROJECTIONS, RECORDS = 100, 784, 1000, 60_000
 # Calibration is not what is timed: σ ≈ .53 of these records at ε = 10.
@@ -49,12 +48,14 @@ def release_times(count: int) -> list[float]:
     return times
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Processor time of a release.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_timing.json"))
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Time releases, and write the row."""
     times = release_times(chosen.releases)
     row = {
         "batch_size": BATCH,
@@ -64,10 +65,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "median_ms": round(median(times), 2),
         "least_ms": round(min(times), 2),
     }
-    with replacing_file(chosen.output) as draft:
-        draft.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write_row(chosen.output, row)
     print(json.dumps(row))
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ bias of finite samples, which ends with n: two samples of one law are never at d
 simulated from a seed; there are no private data.
 
 Usage:
-    python -m studies.sliced.toy -o docs/results
+    python -m studies sliced.toy -o docs/results
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def page(curves: Curves) -> str:
         "# Noise on both sides keeps a shift as it is",
         "",
         "```console",
-        "python -m studies.sliced.toy -o docs/results",
+        "python -m studies sliced.toy -o docs/results",
         "```",
         "",
         f"N(0, I) against N(c·1, I) in {DIM} dimensions, {NUM_PROJECTIONS} directions, q = 2: sliced "
@@ -139,18 +139,16 @@ def page(curves: Curves) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="SWD against noisy SWD between Gaussians.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_toy"))
     parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line."""
     chosen.output.mkdir(parents=True, exist_ok=True)
     curves = measure(chosen.seed)
     save_png(draw(curves), chosen.output / "sliced_toy.png")
     with replacing_file(chosen.output / "sliced_toy.md") as draft:
         draft.write_text(page(curves), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 """Synthetic census records from private reports: UCI Adult, every estimator on the same reports.
 
-    python -m studies.tables.adult ten --data FOLDER -o adult.json
-    python -m studies.tables.adult all --data FOLDER -o adult_all.json
-    python -m studies.tables.adult ten --marginals --data FOLDER -o adult_marginals.json
+    python -m studies tables.adult ten --data FOLDER -o adult.json
+    python -m studies tables.adult all --data FOLDER -o adult_all.json
+    python -m studies tables.adult ten --marginals --data FOLDER -o adult_marginals.json
 
 `ten` are ten of its columns, `all` all fifteen. 40 000 people report, the other 8 842 are held out for
 the area under the curve (AUC) of a classifier of `income` that is trained on 20 000 synthetic records.
@@ -16,7 +16,6 @@ reports of its own at the same ε and knows nothing of pairs (`pip install multi
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -38,6 +37,7 @@ from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.schema.values import decode_codes, encode_codes
+from studies.common.rows import gather
 from studies.rivals.as_if_clean import as_if_clean
 from studies.rivals.chow_liu import chow_liu
 from studies.rivals.independence import independence
@@ -226,9 +226,8 @@ def _records(schema: Schema, codes: np.ndarray, seed: int) -> pa.Table:
     return pa.table(columns)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("columns", choices=("ten", "all"))
     parser.add_argument("--data", default=os.environ.get("PRIVOT_DATA", "."))
     parser.add_argument("--epsilons", nargs="+", type=float, default=[8.0, 4.0, 2.0])
@@ -236,22 +235,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--neural", action="store_true", help="the generator too")
     parser.add_argument("--marginals", action="store_true", help="only multi-freq-ldpy beside us")
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Every ε and seed."""
     schema, table = read_adult(chosen.data, chosen.columns)
-    rows = []
-    for epsilon in chosen.epsilons:
-        for seed in chosen.seeds:
-            made = (
-                compare_marginals(schema, table, epsilon, seed)
-                if chosen.marginals
-                else compare_on(schema, table, epsilon, seed, chosen.neural)
-            )
-            for row in made:
-                print(json.dumps(row), flush=True)
-                rows.append(row)
-    if chosen.output:
-        chosen.output.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    rows = (
+        row
+        for epsilon in chosen.epsilons
+        for seed in chosen.seeds
+        for row in (
+            compare_marginals(schema, table, epsilon, seed)
+            if chosen.marginals
+            else compare_on(schema, table, epsilon, seed, chosen.neural)
+        )
+    )
+    gather(rows, chosen.output)

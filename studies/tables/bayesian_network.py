@@ -1,6 +1,6 @@
 """A population that is known exactly, and how fast the fit approaches it as more people report.
 
-    python -m studies.tables.bayesian_network -o network.json
+    python -m studies tables.bayesian_network -o network.json
 
 Ten mixed columns (numbers in bins, categories, booleans) of a Bayesian network whose 172 800 cells are
 enumerated. n people report with ε = 4; the **excess** is the mean log-likelihood of 200 000 other
@@ -15,7 +15,6 @@ has to grow), down to what latent classes cannot express.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.schema.values import decode_codes
+from studies.common.rows import gather
 
 HELD_OUT = 200_000
 _STRENGTH = 1.3
@@ -145,24 +145,21 @@ def measure(num_people: int, epsilon: float, seed: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument(
         "--people", nargs="+", type=int, default=[10_000, 30_000, 100_000, 300_000, 1_000_000]
     )
     parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
-    rows = []
-    for num_people in chosen.people:
-        for seed in chosen.seeds:
-            rows.append(measure(num_people, chosen.epsilon, seed))
-            print(json.dumps(rows[-1]), flush=True)
-    if chosen.output:
-        chosen.output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-if __name__ == "__main__":
-    main()
+def run(chosen: argparse.Namespace) -> None:
+    """Every number of people and seed."""
+    rows = (
+        measure(num_people, chosen.epsilon, seed)
+        for num_people in chosen.people
+        for seed in chosen.seeds
+    )
+    gather(rows, chosen.output)

@@ -18,8 +18,8 @@ zero in all of them: at a constant one the jitter of the weights adds to the spr
 Seconds are of one thread, with as many fits at a time as there are processes.
 
 Usage:
-    python -m studies.tables.learned_spread -o learned_spread.md
-    python -m studies.tables.learned_spread --only categories schedules
+    python -m studies tables.learned_spread -o learned_spread.md
+    python -m studies tables.learned_spread --only categories schedules
 """
 
 from __future__ import annotations
@@ -225,15 +225,17 @@ CATEGORIES = (LatentCategories(10, 4, 3, 2.0), LatentCategories(10, 4, 10, 2.0))
 _SCHEDULED = (VECTORS[2], VECTORS[4], VECTORS[8])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line: all tables, or some."""
-    parser = argparse.ArgumentParser(description="Learned spread by batch size and loss.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     tables = ("closed_forms", "vectors", "categories", "schedules")
     parser.add_argument("--only", choices=tables, nargs="+", default=tables)
     parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("-o", "--output", type=Path, help="Markdown file to write")
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """The command line: all tables, or some."""
     written = []
     with ProcessPoolExecutor(
         chosen.processes, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,)
@@ -258,7 +260,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.output is not None:
         with replacing_file(chosen.output) as draft:
             draft.write_text("\n\n".join(written) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """From five thousand to five million reports: how long a fit takes, and how much memory it needs.
 
-    python -m studies.tables.many_reports -o many.json
+    python -m studies tables.many_reports -o many.json
 
 People of the known population (`bayesian_network`: ten columns, all reported as codes) report jointly
 into one Parquet file, which a process of its own then opens and fits with the defaults. `seconds` is the
@@ -13,12 +13,13 @@ combinations of columns. Linux only: memory is read from `/proc`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from privot.local import fit
 from privot.local.count_tables import count_tables
 from privot.local.grouping import alphabet_sizes, report_groups
 from privot.release import Randomizer, Release, collect
+from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population
 
 _AT_ONCE = 500_000
@@ -78,36 +80,27 @@ def _distinct(release: Release) -> int:
     return int(tables.counts.size)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
     parser.add_argument("--people", nargs="+", type=int, default=[5_000, 500_000, 5_000_000])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[4.0])
     parser.add_argument("--fit", type=Path, help="only fit this release, here")
     parser.add_argument("-o", "--output", type=Path)
-    chosen = parser.parse_args(arguments)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Every ε and number of people, each fit in a process of its own."""
     if chosen.fit:
         print(json.dumps(measure_fit(chosen.fit)))
         return
-    rows = []
+    gather(_measured(chosen.epsilons, chosen.people), chosen.output)
+
+
+def _measured(epsilons: Sequence[float], people: Sequence[int]) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "release.parquet"
-        for epsilon in chosen.epsilons:
-            for num_people in chosen.people:
-                write_release(path, num_people, epsilon)
-                command = [
-                    sys.executable,
-                    "-m",
-                    "studies.tables.many_reports",
-                    "--fit",
-                    str(path),
-                ]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
-                rows.append(json.loads(done.stdout))
-                print(json.dumps(rows[-1]), flush=True)
-    if chosen.output:
-        chosen.output.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+        for epsilon, num_people in itertools.product(epsilons, people):
+            write_release(path, num_people, epsilon)
+            command = [sys.executable, "-m", "studies", "tables.many_reports", "--fit", str(path)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            yield json.loads(done.stdout)

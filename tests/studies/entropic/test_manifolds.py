@@ -11,13 +11,13 @@ from scipy.stats import kstest
 from privot import FitSettings, Randomizer
 from privot.errors import PrivotError
 from privot.privacy import calibrate_gaussian_zhao
+from studies.__main__ import main
 from studies.entropic.manifolds import (
     CURVES,
     SETTINGS,
     Scale,
     Setting,
     epsilon_by_radius,
-    main,
     run_manifold,
 )
 
@@ -113,5 +113,5 @@ def test_unknown_names_are_refused(capsys):
     with pytest.raises(PrivotError, match="curve 'spiral' is not known: use half_circle"):
         run_manifold(replace(SETTINGS[0], curve="spiral"))
     with pytest.raises(SystemExit):
-        main(["--curve", "spiral"])
+        main(["entropic.manifolds", "--curve", "spiral"])
     assert "choose from" in capsys.readouterr().err

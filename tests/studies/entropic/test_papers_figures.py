@@ -11,7 +11,8 @@ from privot.errors import PrivotError
 from privot.privacy import gaussian_epsilon
 from privot.report.style import new_figure
 from studies.common.image_features import ImageClassifier, save_classifier
-from studies.common.run import Recipe, parser, read_rows, recipe_of
+from studies.common.image_recipe import Recipe, recipe_of
+from studies.common.rows import read_rows
 from studies.entropic import higher_privacy, noise_sweep, size_sweep
 from studies.entropic.batch_fit import (
     LOSSES,
@@ -21,11 +22,13 @@ from studies.entropic.batch_fit import (
     planned,
     suited,
 )
+from studies.entropic.claims import claims_table, noisy_claims, privacy_claims
 from studies.entropic.covariance_start import leading_components
 from studies.entropic.image_noise import DELTA, SIDE, ball_noise, claimed_epsilon, pixel_noise
 from studies.entropic.measures import Excess, w2_reference
 from studies.entropic.noisy_wasserstein import run_noisy_wasserstein
-from studies.entropic.page import build_page
+from studies.entropic.page import PARTS, tables_of
+from studies.recipes import parser_of
 
 denoising = pytest.importorskip(
     "studies.entropic.denoising", reason="PyWavelets", exc_type=ImportError
@@ -66,7 +69,7 @@ def fewer_images(monkeypatch):
     for module in (denoising, higher_privacy, noise_sweep, size_sweep):
         monkeypatch.setattr(module, "NUM_JUDGED", 100)
     monkeypatch.setattr("studies.entropic.noisy_wasserstein.NUM_JUDGED", 100)
-    monkeypatch.setattr("studies.common.run.NUM_JUDGED", 100)
+    monkeypatch.setattr("studies.common.image_recipe.NUM_JUDGED", 100)
     for module in ("measures", "noise_sweep", "size_sweep"):
         monkeypatch.setattr(f"studies.entropic.{module}.NUM_POINTS", 50)
     monkeypatch.setattr(denoising, "_BLIND_SPOT_STEPS", 3)
@@ -178,13 +181,14 @@ def test_each_loss_gets_its_batch_size():
 
 
 def test_a_row_says_how_many_steps_it_was_told(tmp_path):
-    told = parser("").parse_args(["--steps", "7", "--seed", "3", "-o", str(tmp_path)])
+    parser = parser_of("entropic.noise_sweep")
+    told = parser.parse_args(["--steps", "7", "--seed", "3", "-o", str(tmp_path)])
     assert planned(FitPlan(), told) == FitPlan(steps=7, seed=3)
-    assert planned(FitPlan(), parser("").parse_args([])) == FitPlan()
-    path = recipe_of("eot_noise_sweep", told).write({"found": 1.0}, new_figure(1, 1))
-    assert json.loads(path.read_text())["command"] == (
-        "python -m studies.entropic.noise_sweep --data DIR --seed 3 --steps 7 -o docs/results/eot"
-    )
+    assert planned(FitPlan(), parser.parse_args([])) == FitPlan()
+    told.command = "python -m studies entropic.noise_sweep --steps 7"
+    path = recipe_of("noise_sweep", told).write({"found": 1.0}, new_figure(1, 1))
+    row = json.loads(path.read_text())
+    assert (row["command"], row["seed"]) == (told.command, 3)
 
 
 def test_the_mean_image_beats_fresh_images_in_w2():
@@ -205,40 +209,34 @@ def test_fresh_clean_images_have_no_excess():
 @pytest.mark.slow
 def test_recipes_write_rows_from_which_the_page_is_made(tmp_path):
     pytest.importorskip("pywt", reason="PyWavelets")
-    denoising.run_denoising(MadeUp("eot_denoising", tmp_path), "gaussian2", TINY)
-    noise_sweep.run_noise_sweep(MadeUp("eot_noise_sweep", tmp_path), TINY, (2.0,))
-    size_sweep.run_size_sweep(MadeUp("eot_size_sweep", tmp_path), TINY, (100, 400))
+    denoising.run_denoising(MadeUp("denoising", tmp_path), "gaussian2", TINY)
+    noise_sweep.run_noise_sweep(MadeUp("noise_sweep", tmp_path), TINY, (2.0,))
+    size_sweep.run_size_sweep(MadeUp("size_sweep", tmp_path), TINY, (100, 400))
     higher_privacy.run_higher_privacy(
-        MadeUp("eot_higher_privacy", tmp_path), "laplace", TINY, (49.0, 25.0)
+        MadeUp("higher_privacy", tmp_path), "laplace", TINY, (49.0, 25.0)
     )
-    run_noisy_wasserstein(MadeUp("eot_noisy_wasserstein", tmp_path), TINY)
-    rows = read_rows(tmp_path, "eot_higher_privacy")
-    assert [row["stem"] for row in rows] == ["eot_higher_privacy_mnist_laplace"]
+    run_noisy_wasserstein(MadeUp("noisy_wasserstein", tmp_path), TINY)
+    rows = read_rows(tmp_path, "higher_privacy")
+    assert [row["stem"] for row in rows] == ["higher_privacy_mnist_laplace"]
     assert [p["epsilon"] for p in rows[0]["points"]] == pytest.approx([98, 98, 50, 50], rel=1e-3)
-    assert rows[0]["command"].startswith("python -m studies.entropic.higher_privacy --data DIR")
     assert {"seed", "seconds", "cores", "date"} <= rows[0].keys()
     for picture in tmp_path.glob("*.json"):
         assert picture.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    page = build_page(tmp_path)
-    assert page.count("## ") >= 7
-    assert "the diameter makes it 98.0 to 50.0, 2.00 times as large | **corrected**" in page
-    assert "![eot noise sweep](noise_sweep.png)" in page
+    for name, (show, judge) in PARTS.items():
+        if rows := read_rows(tmp_path, name):
+            assert f"({tmp_path.name}/{name}" in show(rows, tmp_path)
+            assert judge(rows)
+    told = claims_table(privacy_claims(read_rows(tmp_path, "higher_privacy")))
+    assert "the diameter makes it 98.0 to 50.0, 2.00 times as large | **corrected**" in told
 
 
-def test_a_changed_number_changes_the_verdict(tmp_path):
-    row = {"frechet": 10.0, "precision": 1.0, "recall": 1.0, "coverage": 1.0}
-    results = {"noisy_wasserstein": row, "entropic": row | {"frechet": 5.0}, "self_corrected": row}
-    facts = {
-        "dataset": "mnist", "epsilon": 1.0, "claimed_epsilon": 1.0, "floor": row, "results": results,
-        "command": "", "seed": 0, "seconds": 1.0, "cores": 2, "threads": 1, "date": "",
-        "plan": {"steps": 1},
-    }  # fmt: skip
-    path = tmp_path / "eot_noisy_wasserstein_mnist.json"
-    path.write_text(json.dumps(facts))
-    assert "| confirmed |" in build_page(tmp_path)
+def test_a_changed_number_changes_the_verdict():
+    row = {"frechet": 10.0}
+    results = {"noisy_wasserstein": row, "entropic": {"frechet": 5.0}, "self_corrected": row}
+    facts = {"dataset": "mnist", "epsilon": 1.0, "results": results}
+    assert "| confirmed |" in claims_table(noisy_claims([facts]))
     results["entropic"]["frechet"] = 11.0
-    path.write_text(json.dumps(facts))
-    assert "| **corrected** |" in build_page(tmp_path)
+    assert "| **corrected** |" in claims_table(noisy_claims([facts]))
 
 
 def test_refusals(tmp_path):
@@ -247,5 +245,5 @@ def test_refusals(tmp_path):
     reports = torch.zeros(3, SIDE**2)
     with pytest.raises(PrivotError, match="loss 'hinge' is not known: use one of entropic"):
         fit_images(reports, pixel_noise("laplace", 1.0), "hinge", TINY)
-    with pytest.raises(PrivotError, match="has no rows"):
-        build_page(tmp_path)
+    with pytest.raises(PrivotError, match="has no rows of manifold_losses"):
+        tables_of(tmp_path)

@@ -6,12 +6,13 @@ import pytest
 from privot.errors import PrivotError
 from privot.integral import ClippedRatioSettings, StandardNormal, clip_ratio
 from privot.integral.grid import make_grid
+from studies.__main__ import main
 from studies.common.densities import negative_log_likelihood
-from studies.integral import accidents as integral_accidents
+from studies.common.pages import fill
 from studies.integral.audit import audit_pair, largest_log_ratio, opposites
 from studies.integral.clients import Population, normal, optimal
 from studies.integral.curves import best_in_hindsight, stretch
-from studies.integral.page import clients_table, curves_table, fill
+from studies.integral.page import clients_table, curves_table
 from studies.integral.targets import TARGETS, client, envelope
 
 
@@ -104,5 +105,5 @@ def test_curves_are_means_over_seeds():
 
 def test_accidents_ask_for_their_folder(monkeypatch):
     monkeypatch.delenv("PRIVOT_DATA", raising=False)
-    with pytest.raises(PrivotError, match="--data is missing"):
-        integral_accidents.main([])
+    with pytest.raises(SystemExit, match="--data is missing"):
+        main(["integral.accidents"])

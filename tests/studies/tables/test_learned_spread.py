@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from studies.__main__ import main
 from studies.tables import learned_spread
 from studies.tables.known_records import LatentCategories, LinearGaussian
 from studies.tables.learned_spread import (
     Fit,
     Outcome,
     constant,
-    main,
     measure,
     spread,
     spread_along,
@@ -134,11 +134,11 @@ def test_tables_put_every_outcome_into_its_cell():
 def test_command_writes_what_it_prints(tmp_path, monkeypatch, capsys):
     small = (LinearGaussian("gaussian", 3, 2, 0.5),)
     monkeypatch.setattr(learned_spread, "VECTORS", small)
-    main(["--only", "closed_forms", "-o", str(tmp_path / "spread.md")])
+    main(["tables.learned_spread", "--only", "closed_forms", "-o", str(tmp_path / "spread.md")])
     printed = capsys.readouterr().out
     assert (tmp_path / "spread.md").read_text().strip() == printed.strip()
     row = printed.strip().split("\n")[-1].split(" | ")
     assert row[0] == "| Gaussian, d = 3 of rank 2, σ = 0.5"
     assert math.isclose(float(row[1]), 1, abs_tol=0.02)
     with pytest.raises(SystemExit):
-        main(["--only", "nothing"])
+        main(["tables.learned_spread", "--only", "nothing"])

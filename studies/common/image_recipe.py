@@ -2,7 +2,7 @@
 
 Small settings (MLP, hundreds of steps, a few minutes on two cores) are the default; `--paper` takes
 the papers' (DCGAN, 150 epochs), for a GPU. A row is one JSON file: results, settings, seed, command,
-seconds, number of cores, date. `studies.entropic.page` makes the page from the rows alone.
+seconds, number of cores, date; the pages are made from the rows alone.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import io
-import json
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +25,6 @@ from torch import Tensor
 
 from privot.datasets import LabeledImages, load_images
 from privot.files import replacing_file
-from privot.report.style import LEARNED, PRIVATE, RECEIVED
 from studies.common.image_features import (
     ImageClassifier,
     load_classifier,
@@ -35,23 +32,10 @@ from studies.common.image_features import (
     train_classifier,
 )
 from studies.common.image_judge import ImageJudge, to_unit_interval
+from studies.common.rows import write_row
 
 NUM_JUDGED = 10_000
 _COLORS_KEPT, _WIDEST = 48, 1400
-TITLES = {
-    "entropic": "Entropic",
-    "self_corrected": "Self-corrected",
-    "unregularized": "Unregularized",
-    "sinkhorn_divergence": "Sinkhorn divergence",
-    "noisy_wasserstein": "Noisy Wasserstein",
-}
-COLORS = {
-    "entropic": LEARNED,
-    "self_corrected": "#c0392b",
-    "unregularized": RECEIVED,
-    "sinkhorn_divergence": PRIVATE,
-    "noisy_wasserstein": PRIVATE,
-}
 
 
 @dataclass
@@ -67,6 +51,7 @@ class Recipe:
         seed: Of all but the noise.
         classifier_file: Weights of the judging classifier, read if there, else trained and written.
         steps: Optimizer steps of a fit, instead of the setting's own.
+        command: That repeats the run.
     """
 
     name: str
@@ -77,6 +62,7 @@ class Recipe:
     seed: int = 0
     classifier_file: Path | None = None
     steps: int | None = None
+    command: str = ""
     started: float = field(default_factory=time.perf_counter)
 
     @cached_property
@@ -129,7 +115,7 @@ class Recipe:
             "dataset": self.dataset,
             "paper": self.paper,
             "seed": self.seed,
-            "command": self._command(),
+            "command": self.command,
             "seconds": round(time.perf_counter() - self.started, 1),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
@@ -137,9 +123,7 @@ class Recipe:
             **self._judged_by(),
             **results,
         }
-        self.output.mkdir(parents=True, exist_ok=True)
-        with replacing_file(self.output / f"{stem}.json") as draft:
-            draft.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_row(self.output / f"{stem}.json", row)
         with replacing_file(self.output / f"{stem}.png") as draft:
             _save_small(figure, draft)
         self.started = time.perf_counter()
@@ -152,15 +136,6 @@ class Recipe:
         accuracy = self.classifier.accuracy(self.held_out, self.images.y_test)
         return {"judge_accuracy": round(accuracy, 4)}
 
-    def _command(self) -> str:
-        module = self.name.replace("eot_manifolds", "manifold_losses").removeprefix("eot_")
-        parts = [f"python -m studies.entropic.{module}", "--data DIR"]
-        parts += [f"--dataset {self.dataset}"] if self.dataset != "mnist" else []
-        parts += ["--paper"] if self.paper else []
-        parts += [f"--seed {self.seed}"] if self.seed else []
-        parts += [f"--steps {self.steps}"] if self.steps else []
-        return " ".join([*parts, "-o docs/results/eot"])
-
 
 def _save_small(figure: Figure, path: Path) -> None:
     """Write a PNG of few colors and no great width: sheets of grainy samples are large otherwise."""
@@ -172,52 +147,26 @@ def _save_small(figure: Figure, path: Path) -> None:
     few.save(path, "PNG", optimize=True)
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """The arguments that all recipes have."""
-    result = argparse.ArgumentParser(description=description)
-    result.add_argument("--data", type=Path, help="folder of data sets; PRIVOT_DATA by default")
-    result.add_argument("--dataset", choices=("mnist", "fashion_mnist"), default="mnist")
-    result.add_argument("--paper", action="store_true", help="the papers' settings: for a GPU")
-    result.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
-    result.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
-    result.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")
-    result.add_argument("-o", "--output", type=Path, default=Path("docs/results/eot"))
-    return result
+def image_options(parser: argparse.ArgumentParser, output: str) -> None:
+    """The arguments that all recipes on images have."""
+    parser.add_argument("--data", type=Path, help="folder of data sets; PRIVOT_DATA by default")
+    parser.add_argument("--dataset", choices=("mnist", "fashion_mnist"), default="mnist")
+    parser.add_argument("--paper", action="store_true", help="the papers' settings: for a GPU")
+    parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
+    parser.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
+    parser.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")
+    parser.add_argument("-o", "--output", type=Path, default=Path(output))
 
 
 def recipe_of(name: str, chosen: argparse.Namespace) -> Recipe:
     """The run that the arguments ask for."""
     return Recipe(
         name, chosen.data, chosen.output, chosen.dataset, chosen.paper, chosen.seed,
-        chosen.classifier, chosen.steps,
+        chosen.classifier, chosen.steps, chosen.command,
     )  # fmt: skip
-
-
-def read_rows(folder: Path, recipe: str) -> list[dict[str, Any]]:
-    """All rows of a recipe in a folder, by file name."""
-    paths = sorted(folder.glob(f"{recipe}*.json"))
-    rows = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    return [row | {"stem": path.stem} for row, path in zip(rows, paths, strict=True)]
 
 
 def square(images: Tensor) -> np.ndarray:
     """Rows of pixels (n, side²) as images (n, side, side)."""
     side = round(images.shape[1] ** 0.5)
     return images.reshape(-1, side, side).numpy()
-
-
-def epsilons(guarantee_epsilon: float, claimed: float) -> str:
-    """Both ε in a few words.
-
-    Examples:
-        >>> epsilons(94.71, 35.0)
-        'ε = 94.7, called 35'
-    """
-    return f"ε = {_short(guarantee_epsilon)}, called {_short(claimed)}"
-
-
-def _short(epsilon: float) -> str:
-    return f"{epsilon:.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
-
-
-Arguments = Sequence[str] | None

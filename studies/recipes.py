@@ -1,0 +1,57 @@
+"""All recipes: a name is the module below `studies`, and stands beside what the recipe measures.
+
+A recipe's module has two functions: `options(parser)` declares what its command takes, `run(chosen)`
+does the work with what was chosen. It writes results, and asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+RECIPES = {
+    "entropic.deconvolution": "Places from noisy locations: `privot.fit` beside likelihood on a grid.",
+    "entropic.manifolds": "Curves in the plane from noisy points, entropic beside unregularized.",
+    "entropic.manifold_losses": "The same curves, small: three losses side by side.",
+    "entropic.denoising": "Generators beside denoisers, on the same privatized images.",
+    "entropic.noise_sweep": "Distance of learned digits to clean ones as noise grows, four losses.",
+    "entropic.size_sweep": "Distance of learned digits to clean ones as people grow many.",
+    "entropic.higher_privacy": "Digits and clothes from images in small balls, at the papers' epsilons.",
+    "entropic.noisy_wasserstein": "Entropic beside noisy 1-Wasserstein generators of images.",
+    "entropic.page": "Writes docs/results/entropic.md from its rows.",
+    "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
+    "images.page": "Writes docs/results/images.md from its rows.",
+    "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
+    "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",
+    "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",
+    "tables.learned_spread": "How much of the truth's spread each loss learns, by batch size.",
+    "sliced.images": "Images from noisy slices, judged by classifiers trained on them.",
+    "sliced.selection": "Settings of noisy slices, compared on held-out training images.",
+    "sliced.frechet": "Distances of draws from noisy slices to real images.",
+    "sliced.rivals": "Other private generators of images, under the same protocol.",
+    "sliced.adaptation": "Accuracy on a private target from a labeled source, seven methods.",
+    "sliced.toy": "Distances under noise on both sides, between Gaussians.",
+    "sliced.timing": "Processor time of a release of noisy slices.",
+    "sliced.page": "Writes docs/results/sliced.md from its rows.",
+    "integral.clients": "Divergence of a hundred clients' mixtures, beside the optimum.",
+    "integral.curves": "Likelihood and coverage against epsilon, on a ring, a line, at random.",
+    "integral.dpgan": "DPGAN on the ring of eight, by the same measures.",
+    "integral.audit": "The largest log ratio between neighbors, searched for and audited.",
+    "integral.accidents": "Places of road accidents: what a single draw may reveal, and how near it is.",
+    "integral.page": "Writes docs/results/integral.md and its pictures from its rows.",
+}
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The command line of one recipe; what it parses has the recipe's `run`."""
+    recipe = import_module(f"studies.{name}")
+    parser = argparse.ArgumentParser(prog=f"python -m studies {name}", description=RECIPES[name])
+    recipe.options(parser)
+    parser.set_defaults(run=recipe.run)
+    return parser
+
+
+def listing() -> str:
+    """Every recipe in a line."""
+    width = max(map(len, RECIPES))
+    return "\n".join(f"{name:{width}}  {sentence}" for name, sentence in RECIPES.items())

@@ -1,0 +1,154 @@
+"""Every recipe runs from the one command line; every command on record is one that it takes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pytest
+
+from privot.sliced import SlicedModel
+from studies import recipes
+from studies.__main__ import main
+from studies.common.image_features import ImageClassifier, save_classifier
+from studies.recipes import RECIPES, listing, parser_of
+
+ROOT = Path(__file__).parents[2]
+NEEDS = {"entropic.denoising": "pywt"}
+
+
+def parser(name):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    return parser_of(name)
+
+
+def recorded():
+    """Commands in pages, rows and docstrings, by where they stand."""
+    places = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    places += [*sorted((ROOT / "docs").rglob("*.json")), *sorted((ROOT / "studies").rglob("*.py"))]
+    for place in places:
+        text = place.read_text(encoding="utf-8").replace("\\\n", " ")
+        for words in re.findall(r"python -m studies (\w+\.\w+[^`\"\n]*)", text):
+            yield pytest.param(words, id=f"{place.relative_to(ROOT)}: {words}"[:100])
+
+
+@pytest.mark.parametrize("words", sorted(set(recorded()), key=str))
+def test_a_command_on_record_is_understood(words):
+    name, *rest = shlex.split(words, comments=True)
+    assert name in RECIPES
+    chosen = parser(name).parse_args(rest)
+    assert callable(chosen.run)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_explains_itself(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        parser(name).parse_args(["--help"])
+    assert RECIPES[name].split()[0] in capsys.readouterr().out
+
+
+def test_every_module_with_a_command_is_listed():
+    found = {
+        ".".join(path.relative_to(ROOT / "studies").with_suffix("").parts)
+        for path in (ROOT / "studies").rglob("*.py")
+        if "\ndef run(chosen" in path.read_text(encoding="utf-8")
+    }
+    assert found == set(RECIPES)
+
+
+def test_without_a_name_all_are_listed(capsys):
+    main([])
+    assert listing() in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="recipe 'sliced.magic' is not known"):
+        main(["sliced.magic"])
+
+
+def test_what_is_recorded_names_no_folder_of_this_machine(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setitem(RECIPES, "common.spy", "A spy.")
+    spy = type("Spy", (), {"run": staticmethod(seen.append)})
+    spy.options = staticmethod(lambda parser: parser.add_argument("paths", nargs="+"))
+    monkeypatch.setattr(recipes, "import_module", lambda name: spy)
+    main(["common.spy", str(tmp_path), str(tmp_path / "mnist.npz"), "docs/results"])
+    assert seen[0].command == "python -m studies common.spy DIR mnist.npz docs/results"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Made-up data under the names of the real ones, and recipes that judge hundreds of draws."""
+    rng = np.random.default_rng(0)
+    for name, side in (("mnist", 28), ("usps", 16)):
+        arrays = {}
+        for part, num in (("train", 300), ("test", 100)):
+            labels = np.arange(num) % 10
+            images = rng.integers(0, 40, (num, side, side)) + 20 * labels[:, None, None]
+            arrays |= {f"x_{part}": images.astype(np.uint8), f"y_{part}": labels.astype(np.uint8)}
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    places = {"longitude": rng.uniform(-5, 1, 3000), "latitude": rng.uniform(50, 58, 3000)}
+    pc.write_csv(pa.table(places), tmp_path / "places.csv")
+    save_classifier(ImageClassifier(), tmp_path / "judge.safetensors")
+    monkeypatch.setattr("studies.sliced.images.accuracies.__defaults__", (200,))
+    monkeypatch.setattr("studies.sliced.rivals.NUM_SYNTHETIC", 200)
+    monkeypatch.setattr("studies.sliced.frechet.NUM_JUDGED", 100)
+    monkeypatch.setattr("studies.sliced.selection._HELD_OUT", 50)
+    for module in ("entropic.deconvolution", "integral.accidents"):
+        monkeypatch.setattr(f"studies.{module}.ACCIDENTS", "places.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+QUICK = (
+    "tables.bayesian_network --people 300 -o out/rows.json",
+    "sliced.timing --releases 2 -o out/rows.json",
+    "sliced.images --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 -o out",
+    "sliced.selection --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 --anchor 5 "
+    "--dither 0.2 --count 100 -o out/rows.json",
+    "integral.clients --clients 2 --epsilons 1 --only optimum -o out/rows.json",
+)
+LONGER = (
+    "sliced.rivals --data {0}/mnist.npz --method published --steps 2 -o out",
+    "integral.audit --epsilons 1 --methods boost --draws 1000 -o out/rows.json",
+    "tables.many_reports --people 200 -o out/rows.json",
+    "entropic.deconvolution towns --people 1000 --grid-iterations 2 -o out/rows.json",
+    "entropic.manifolds --small -o out",
+    "entropic.manifold_losses --steps 3 -o out",
+    "sliced.toy -o out",
+    "sliced.adaptation --data {0} --pair mnist_usps --methods source --seeds 0 -o out",
+    "integral.curves three --epsilons 1 --methods boost -o out/rows.json",
+    "integral.accidents --data {0} --epsilons 1 -o out/rows.json --picture out/map.png",
+)
+
+
+def run(folder, words):
+    main(shlex.split(words.format(folder)))
+    written = [path for path in (folder / "out").iterdir() if path.stat().st_size > 2]
+    assert written
+    return written
+
+
+@pytest.mark.parametrize("words", QUICK, ids=lambda words: words.split()[0])
+def test_it_runs_at_tiny_size(folder, words):
+    run(folder, words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", LONGER, ids=lambda words: words.split()[0])
+def test_it_runs_at_small_size(folder, words):
+    run(folder, words)
+
+
+def test_a_kept_model_is_judged(folder):
+    run(
+        folder,
+        "sliced.images --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 "
+        "--model model -o out",
+    )
+    assert SlicedModel.load(folder / "model").releases == 1
+    run(
+        folder,
+        "sliced.frechet model --data {0}/mnist.npz --classifier {0}/judge.safetensors -o out",
+    )
+    assert (folder / "out" / "frechet_model.json").exists()
