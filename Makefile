@@ -6,7 +6,7 @@ JOBS ?= auto
 .PHONY: demo test test-slow optional lint bench clean
 
 demo: .venv/learn  ## recover a map from noise; results in demo/
-	.venv/bin/privot demo -o demo
+	.venv/bin/privot demo -o demo --force
 
 test: .venv/dev  ## the whole suite but what is marked slow
 	.venv/bin/pytest -n $(JOBS) -m "not slow"

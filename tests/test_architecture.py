@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "privot"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "files", "model_folder", "schema", "privacy", "mechanisms", "release", "distributed",
-    "datasets",
+    "errors", "files", "outputs", "model_folder", "schema", "privacy", "mechanisms", "release",
+    "distributed", "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip

@@ -20,6 +20,8 @@ import privot
 from privot.errors import PrivotError
 
 _DESCRIPTION = "model.json"
+# All that a folder of a published model may hold; the report is a page for people, and not the model.
+FILES = (_DESCRIPTION, "weights.safetensors", "history.parquet", "report.html")
 
 
 @dataclass(frozen=True)

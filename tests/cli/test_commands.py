@@ -85,16 +85,16 @@ def test_calibrate_tells_the_noise_before_anyone_reports(whole):
     rows = {row["column"]: row for row in told["expected_noise"]}
     assert rows["height"]["stddev"] == pytest.approx([10 * 2**0.5], rel=1e-5)
     assert rows["color"]["keep"] == pytest.approx(np.e / (np.e + 2), rel=1e-6)
-    words = privot(whole, "calibrate", "schema.toml", "--epsilon", "2", "-o", "r2.json").stdout
+    words = privot(whole, "calibrate", "schema.toml", "--epsilon", "2", "-o", "r3.json").stdout
     assert "2 of 2 columns, jointly: " in words
     words = privot(
-        whole, "calibrate", "schema.toml", "--epsilon", "2", "--report", "split", "-o", "r2.json"
+        whole, "calibrate", "schema.toml", "--epsilon", "2", "--report", "split", "-o", "r4.json"
     ).stdout
     assert "height: noise of standard deviation 14.14" in words
 
 
 def test_evaluate_as_json(whole):
-    done = privot(whole, "evaluate", "model", "--against", "people.csv", "--json")
+    done = privot(whole, "evaluate", "model", "--against", "people.csv", "-o", "r.html", "--json")
     told = json.loads(done.stdout)
     assert set(told["summary"]) == {"one_way", "two_way", "cramers_v"}
     assert told["vectors"] == []

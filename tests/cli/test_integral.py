@@ -42,7 +42,7 @@ def test_the_budget_ends(folder):
     assert len((folder / "draws.csv").read_text().splitlines()) == 11
     again = integral(folder, "sample", "secret/", "-n", 1, "-o", "draws.csv")
     assert again.returncode == 2
-    assert "draws.csv exists, and its draws cost budget" in again.stderr
+    assert "draws.csv exists: give another -o" in again.stderr
     beyond = integral(folder, "sample", "secret/", "-n", 41, "-o", "more.csv")
     assert beyond.returncode == 2
     assert "ask for at most 40" in beyond.stderr

@@ -36,9 +36,9 @@ def test_fit_images(tmp_path):
     with np.load(samples) as arrays:
         assert arrays["x"].shape == (20, 6, 6)
         assert set(arrays["y"]) <= {0, 1}
-    refused = run.invoke(app, f"sample {model} --where label=1 -o {samples}".split())
+    refused = run.invoke(app, f"sample {model} --where label=1 -o {samples} --force".split())
     assert "--where is for models of" in str(refused.exception)
-    again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
+    again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model} --force".split())
     assert isinstance(again.exception, PrivotError)
     assert "has counted 300 releases already" in str(again.exception)
 

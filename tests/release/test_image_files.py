@@ -150,7 +150,7 @@ def test_a_written_folder_is_read_back(tmp_path):
 def test_a_folder_of_other_things_is_not_replaced(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     records = as_table({"image": np.zeros((2, 4, 6, 3), np.float32)})
-    with pytest.raises(PrivotError, match="holds other things"):
+    with pytest.raises(PrivotError, match=r"holds thesis.txt, which is not replaced"):
         write_table(records, tmp_path, Schema.from_toml(COLOR))
     assert (tmp_path / "thesis.txt").exists()
     out = tmp_path / "out"

@@ -215,7 +215,7 @@ def test_the_command_writes_a_draft_that_check_refuses(run, tmp_path):
     [
         ("schema import nowhere.json", "metadata nowhere.json cannot be read"),
         ("schema import metadata.json --table x", "table 'x' was named"),
-        ("schema import metadata.json -o metadata.json", "metadata.json exists: give another -o"),
+        ("schema import metadata.json -o metadata.json", "has an unknown format: use one of .toml"),
     ],
 )
 def test_refusals_are_one_line_and_nothing_is_written(run, tmp_path, arguments, message):

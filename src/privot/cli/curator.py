@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain, counted, note, row_bar, training_bar
+from privot.cli.console import Force, complain, counted, note, row_bar, training_bar
 
 
 def fit(
@@ -28,6 +28,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Of weights, batches, latents.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
@@ -39,6 +40,8 @@ def fit(
     from privot.errors import PrivotError
     from privot.local import FitSettings
     from privot.local import fit as fit_model
+    from privot.model_folder import FILES
+    from privot.outputs import claim_folder
     from privot.release import Release
     from privot.training import Interrupted
     from privot.training.parallel import is_first
@@ -50,6 +53,8 @@ def fit(
         seed=seed,
         **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]  # each has its option's type
     )
+    if is_first():
+        claim_folder(output, FILES, inputs=[release], force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:
         raise PrivotError(
@@ -101,6 +106,7 @@ def sample(
         list[str] | None,
         typer.Option(help="COLUMN=VALUE: only such records. May be repeated, also for one column."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Draw synthetic records from a model.
 
@@ -110,22 +116,23 @@ def sample(
     from privot.local import Model
     from privot.model_folder import kind_of
     from privot.release import write_table
-    from privot.release.tables import check_output, table_suffix
+    from privot.release.tables import check_output
     from privot.release.written_pieces import STREAMED, write_pieces
 
-    if output is not None and output.suffix and not output.is_dir():
-        table_suffix(output)  # refused before the model is read
+    if output is not None:
+        _claim_table(output, model, force)  # refused before the model is read
     kind = kind_of(model)
     if kind == "integral":
         raise PrivotError(
             f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
         )
     if kind == "sliced":
-        _sample_sliced(model, num_rows, output or Path("synthetic.csv"), seed, where)
+        _sample_sliced(model, num_rows, output, seed, where, force)
         return
     loaded = Model.load(model)
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
+        _claim_table(output, model, force)
     check_output(output, loaded.schema)  # refuse before drawing
     condition: dict[str, list[str]] = {}
     for given in where or []:
@@ -142,15 +149,36 @@ def sample(
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 
+def _claim_table(output: Path, model: Path, force: bool) -> None:
+    """Refuse an output of records; one without a suffix is a folder of images."""
+    from privot.outputs import claim_file, claim_folder
+    from privot.release.image_files import WRITTEN
+    from privot.release.tables import SUFFIXES
+
+    if output.suffix:
+        claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
+    else:
+        claim_folder(output, WRITTEN, inputs=[model], force=force)
+
+
 def _sample_sliced(
-    model: Path, num_rows: int, output: Path, seed: int | None, where: list[str] | None
+    model: Path,
+    num_rows: int,
+    output: Path | None,
+    seed: int | None,
+    where: list[str] | None,
+    force: bool,
 ) -> None:
     from privot.errors import PrivotError
-    from privot.sliced import SlicedModel
+    from privot.sliced import LabeledImages, SlicedModel
 
     if where:
         raise PrivotError("--where is for models of `privot fit`: draw more, and keep what fits")
     loaded = SlicedModel.load(model)
+    if output is None:
+        images = isinstance(loaded.records, LabeledImages)
+        output = Path("synthetic.npz" if images else "synthetic.csv")
+        _claim_table(output, model, force)
     loaded.write(num_rows, output, seed)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
@@ -178,6 +206,7 @@ def evaluate(
     ] = 500_000,
     seed: Annotated[int, typer.Option(help="Of the samples compared.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
+    force: Force = False,
 ) -> None:
     """Compare a model's samples with real records. The output is not private.
 
@@ -189,10 +218,12 @@ def evaluate(
     from privot.evaluation import compare
     from privot.local import Model
     from privot.model_folder import kind_of
+    from privot.outputs import claim_file
     from privot.release.record_batches import open_records
     from privot.release.reservoir import sample_rows
     from privot.report import write_evaluation_report
 
+    claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
     if kind_of(model) in ("sliced", "integral"):
         raise PrivotError(
             f"{model} is a model of another kind than `privot fit` makes, and is not evaluated here: "

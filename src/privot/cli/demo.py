@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privot.cli.console import training_bar
+from privot.cli.console import Force, training_bar
 
 if TYPE_CHECKING:
     from privot.local import FitSettings
+
+_HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
 def run(
@@ -24,13 +26,16 @@ def run(
     images: Annotated[
         bool, typer.Option("--images", help="Handwritten digits instead; needs scikit-learn.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Recover where people live from locations that were noised one by one; or how they write.
 
     Example: privot demo
     """
     from privot.local import FitSettings
+    from privot.outputs import claim_folder
 
+    claim_folder(output, _HOLDS, force=force)
     settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)
     if images:
         _run_images(output, settings)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain, note
+from privot.cli.console import Force, complain, note
 
 
 def check_schema(
@@ -46,6 +46,7 @@ def import_schema(
         "schema.toml"
     ),
     table: Annotated[str | None, typer.Option(help="Which table, of several.")] = None,
+    force: Force = False,
 ) -> None:
     """Draft a schema from SDV's metadata; bounds and categories are left to you.
 
@@ -53,16 +54,15 @@ def import_schema(
     """
     from privot.errors import PrivotError
     from privot.files import replacing_file
+    from privot.outputs import claim_file
     from privot.schema.sdv import draft_schema
 
+    claim_file(output, inputs=[metadata], suffixes=(".toml",), force=force)
     try:
         text = metadata.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PrivotError(f"metadata {metadata} cannot be read: {error}") from None
     draft = draft_schema(text, table)
-    # What a person declared by hand is worth more than any draft.
-    if output.exists():
-        raise PrivotError(f"{output} exists: give another -o, or remove it")
     with replacing_file(output) as file:
         file.write_text(draft, encoding="utf-8")
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
@@ -101,16 +101,19 @@ def calibrate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the expected noise as JSON.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.errors import PrivotError
+    from privot.outputs import claim_file
     from privot.release import Randomizer, state_noise
     from privot.release.expected import expected_noise
     from privot.schema import Schema
 
+    claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
     if (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it")
@@ -133,6 +136,11 @@ def calibrate(
         )
     if shares and report == "auto" and randomizer.joint is None:
         note("columns with --share are reported one by one, and so are all others")
+    if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
+        complain(
+            f"warning: {output} is replaced: devices that hold the old one go on making its reports, "
+            "which are collected and fitted apart from those of the new one"
+        )
     randomizer.save(output)
     if randomizer.marginals_only:
         complain(
@@ -173,16 +181,20 @@ def collect(
     randomizer: Annotated[
         Path | None, typer.Option("-r", "--randomizer", help="That made reports written as CSV.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 
     Example: privot collect inbox/*.parquet -o release.parquet
     """
     from privot.errors import PrivotError
+    from privot.outputs import claim_file
     from privot.release import Randomizer, Release
     from privot.release import collect as collect_releases
     from privot.release.report_text import read_text_reports
 
+    inputs = [*releases] if randomizer is None else [*releases, randomizer]
+    claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
     # The same reports twice would be one budget counted as two people; a file sent again is as likely.
     files = [path.resolve() for path in releases]
     for path in releases:

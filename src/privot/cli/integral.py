@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import note
+from privot.cli.console import Force, note
 
 
 def fit(
@@ -35,11 +35,13 @@ def fit(
     """
     from privot.errors import PrivotError
     from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
+    from privot.outputs import require_place
     from privot.release import read_table
     from privot.schema import Schema
 
     if method not in ("clip", "boost"):
         raise PrivotError(f"method is {method!r}: choose clip or boost")
+    require_place(output, [people, schema])
     if output.exists():  # before an hour of fitting, not after
         raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
     settings: ClippedRatioSettings | BoostSettings
@@ -81,23 +83,20 @@ def sample(
             "--adopt", help="The folder was moved here, and the original will never be drawn from."
         ),
     ] = False,
+    force: Force = False,
 ) -> None:
     """Spend draws of the declared budget, and write them. They may be published.
 
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """
-    from privot.errors import PrivotError
     from privot.integral import IntegralModel
     from privot.integral.ledger import FileLedger
+    from privot.outputs import claim_file
     from privot.release import write_table
-    from privot.release.tables import table_suffix
+    from privot.release.tables import SUFFIXES
 
     # Whatever can be refused is refused before draws are spent.
-    table_suffix(output)
-    if output.exists():
-        raise PrivotError(f"{output} exists, and its draws cost budget: name another file")
-    if not output.absolute().parent.is_dir():
-        raise PrivotError(f"{output.parent} is no folder: make it first")
+    claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     loaded = IntegralModel.load(model)
     if adopt and isinstance(loaded.ledger, FileLedger):
         loaded.ledger.adopt()

@@ -47,6 +47,7 @@ def privatize(
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
     from privot.errors import PrivotError
+    from privot.outputs import require_place
     from privot.release import Randomizer
     from privot.release.record_batches import open_records
     from privot.release.streaming import privatize_records
@@ -56,6 +57,8 @@ def privatize(
     piped = str(output) == "-"
     if engine == "ray" and (piped or str(table) == "-"):
         raise PrivotError("- is a pipe, which one process reads: use --engine local")
+    if not piped:
+        require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
     loaded = Randomizer.load(randomizer)
     if engine == "ray":
         from privot.distributed import privatize_files

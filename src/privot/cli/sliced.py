@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.console import complain, note, note_unit, training_bar
+from privot.cli.console import Force, complain, note, note_unit, training_bar
 
 
 def fit(
@@ -48,6 +48,7 @@ def fit(
     ] = "mean_first",
     seed: Annotated[int, typer.Option(help="Of weights and latents, never of noise.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    force: Force = False,
 ) -> None:
     """Learn a model from private records through noisy slices: central privacy, a trusted curator.
 
@@ -56,6 +57,8 @@ def fit(
     Example: privot sliced fit data.npz --unit person --num-labels 10 --epsilon 10 -o model/
     """
     from privot.errors import PrivotError
+    from privot.model_folder import FILES
+    from privot.outputs import claim_folder
     from privot.sliced import SlicedSettings, fit_sliced
     from privot.training import Interrupted
 
@@ -71,6 +74,8 @@ def fit(
         loss=loss,  # type: ignore[arg-type]  # checked by the settings
         seed=seed,
     )
+    inputs = [data] if schema is None else [data, schema]
+    claim_folder(output, FILES, inputs=inputs, force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
     ledger = output.with_name(output.name + ".checkpoint.ledger")
     if (schema is None) == (unit is None):
@@ -120,6 +125,7 @@ def adapt(
     weight: Annotated[float, typer.Option(help="Of the sliced loss.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of weights and source batches.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    force: Force = False,
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones.
 
@@ -127,6 +133,8 @@ def adapt(
     """
     import numpy as np
 
+    from privot.model_folder import FILES
+    from privot.outputs import claim_folder
     from privot.sliced import AdaptationSettings
     from privot.sliced import adapt as adapt_classifier
     from privot.training import Interrupted
@@ -142,6 +150,7 @@ def adapt(
         weight=weight,
         seed=seed,
     )
+    claim_folder(output, FILES, inputs=[source, target], force=force)
     public = _arrays(source, ("x", "y"))
     private = _arrays(target, ("x",))
     note_unit(unit)

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from privot.errors import PrivotError
+
 # Longitudes and latitudes that the demo's schema declares.
 BOX = ((-8.7, 1.8), (49.8, 60.9))
 PLACES_FILE = Path(__file__).with_name("places.csv")
@@ -50,7 +52,13 @@ def load_places() -> Places:
 
 
 def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Home towns of made-up people, drawn in proportion to population: longitude, latitude."""
+    """Home towns of made-up people, drawn in proportion to population: longitude, latitude.
+
+    Raises:
+        PrivotError: if there are to be none.
+    """
+    if num_people < 1:
+        raise PrivotError(f"people {num_people} is not positive: give at least 1")
     places = load_places()
     share = places.population / places.population.sum()
     town = np.random.default_rng(seed).choice(len(share), size=num_people, p=share)

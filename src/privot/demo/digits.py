@@ -21,7 +21,7 @@ import pyarrow as pa
 from privot.datasets.digits import load_digit_images
 from privot.demo.digits_page import ImageDemoMetrics, write_image_demo_report
 from privot.evaluation.image_scores import learn_labels, predict_label, score_images
-from privot.files import replacing_file
+from privot.files import replacing_folder
 from privot.local import FitSettings, Model, fit
 from privot.release import Release, state_noise
 from privot.schema import Schema
@@ -103,11 +103,11 @@ def run_image_demo(
         steps=steps,
     )
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_image_demo_report(folder, model, metrics, digits, release, synthetic)
-        with replacing_file(folder / "metrics.json") as draft:
-            draft.write_text(json.dumps(asdict(metrics), indent=2) + "\n", encoding="utf-8")
-        model.save(folder / "model")
+        with replacing_folder(folder) as draft:
+            write_image_demo_report(draft, model, metrics, digits, release, synthetic)
+            numbers = json.dumps(asdict(metrics), indent=2)
+            (draft / "metrics.json").write_text(numbers + "\n", encoding="utf-8")
+            model.save(draft / "model")
     return ImageDemo(digits, release, model, metrics)
 
 

@@ -21,7 +21,7 @@ from privot.datasets import draw_people
 from privot.datasets.places import SCHEMA_TOML
 from privot.demo.homes_page import DemoMetrics, write_demo_report
 from privot.evaluation import sample_distance
-from privot.files import replacing_file
+from privot.files import replacing_folder
 from privot.local import FitSettings, Model, fit
 from privot.release import Randomizer, Release
 from privot.schema import Schema, to_unit
@@ -74,12 +74,12 @@ def run_demo(
         steps=settings.schedule()[0],
     )
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         points = [_points(table) for table in (people, release.table, synthetic)]
-        write_demo_report(folder, model, metrics, *points)
-        with replacing_file(folder / "metrics.json") as draft:
-            draft.write_text(json.dumps(asdict(metrics), indent=2) + "\n", encoding="utf-8")
-        model.save(folder / "model")
+        with replacing_folder(folder) as draft:
+            write_demo_report(draft, model, metrics, *points)
+            numbers = json.dumps(asdict(metrics), indent=2)
+            (draft / "metrics.json").write_text(numbers + "\n", encoding="utf-8")
+            model.save(draft / "model")
     return HomeTowns(people, release, model, metrics)
 
 

@@ -30,11 +30,13 @@ import pyarrow.csv as csv
 from privot.errors import PrivotError
 from privot.files import replacing_folder
 from privot.mechanisms import random_words
+from privot.outputs import claim_folder
 from privot.schema import ArrayColumn, Schema
 from privot.schema.array_values import tensor_array, tensor_values
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LABELS = "labels.csv"
+WRITTEN = ("*.png", LABELS)
 # The mode that Pillow calls 8-bit images of so many channels; 1-bit ones are gray without loss.
 _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
@@ -71,7 +73,7 @@ def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
         PrivotError: if it has no image column, or the folder holds anything but such images.
     """
     name, column = _image_column(folder, schema)
-    _require_ours(folder)
+    claim_folder(folder, WRITTEN, force=True)
     pillow = _pillow()
     low, high = column.bounds
     raw = tensor_values(table.column(name)).reshape(table.num_rows, *column.shape)
@@ -198,16 +200,6 @@ def _wrong_mode(mode: str, channels: int) -> str:
         f"{said}, the schema declares {channels} channel{'s' if channels > 1 else ''} of 8 bits: "
         f"convert it, as by Pillow's image.convert({wanted!r})"
     )
-
-
-def _require_ours(folder: Path) -> None:
-    """Refuse to replace a folder that holds anything but images and their labels."""
-    if not folder.exists():
-        return
-    if not folder.is_dir() or any(
-        path.name != LABELS and path.suffix.lower() != ".png" for path in folder.iterdir()
-    ):
-        raise PrivotError(f"{folder} exists and holds other things: give a new folder")
 
 
 def _pillow() -> Any:
