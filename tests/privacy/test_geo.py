@@ -22,9 +22,11 @@ def test_json_round_trip():
 
 def test_plain_words():
     text = WALK.describe()
-    assert "one kilometer apart by a factor of at most e^0.5 = 1.65" in text
-    assert "at twice that distance e^1 = 2.72" in text
-    assert str(WALK) == "ε = 0.5 per kilometer (geo-indistinguishability), local, per person"
+    assert "one kilometer apart by a factor of at most e^0.5001 = 1.65" in text
+    assert "at twice that distance e^1.001 = 2.73" in text
+    assert str(WALK) == (
+        "ε = 0.5 per kilometer plus 1e-06 (geo-indistinguishability), local, per person"
+    )
 
 
 def test_distance_and_rounding_count_upward():

@@ -42,8 +42,8 @@ def test_text_names_the_neighbors_and_the_unit(guarantee):
 
 def test_plain_words():
     expected = (
-        "hoever sees everything the curator ever publishes can change their odds about any one "
-        "person by a factor of at most e^4 = 55"
+        "Whoever sees one person's report can change their odds between any two values of that "
+        "person's record by a factor of at most e^4 = 55"
     )
     assert expected in PureDP(4.0).describe()
     text = ApproximateDP(1.0, 1e-6).describe()

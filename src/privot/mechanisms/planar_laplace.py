@@ -22,6 +22,13 @@ $1/t$.
 Distance must mean the same in both coordinates: the domain's chart has one scale (a ball, a square, a
 polyline; not a rectangle).
 
+**Distances of what?** Of raw places, anywhere: a place outside the domain is projected onto it first.
+For $‖x − x'‖$ to be that of raw places, projecting may not lengthen distances: so it is for the nearest
+point of a convex set, and not on a curve, where places next to each other on either side of a bend go to
+far parts of it. There geo-indistinguishability is refused; ε-local privacy by the diameter holds. What
+the ball's projections end inside of it (2^−40 each of two), and the roundings of the chart (2^−53), are
+in `epsilon_rounding`.
+
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy
     for location-based systems* (2013).
@@ -60,7 +67,7 @@ _SERIES = (
     -6.0072362999455244e-7,
     1.6711439288956558e-8,
 )
-_CHART_ERROR = Fraction(2) ** -50  # of unit coordinates, two roundings for each of two records
+_CHART_ERROR = Fraction(2) ** -38  # of unit coordinates: projections and roundings; see the module
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,9 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         >>> city = L2Ball(2, radius=10.0)  # in kilometers
         >>> mechanism = PlanarLaplace.calibrate_geo(city, epsilon_per_unit=0.5)
         >>> print(mechanism.geo_guarantee(city, "kilometer"))
-        ε = 0.5 per kilometer (geo-indistinguishability), local, per person
-        >>> print(mechanism.guarantee(city))  # between the two farthest places
-        ε = 10 (pure), local, per person
+        ε = 0.5 per kilometer plus 1.7e-06 (geo-indistinguishability), local, per person
+        >>> print(mechanism.guarantee(city))  # 10.000002, between the two farthest places
+        ε = 10.01 (pure), local, per person
     """
 
     scale: float
@@ -103,9 +110,10 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         What rounding to the grid adds, at any distance, is in `geo_guarantee`.
 
         Raises:
-            PrivotError: as `calibrate`.
+            PrivotError: as `calibrate`, and for a curve.
         """
         require_finite("epsilon_per_unit", epsilon_per_unit, positive=True)
+        _keeps_distances(domain)
         scale = round_up(1 / (Fraction(epsilon_per_unit) * _one_scale(domain)))
         return cls(scale, choose_grid(scale))
 
@@ -119,8 +127,9 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         """ε = 1/b a unit of distance between records of `domain`, and what rounding adds.
 
         Raises:
-            PrivotError: if the domain is no plane of one scale.
+            PrivotError: if the domain is no plane of one scale, or a curve.
         """
+        _keeps_distances(domain)
         scale = Fraction(self.scale)
         rounding = Fraction(math.nextafter(math.sqrt(2.0), 2.0)) * (
             Fraction(self.grid) + _CHART_ERROR
@@ -189,6 +198,14 @@ def _lattice_sum(ratio: float) -> tuple[float, float]:
     distance = np.hypot(axis[:, None], axis)
     weight = np.exp(-distance / ratio)
     return float(weight.sum()), float((distance**2 * weight).sum())
+
+
+def _keeps_distances(domain: Domain) -> None:
+    if not domain.nonexpansive:
+        raise PrivotError(
+            f"domain {type(domain).__name__} is not convex: places next to each other may be projected "
+            "far apart, so no promise by distance holds; declare a radius or a square, or use calibrate"
+        )
 
 
 def _one_scale(domain: Domain) -> Fraction:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from privot.errors import PrivotError
+from privot.privacy.figures import at_most
 from privot.privacy.rounding import require_delta, require_finite
 from privot.privacy.wording import additive_sentence, odds_sentence
 
@@ -51,7 +52,8 @@ class ApproximateDP(Guarantee):
         self._check(self.neighboring, self.unit)
 
     def __str__(self) -> str:
-        return f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {self.neighboring}, per {self.unit}"
+        loss = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
+        return f"{loss}, {self.neighboring}, per {self.unit}"
 
     def describe(self) -> str:
         """Return the promise in plain words; δ is added to probabilities, not a failure rate."""

@@ -27,9 +27,10 @@ from fractions import Fraction
 
 from privot.errors import PrivotError
 from privot.privacy.approximate import Guarantee, Neighboring
+from privot.privacy.figures import at_most, odds_factor
 from privot.privacy.guarantee import PureDP
 from privot.privacy.rounding import require_finite, round_up, sum_up
-from privot.privacy.wording import rounded_factor
+from privot.privacy.wording import coverage
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ class GeoIndistinguishability(Guarantee):
             raise PrivotError("distance_unit is empty: name it, such as 'kilometer'")
 
     def __str__(self) -> str:
+        rounding = f" plus {at_most(self.epsilon_rounding, 2)}" if self.epsilon_rounding else ""
         return (
-            f"ε = {self.epsilon_per_unit:.4g} per {self.distance_unit} "
+            f"ε = {at_most(self.epsilon_per_unit)} per {self.distance_unit}{rounding} "
             f"(geo-indistinguishability), {self.neighboring}, per {self.unit}"
         )
 
@@ -72,11 +74,10 @@ class GeoIndistinguishability(Guarantee):
         """Return the promise in plain words, odds at one unit of distance first."""
         one, two = self.epsilon_at(1.0), self.epsilon_at(2.0)
         return (
-            "Whoever sees everything the curator ever publishes can change their odds between two "
-            f"places of one {self.unit} that are one {self.distance_unit} apart by a factor of at "
-            f"most {rounded_factor(one)}, at twice that distance {rounded_factor(two)}, and so on: "
-            "places far apart are told apart. This holds against the curator too, who only ever "
-            "sees the noised report."
+            f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
+            f"{self.unit} that are one {self.distance_unit} apart by a factor of at most "
+            f"{odds_factor(one)}, at twice that distance {odds_factor(two)}, and so on: places far "
+            f"apart are told apart. {coverage(self.neighboring, self.unit, 'ε')}"
         )
 
     def epsilon_at(self, distance: float) -> float:

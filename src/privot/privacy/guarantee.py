@@ -31,9 +31,10 @@ from dataclasses import dataclass
 
 from privot.errors import PrivotError
 from privot.privacy.approximate import ApproximateDP, Guarantee, Neighboring
+from privot.privacy.figures import at_most
 from privot.privacy.renyi import RenyiDP, ZeroConcentratedDP
 from privot.privacy.rounding import multiply_up, require_finite
-from privot.privacy.wording import odds_sentence, rounded_factor
+from privot.privacy.wording import odds_sentence
 
 __all__ = [
     "ApproximateDP",
@@ -63,7 +64,7 @@ class PureDP(Guarantee):
         self._check(self.neighboring, self.unit)
 
     def __str__(self) -> str:
-        return f"ε = {self.epsilon:.4g} (pure), {self.neighboring}, per {self.unit}"
+        return f"ε = {at_most(self.epsilon)} (pure), {self.neighboring}, per {self.unit}"
 
     def describe(self) -> str:
         """Return the promise in plain words."""
@@ -111,13 +112,13 @@ class IntegralPrivacy(Guarantee):
             )
 
     def __str__(self) -> str:
-        return f"ε = {self.epsilon:.4g} (integral), {self.neighboring}, per {self.unit}"
+        return f"ε = {at_most(self.epsilon)} (integral), {self.neighboring}, per {self.unit}"
 
     def describe(self) -> str:
         """Return the promise in plain words."""
         return (
-            "Whoever sees every published draw can change their odds between any two data sets, "
-            f"of any sizes, by a factor of at most {rounded_factor(self.epsilon)}."
+            f"{odds_sentence(self.epsilon, self.neighboring, self.unit)} These releases are draws: the "
+            "density, its weights and plots of it are not among them."
         )
 
     def to_pure(self, neighboring: Neighboring) -> PureDP:

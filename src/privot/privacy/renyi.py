@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from privot.errors import PrivotError
 from privot.privacy.approximate import ApproximateDP, Guarantee, Neighboring
+from privot.privacy.figures import at_least, at_most
 from privot.privacy.rounding import multiply_up, require_delta, require_finite
 
 # Conversions take a few logarithms of order-one relative error; this covers them amply.
@@ -48,9 +49,10 @@ class RenyiDP(Guarantee):
         self._check(self.neighboring, self.unit)
 
     def __str__(self) -> str:
+        # A bound at one order holds at all smaller ones.
         order, epsilon = min(zip(self.orders, self.epsilons, strict=True))
         return (
-            f"Rényi ε({order:.4g}) = {epsilon:.4g} and {len(self.orders) - 1} more orders, "
+            f"Rényi ε({at_least(order)}) = {at_most(epsilon)} and {len(self.orders) - 1} more orders, "
             f"{self.neighboring}, per {self.unit}"
         )
 
@@ -85,7 +87,7 @@ class ZeroConcentratedDP(Guarantee):
         self._check(self.neighboring, self.unit)
 
     def __str__(self) -> str:
-        return f"ρ = {self.rho:.4g} (zero-concentrated), {self.neighboring}, per {self.unit}"
+        return f"ρ = {at_most(self.rho)} (zero-concentrated), {self.neighboring}, per {self.unit}"
 
     def describe(self) -> str:
         """Return the promise in plain words, as what it implies at δ = 1e-6."""

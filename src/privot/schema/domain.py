@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.schema.lengths import check_norm, sqrt_up, up
 
 Array = NDArray[np.float64]
 
@@ -55,6 +56,10 @@ class Domain(Protocol):
     @property
     def symmetric(self) -> bool:
         """Whether u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
+
+    @property
+    def nonexpansive(self) -> bool:
+        """Whether `project` moves no two points farther apart in ℓ2 (but for 2^−40 of the radius)."""
 
     def diameter(self, norm: int) -> float:
         """Largest distance of two points in the ℓ1 (`norm=1`) or ℓ2 (`norm=2`) norm, rounded up."""
@@ -85,24 +90,6 @@ def from_unit(domain: Domain, u: Array) -> Array:
     return domain.center + domain.scale * u
 
 
-def _up(exact: Fraction | int) -> float:
-    """The float nearest to an exact number from above: a diameter is an upper bound."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
-def _sqrt_up(square: Fraction | int) -> float:
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
-
-
-def _check_norm(norm: int) -> None:
-    if norm not in (1, 2):
-        raise PrivotError(f"norm {norm!r} is not known: use 1 or 2")
-
-
 @dataclass(frozen=True)
 class Box:
     """An axis-parallel box; its diameter is the norm of the vector of side lengths.
@@ -115,7 +102,7 @@ class Box:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
 
-    symmetric = True
+    symmetric = nonexpansive = True
 
     def __post_init__(self) -> None:
         if len(self.lower) != len(self.upper) or not self.lower:
@@ -148,11 +135,11 @@ class Box:
 
     def diameter(self, norm: int) -> float:
         """The ℓ1 or ℓ2 norm of the sides, rounded up."""
-        _check_norm(norm)
+        check_norm(norm)
         sides = [
             Fraction(high) - Fraction(low) for low, high in zip(self.lower, self.upper, strict=True)
         ]
-        return _up(sum(sides)) if norm == 1 else _sqrt_up(sum(side**2 for side in sides))
+        return up(sum(sides)) if norm == 1 else sqrt_up(sum(side**2 for side in sides))
 
     def project(self, x: Array) -> Array:
         """Clip every coordinate to its bounds."""
@@ -191,7 +178,7 @@ class _Ball:
         if self.dimension < 1:
             raise PrivotError(f"dimension {self.dimension} is not positive: give a column or more")
 
-    on_grid = False
+    on_grid, nonexpansive = False, True
 
     @property
     def symmetric(self) -> bool:
@@ -225,15 +212,15 @@ class L2Ball(_Ball):
 
     def diameter(self, norm: int) -> float:
         """See the class: 2R in ℓ2, more in ℓ1, less where non-negative; rounded up."""
-        _check_norm(norm)
+        check_norm(norm)
         square = Fraction(self.radius) ** 2
         if not self.non_negative:
-            return _sqrt_up(4 * square * (self.dimension if norm == 1 else 1))
+            return sqrt_up(4 * square * (self.dimension if norm == 1 else 1))
         if norm == 2:
-            return _sqrt_up(square * min(2, self.dimension))
+            return sqrt_up(square * min(2, self.dimension))
         half = self.dimension // 2
-        parts = (_sqrt_up(square * k) for k in (half, self.dimension - half))
-        return _up(sum(Fraction(part) for part in parts))
+        parts = (sqrt_up(square * k) for k in (half, self.dimension - half))
+        return up(sum(Fraction(part) for part in parts))
 
     def project(self, x: Array) -> Array:
         """Nearest point in ℓ2: clip to the orthant if asked, then scale down to the radius."""
@@ -263,12 +250,12 @@ class L1Ball(_Ball):
 
     def diameter(self, norm: int) -> float:
         """See the class: 2R, or √2·R in ℓ2 where non-negative; rounded up."""
-        _check_norm(norm)
+        check_norm(norm)
         if not self.non_negative:
             return 2 * self.radius
         if self.dimension == 1:
             return self.radius
-        return 2 * self.radius if norm == 1 else _sqrt_up(2 * Fraction(self.radius) ** 2)
+        return 2 * self.radius if norm == 1 else sqrt_up(2 * Fraction(self.radius) ** 2)
 
     def project(self, x: Array) -> Array:
         """Nearest point in ℓ2, by soft thresholding (Duchi et al. 2008).

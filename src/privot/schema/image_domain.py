@@ -17,9 +17,16 @@ encoded records, which `diameter` bounds from above; what is asked of an image b
 
 - The box has $Δ_2 = 2\sqrt N$, $Δ_1 = 2N$.
 - An ℓ2 ball has Δ₂ = 2R; around the darkest image all differences to the center are non-negative, so
-  $‖x − x'‖^2 ≤ ‖x − c‖^2 + ‖x' − c‖^2 ≤ 2R^2$ and $Δ_2 = \sqrt 2 R$. An ℓ1 ball has Δ₁ = 2R (and
-  Δ₂ = 2R, or √2 R around the darkest). Ball projections about a center in the box stay in it, so a
-  record is bounded by both: Δ is the smaller one.
+  $‖x − x'‖^2 ≤ ‖x − c‖^2 + ‖x' − c‖^2 ≤ 2R^2$ and $Δ_2 = \sqrt 2 R$. An ℓ1 ball has Δ₁ = 2R. Both
+  projections about a center in the box only shrink differences to it, so a record lies in box **and**
+  ball: Δ is the smaller one.
+- Box and ℓ1 ball together, in ℓ2 (`_l1_ball_in_box`): let one pixel be at most s from the center, and
+  R = qs + f, q whole, 0 ≤ f < s. A sum of squares, being convex, is largest at a corner of what box and
+  ball have in common: q pixels at the end of their range, one at f, if there are as many. Around gray,
+  s = 1, and no two records are farther apart than x and −x: $Δ_2 = 2 \sqrt{q + f^2}$, and $2\sqrt N$ if
+  R ≥ N. Around the darkest, s = 2: of v = x − x′ the parts $v_+ ≤ x − c$ and $v_- ≤ x' − c$ lie in box
+  and ball too, and share no pixel, so that N pixels hold min(2q, N) ends and at most two f among
+  the others: $Δ_2^2 = 4 \min(2q, N) + \min(2, (N − 2q)_+) f^2$. Both are reached (`far_apart`).
 - $T T^⊤ = I$, so $‖T x − T x'‖_2 ≤ ‖x − x'‖_2$: **the transform and its mask never lengthen Δ₂**. The
   box's bound is reached whatever the mask: by a white and a black image, whose difference has no
   frequency but the lowest. In ℓ1, $‖u‖_1 ≤ \sqrt d ‖u‖_2$: Δ₁ ≤ √d Δ₂.
@@ -39,6 +46,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -46,6 +54,7 @@ import numpy as np
 from privot.errors import PrivotError
 from privot.schema.cosine import to_coefficients, to_pixels
 from privot.schema.domain import Array, Box, L1Ball, L2Ball
+from privot.schema.lengths import sqrt_up
 
 _RELATIVE, _OF_LENGTH = 1 + 2.0**-36, 2.0**-43
 
@@ -98,6 +107,9 @@ class ImageDomain:
         """Whether u → −u maps records to records."""
         return self.radius is None or self.center_at == "middle"
 
+    # Clipping, nearest points of balls and an orthonormal transform, one after another.
+    nonexpansive = True
+
     @property
     def center(self) -> Array:
         """0: points are in unit coordinates already."""
@@ -138,7 +150,10 @@ class ImageDomain:
             return pixels.diameter(norm)
         cut = [pixels] if self._pixel_ball is None else [pixels, self._pixel_ball]
         if self.kept is None:
-            return self._enlarged(min(part.diameter(norm) for part in cut), norm)
+            bounds = [part.diameter(norm) for part in cut]
+            if norm == 2 and isinstance(self._pixel_ball, L1Ball):
+                bounds = [_l1_ball_in_box(self.num_pixels, self._pixel_ball)]
+            return self._enlarged(min(bounds), norm)
         euclidean = min(part.diameter(2) for part in cut)
         bounds = [euclidean if norm == 2 else math.sqrt(self.dimension) * euclidean]
         if self._coefficient_ball is not None:
@@ -180,13 +195,37 @@ class ImageDomain:
     def far_apart(self) -> list[tuple[Array, Array]]:
         """Pairs of records, each (d,), that are as far apart as is known: for audits.
 
-        One colors all pixels alike, one halves of them: what reaches Δ of a box, and of a ball.
+        One colors all pixels alike, one halves of them: what reaches Δ of a box, and of an ℓ2 ball. One
+        colors as few pixels as an ℓ1 ball allows.
         """
         half = np.arange(self.num_pixels) < self.num_pixels // 2
         white = np.ones(self.num_pixels)
-        images = np.stack([-white, white, np.where(half, 1.0, -1.0), np.where(half, -1.0, 1.0)])
-        records = self.encode(images)
-        return [(records[0], records[1]), (records[2], records[3])]
+        images = [-white, white, np.where(half, 1.0, -1.0), np.where(half, -1.0, 1.0)]
+        if isinstance(self._pixel_ball, L1Ball):
+            images += self._few_pixels(self._pixel_ball.radius)
+        records = self.encode(np.stack(images))
+        return [(records[i], records[i + 1]) for i in range(0, len(records), 2)]
+
+    def _few_pixels(self, radius: float) -> list[Array]:
+        """Two images that lie in the ℓ1 ball, and are far apart by few pixels."""
+        order = np.arange(self.num_pixels)
+        if self.center_at == "middle":
+            image = np.clip(radius - order, 0.0, 1.0)
+            return [image, -image]
+        # Each has one end of the pixels to itself.
+        first = np.where(order < self.num_pixels // 2, np.clip(radius - 2 * order, 0.0, 2.0), 0.0)
+        second = np.clip(radius - 2 * order, 0.0, 2.0)[::-1]
+        return [first - 1.0, np.where(first == 0, second, 0.0) - 1.0]
+
+
+def _l1_ball_in_box(num_pixels: int, ball: L1Ball) -> float:
+    """Δ₂ of an ℓ1 ball cut by the box of pixels, exactly but for rounding up; see the module."""
+    side = 2 if ball.non_negative else 1
+    ends, rest = divmod(Fraction(ball.radius), side)
+    if ball.non_negative:
+        rests = min(2, max(0, num_pixels - 2 * ends))
+        return sqrt_up(4 * min(2 * ends, num_pixels) + rests * rest**2)
+    return 2 * sqrt_up(min(ends, num_pixels) + (rest**2 if ends < num_pixels else 0))
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

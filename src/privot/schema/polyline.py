@@ -7,6 +7,9 @@ the diameter of a polyline is the largest distance of two corners, **computed, n
 because a value off the curve is projected onto it, the guarantee never rests on the data being
 where they were said to be.
 
+Only the diameter: a curve is not convex, and two neighboring values off it may be projected to places
+far apart. What is promised in proportion to the distance of raw values does not hold on a curve.
+
 Examples:
     >>> angles = np.linspace(0, np.pi, 181)
     >>> half_circle = Polyline(tuple(zip(np.cos(angles), np.sin(angles))))
@@ -25,6 +28,7 @@ import numpy as np
 
 from privot.errors import PrivotError
 from privot.schema.domain import LARGEST, SMALLEST, Array
+from privot.schema.lengths import check_norm
 
 _FAR = 1e6
 
@@ -35,8 +39,7 @@ class Polyline:
 
     corners: tuple[tuple[float, ...], ...]
 
-    on_grid = False
-    symmetric = False
+    on_grid = symmetric = nonexpansive = False
 
     def __post_init__(self) -> None:
         lengths = {len(corner) for corner in self.corners}
@@ -60,8 +63,7 @@ class Polyline:
 
     def diameter(self, norm: int) -> float:
         """Largest ℓ1 or ℓ2 distance of two corners, rounded up."""
-        if norm not in (1, 2):
-            raise PrivotError(f"norm {norm!r} is not known: use 1 or 2")
+        check_norm(norm)
         points = np.asarray(self.corners)
         largest = max(
             float(np.linalg.norm(points - corner, ord=norm, axis=1).max()) for corner in points
