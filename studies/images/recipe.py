@@ -17,8 +17,8 @@ lowest cosines. Images in the ball of radius R about the darkest one are at most
 noise of the same ε is σ·√2·R/56: for R = 25, 1.26 where σ = 2. The labels take ε = 4 more in all labeled
 rows.
 
-**Shuffling.** Amplification is proven here for pure ε up to 40. It covers the labels; a report of an
-image at these σ has an ε of hundreds, which shuffling does not lower.
+**Shuffling** lowers none of these ε. Amplification is about whole reports, whose ε is of hundreds; a
+label that is sent beside its noised image is told apart from the others' by the image.
 
 Usage:
     python -m studies images.recipe --data DIR
@@ -41,7 +41,6 @@ from torch.nn import functional
 from privot.local import FitSettings, fit
 from privot.mechanisms import Gaussian, RandomizedResponse
 from privot.mechanisms.additive_noise import choose_grid
-from privot.privacy.shuffling import shuffled_epsilon
 from privot.release import Randomizer, Release
 from privot.report.image_grids import Tile, draw_tiles
 from privot.schema import Schema
@@ -188,7 +187,6 @@ def run_recipe(
         "seconds_of_cpu": seconds,
         "num_people": len(recipe.clean),
         "label_epsilon": LABEL_EPSILON,
-        "label_epsilon_shuffled": shuffled_epsilon(LABEL_EPSILON, len(recipe.clean), 1e-6).epsilon,
         "floor": recipe.floor,
         "clean_accuracy": round(clean, 4),
         "rows": [],

@@ -116,7 +116,7 @@ def test_shuffling_and_its_inverse_err_on_the_safe_side(account):
             "gaussian --epsilon 1 --delta 1e-6 --sensitivity 1",
             ["4.22468 on every coordinate", "diameter of their domain", "Zhao", "5.08417", "20%"],
         ),
-        ("gaussian --stddev 2 --delta 0.6 --sensitivity 1", ["standard deviation 2 ", "gives"]),
+        ("gaussian --stddev 2 --delta 1e-4 --sensitivity 1", ["standard deviation 2 ", "gives"]),
         ("laplace --epsilon 3 --sensitivity 1", ["scale 0.333334 ", "epsilon = 3 (pure)", "l1"]),
         ("laplace --scale 3 --sensitivity 1", ["scale 3 ", "epsilon = 0.333334 (pure)"]),
         ("randomized-response --epsilon 1 --categories 2", ["0.731058,", "epsilon = 1 (pure)"]),
@@ -147,9 +147,25 @@ def test_sentences_round_to_the_safe_side(account, arguments, phrases):
 
 
 def test_the_closed_form_is_left_out_where_it_is_silent(account):
-    _, out, _ = account("gaussian --epsilon 0 --delta 0.1 --sensitivity 1 --json")
+    _, out, _ = account("gaussian --epsilon 0 --delta 1e-3 --sensitivity 1 --json")
     assert json.loads(out)["stddev_closed_form"] is None
-    assert "Zhao" not in account("gaussian --epsilon 1 --delta 0.6 --sensitivity 1")[1]
+    assert "Zhao" not in account("gaussian --epsilon 0 --delta 1e-3 --sensitivity 1")[1]
+
+
+def test_a_large_delta_is_refused_or_warned_of(account):
+    """One rule: from 0.1 on refused, above one over the number of records (1000 if unknown) a line."""
+    for setting in ("gaussian --epsilon 1 --sensitivity 1", "shuffle --epsilon 1 --people 100"):
+        code, out, err = account(f"{setting} --delta 0.5")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "delta is 0.5: from 0.1 on it promises nothing" in err
+    code, out, err = account("gaussian --epsilon 1 --sensitivity 1 --delta 0.002")
+    assert (code, err.count("\n")) == (0, 1)
+    assert "above one over 1,000 records" in err
+    assert "epsilon = 1 at delta = 0.002" in out
+    for records, warned in ((400, False), (600, True)):
+        code, out, err = account(f"shuffle --epsilon 1 --people {records} --delta 0.002")
+        assert code == 0
+        assert (f"above one over the {records} records" in err) == warned
 
 
 @pytest.mark.parametrize(

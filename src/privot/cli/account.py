@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Annotated
 
 import typer
 
 from privot.errors import PrivotError
+from privot.privacy.figures import at_least, at_most, exactly
 
 Epsilon = Annotated[float | None, typer.Option(help="Privacy loss; asks for the noise.")]
 Unit = Annotated[str, typer.Option(help="Whom one record belongs to.")]
@@ -48,7 +48,8 @@ def laplace(
         answer = "scale" if forward else "epsilon"
         print(as_object(answer, fields | {"sensitivity": sensitivity}))
         return
-    noise = f"Laplace noise of scale {rounded_up(scale, forward)} (standard deviation {stddev:.6g})"
+    deviation = rounded_up(stddev) if forward else rounded_down(stddev)
+    noise = f"Laplace noise of scale {rounded_up(scale, forward)} (standard deviation {deviation})"
     print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)", unit))
     print(_diameter(sensitivity, "l1"))
 
@@ -68,7 +69,9 @@ def gaussian(
     Example: privot account gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
     """
     from privot.privacy import calibrate_gaussian, calibrate_gaussian_zhao, gaussian_epsilon
+    from privot.privacy.slack import check_delta
 
+    check_delta(delta)
     forward = epsilon is not None
     epsilon, stddev = solve(
         epsilon,
@@ -77,9 +80,8 @@ def gaussian(
         lambda e: calibrate_gaussian(sensitivity, e, delta),
         lambda s: gaussian_epsilon(s, sensitivity, delta),
     )
-    # The closed form is silent at epsilon 0 and from delta 1/2 on.
-    has_closed_form = epsilon > 0 and delta < 0.5
-    closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if has_closed_form else None
+    # The closed form is silent at epsilon 0.
+    closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if epsilon > 0 else None
     if as_json:
         fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
         fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
@@ -88,7 +90,7 @@ def gaussian(
     noise = (
         f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every coordinate"
     )
-    promise = f"epsilon = {rounded_up(epsilon, not forward)} at delta = {delta:g}"
+    promise = f"epsilon = {rounded_up(epsilon, not forward)} at delta = {exactly(delta)}"
     print(_sentence(forward, noise, promise, unit))
     print(_diameter(sensitivity, "l2"))
     if closed_form is not None:
@@ -126,7 +128,7 @@ def randomized_response(
         print(as_object("keep" if forward else "epsilon", fields))
         return
     noise = (
-        f"Reporting the truth with probability {_down(keep, forward)}, "
+        f"Reporting the truth with probability {rounded_down(keep, forward)}, "
         f"else any other of the {categories} categories,"
     )
     print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)", unit))
@@ -137,7 +139,9 @@ def shuffle(
     delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Of each report before shuffling, pure; asks for the central one."),
+        typer.Option(
+            help="Of each person's whole report, all columns, pure; asks for the central one."
+        ),
     ] = None,
     central_epsilon: Annotated[
         float | None,
@@ -153,7 +157,9 @@ def shuffle(
     The other way: privot account shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6
     """
     from privot.privacy.shuffling import calibrate_shuffling, shuffled_epsilon
+    from privot.privacy.slack import check_delta
 
+    check_delta(delta, people)
     forward = central_epsilon is None
     local, central = solve(
         epsilon,
@@ -177,9 +183,10 @@ def shuffle(
         print(as_object("epsilon" if forward else "epsilon_local", fields))
         return
     print(
-        f"{people:,} reports of epsilon = {_down(local, not forward)} (pure), shuffled, give epsilon = "
-        f"{rounded_up(central, forward)} at delta = {delta:g} between data sets that differ in "
-        f"one {unit}'s record; no proof for all mechanisms can reach below {_down(bound.epsilon_lower)}."
+        f"{people:,} reports of epsilon = {rounded_down(local, not forward)} (pure), shuffled, give "
+        f"epsilon = {rounded_up(central, forward)} at delta = {exactly(delta)} between data sets that "
+        f"differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
+        f"{rounded_down(bound.epsilon_lower)}."
     )
     print(
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
@@ -187,7 +194,8 @@ def shuffle(
     )
     print(
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
-        "that nothing sent along (identifier, address, time) tells reports apart."
+        "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
+        "whole report: a column of it is not amplified, for the others tell rows apart."
     )
 
 
@@ -223,20 +231,16 @@ def _sentence(forward: bool, noise: str, promise: str, unit: str) -> str:
 
 def _diameter(sensitivity: float, norm: str) -> str:
     return (
-        f"No two records may be farther apart than {sensitivity:g} in the {norm} norm: the diameter "
-        "of their domain, not its radius. Noise and diameter are in the same units."
+        f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
+        "diameter of their domain, not its radius. Noise and diameter are in the same units."
     )
 
 
 def rounded_up(value: float, rounded: bool = True) -> str:
     """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
-    return _digits(value, ROUND_CEILING) if rounded else f"{value:.12g}"
+    return at_most(value, 6) if rounded else exactly(value)
 
 
-def _down(value: float, rounded: bool = True) -> str:
+def rounded_down(value: float, rounded: bool = True) -> str:
     """Six digits rounded down, for probabilities of the truth and for lower bounds."""
-    return _digits(value, ROUND_FLOOR) if rounded else f"{value:.12g}"
-
-
-def _digits(value: float, rounding: str) -> str:
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal_from_float(value)):.6g}"
+    return at_least(value, 6) if rounded else exactly(value)

@@ -15,6 +15,7 @@ import typer
 
 from privot.cli.account import AsJson, Epsilon, Unit, as_object, rounded_up, solve
 from privot.errors import PrivotError
+from privot.privacy.figures import exactly
 
 if TYPE_CHECKING:
     from privot.privacy.slicing import SlicedAccounting
@@ -137,7 +138,7 @@ def sliced(
     print(
         f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every projection, "
         f"{count:,} times, {relation} epsilon = {rounded_up(epsilon, not forward)} at delta = "
-        f"{delta:g}, {neighboring.value}, per {unit}; rows differ by at most "
+        f"{exactly(delta)}, {neighboring.value}, per {unit}; rows differ by at most "
         f"{rounded_up(setting.sensitivity)}."
     )
     if accounting is Accounting.rdp:

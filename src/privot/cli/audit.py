@@ -26,6 +26,7 @@ def audit(
 
     Example: privot audit randomizer.json
     """
+    from privot.privacy.figures import at_least, at_most
     from privot.release import Randomizer
     from privot.release.audit import audit_randomizer, stated_guarantee
 
@@ -45,13 +46,15 @@ def audit(
     print(f"{randomizer}: promised {result.promised}")
     verdict = "more than promised: REFUTED" if result.overstated else "as promised"
     print(f"by arithmetic, its noise gives {result.implied}: {verdict}")
-    print(f"by trial, each column alone, all bounds together {result.confidence:.6g} certain:")
+    print(
+        f"by trial, each column alone, all bounds together {at_least(result.confidence, 6)} certain:"
+    )
     for column in result.columns:
-        at_delta = f" at delta = {column.delta:g}" if column.delta else ""
+        at_delta = f" at delta = {at_most(column.delta)}" if column.delta else ""
         verdict = "REFUTED" if column.refuted else "no contradiction found"
         print(
-            f"  {column.column}: epsilon at least {column.epsilon_lower:.4g}, promised "
-            f"{column.epsilon:.4g}{at_delta} ({column.mechanism}, {column.num_tested:,} tested "
+            f"  {column.column}: epsilon at least {at_least(column.epsilon_lower)}, promised "
+            f"{at_most(column.epsilon)}{at_delta} ({column.mechanism}, {column.num_tested:,} tested "
             f"draws a record): {verdict}"
         )
     print("A bound below the promise proves nothing. Columns were not tried together.")

@@ -19,6 +19,7 @@ def check_schema(
 
     Example: privot schema check schema.toml
     """
+    from privot.privacy.figures import at_most
     from privot.schema import Schema
 
     checked = Schema.load(schema)
@@ -36,7 +37,7 @@ def check_schema(
             print(
                 f"  {name}: {column.kind}, {domain.dimension} "
                 f"coordinate{'s' if domain.dimension > 1 else ''}, "
-                f"diameter {domain.diameter(1):.6g} (l1), {domain.diameter(2):.6g} (l2)"
+                f"diameter {at_most(domain.diameter(1), 6)} (l1), {at_most(domain.diameter(2), 6)} (l2)"
             )
 
 

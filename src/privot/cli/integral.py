@@ -36,6 +36,7 @@ def fit(
     from privot.errors import PrivotError
     from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
     from privot.outputs import require_place
+    from privot.privacy.figures import at_most
     from privot.release import read_table
     from privot.schema import Schema
 
@@ -60,7 +61,7 @@ def fit(
     )
     model.save(output)
     price = model.density.epsilon
-    print(f"{output}: {draws:,} draws of ε = {price:.4g} each, together {model.guarantee}")
+    print(f"{output}: {draws:,} draws of ε = {at_most(price)} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privot.privacy.figures import at_most, exactly
+
 if TYPE_CHECKING:
     from privot.release.planning import ExpectedError, Plan
 
@@ -50,11 +52,11 @@ def plan(
     sizes = sorted(column.alphabet.size for column in loaded.coded.values())
     columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
     values = f"{columns} of {_range(sizes[0], sizes[-1])} values"
-    print(f"{values}, {people:,} reports, ε = {epsilon:g} per {made.unit}")
+    print(f"{values}, {people:,} reports, ε = {exactly(epsilon)} per {made.unit}")
     if len(loaded.columns) > len(sizes):
-        print(f"{made.epsilon:.4g} of ε for these columns, an equal share for each vector")
+        print(f"{at_most(made.epsilon)} of ε for these columns, an equal share for each vector")
     print()
-    header = (*_HEADER, f"people for {target_error:g}")
+    header = (*_HEADER, f"people for {exactly(target_error)}")
     _print_table([header, *(_row(option, made) for option in made.options)])
     print()
     best = made.recommended
@@ -63,8 +65,8 @@ def plan(
     shown = best.two_way if best.two_way is not None else best.one_way
     if shown > made.guess:
         print(
-            f"That error is larger than of a guess without any reports ({made.guess:.2f}): joint "
-            "structure will be as good as the model's assumptions. More people, a larger ε, or "
+            f"That error is larger than of a guess without any reports ({made.guess:.2f}): "
+            "joint structure will be as good as the model's assumptions. More people, a larger ε, or "
             "fewer bins and categories would help."
         )
     print(
@@ -78,7 +80,7 @@ def plan(
 def _command(schema: Path, epsilon: float, made: Plan) -> str:
     """The command that calibrates what is recommended."""
     best = made.recommended
-    words = ["privot calibrate", str(schema), f"--epsilon {epsilon:g}"]
+    words = ["privot calibrate", str(schema), f"--epsilon {exactly(epsilon)}"]
     words += [] if best.report == "joint" else [f"--report {best.report}"]
     return " ".join([*words, f"--report-columns {best.report_columns}", "-o randomizer.json"])
 

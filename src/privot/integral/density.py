@@ -61,6 +61,7 @@ from privot.errors import PrivotError
 from privot.integral.references import Reference, require_points
 from privot.integral.secure import Array, Generator, SecureGenerator
 from privot.mechanisms import random_words
+from privot.privacy.figures import at_most
 from privot.privacy.rounding import round_up
 
 Packed = tuple[dict[str, Any], dict[str, Array]]
@@ -120,7 +121,7 @@ class TiltedDensity:
             )
         if self._log_envelope > math.log(_MOST_PROPOSALS):
             raise PrivotError(
-                f"epsilon of one draw is {self.epsilon:.4g}: the envelope may take "
+                f"epsilon of one draw is {at_most(self.epsilon)}: the envelope may take "
                 f"e^{self._log_envelope:.3g} proposals a draw; give a smaller epsilon (below 33), "
                 "or split it over more draws"
             )

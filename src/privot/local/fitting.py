@@ -27,6 +27,7 @@ from privot.local.model import Model
 from privot.local.raking import rake
 from privot.local.samplers import LatentClassSampler
 from privot.local.settings import FitSettings
+from privot.privacy.slack import check_delta
 from privot.release import Release
 from privot.training import Progress
 from privot.training.parallel import join, local_device, started_by_torchrun
@@ -62,6 +63,7 @@ def fit(
         raise PrivotError(
             f"release is a {kind}: give what Randomizer.privatize or Release.load returns"
         )
+    check_delta(release.randomizer.delta, len(release))
     settings = settings or FitSettings()
     if settings.batch_size is not None and settings.batch_size > len(release):
         raise PrivotError(

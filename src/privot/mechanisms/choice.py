@@ -37,6 +37,7 @@ from privot.mechanisms.randomized_response import RandomizedResponse
 from privot.mechanisms.square_wave import STEPS, SquareWave
 from privot.mechanisms.subset_selection import SubsetSelection
 from privot.mechanisms.unary_encoding import UnaryEncoding
+from privot.privacy.figures import at_most
 from privot.schema.domain import Domain
 
 CATEGORICAL = ("randomized_response", "subset_selection", "unary_encoding")
@@ -131,7 +132,7 @@ def _reason(kind: str, what: str, epsilon: float, information: dict[str, float])
         why = f"as much as any but for 2 %, in the shortest report; {told}"
     else:
         why = f"the most; {told}"
-    return f"{kind}: {what} at ε = {epsilon:.4g}, its report tells {own:.3g} bits, {why}"
+    return f"{kind}: {what} at ε = {at_most(epsilon)}, its report tells {own:.3g} bits, {why}"
 
 
 def _fitting(kinds: Sequence[str], build: Callable[[str], _Candidate]) -> dict[str, _Candidate]:

@@ -5,6 +5,9 @@ a trusted shuffler drops who sent what, and the curator sees only the multiset. 
 `replace_one`. It says nothing about an adversary who sees reports before the shuffler, nor when
 reports carry an identifier, a time or an address, nor if fewer than n people are honest.
 
+**Whole reports.** ε₀ is of all that one person sends in one piece. A column's own ε is not amplified: of
+data sets that differ in one label, the noised image sent along tells whose row it is.
+
 **The bound.** Let R₀, R₁ be the laws of person 1's report under two records, and ω ≤ R_x for
 every record x, with R₀, R₁ ∈ [ω, e^ε₀ ω]. Everyone else's report is drawn from ω with
 probability γ = ∫ω and otherwise from a law that may be given away. Averaging over which report
@@ -71,7 +74,7 @@ class ShuffleBound:
 
 
 def shuffled_epsilon(epsilon0: float, num_people: int, delta: float) -> ShuffleBound:
-    """Return the central guarantee at δ of `num_people` shuffled reports, each ε₀-DP (pure).
+    """Return the central guarantee at δ of `num_people` shuffled whole reports, each ε₀-DP (pure).
 
     >>> bound = shuffled_epsilon(epsilon0=5.0, num_people=400_000, delta=1e-6)
     >>> round(bound.epsilon, 3), round(bound.epsilon_closed_form, 3)

@@ -52,6 +52,7 @@ from privot.privacy import (
     gaussian_epsilon,
 )
 from privot.privacy.rounding import round_up, sum_up
+from privot.privacy.slack import check_delta
 from privot.release.shares import check_shares
 from privot.schema import (
     ArrayColumn,
@@ -76,8 +77,7 @@ def require_budget(epsilon: float, delta: float) -> None:
         raise PrivotError(
             f"epsilon {epsilon} promises nothing: give a number > 0, at most {LARGEST_EPSILON:g}"
         )
-    if not 0 <= delta < 1:
-        raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1, say 1e-6")
+    check_delta(delta)
 
 
 def calibrate_columns(

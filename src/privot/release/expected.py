@@ -13,6 +13,7 @@ from privot.mechanisms import (
     RandomizedResponse,
     SquareWave,
 )
+from privot.privacy.figures import at_least, at_most, percent_at_least, percent_at_most
 from privot.release.joint import JointReport
 from privot.release.randomizer import Randomizer
 from privot.schema import ArrayColumn, PointColumn
@@ -49,7 +50,7 @@ def _joint(report: JointReport) -> dict[str, Any]:
         _span(*(f"{size:,}" for size in sizes)),
         _span(f"{cells[0]:,}", f"{cells[-1]:,}"),
     )
-    truth = _span(f"{min(keep):.1%}", f"{max(keep):.1%}")
+    truth = _span(percent_at_most(min(keep)), percent_at_most(max(keep)))
     return {
         "column": f"{report.report_columns} of {len(report.sizes)} columns, jointly",
         "mechanism": "subset_selection",
@@ -70,12 +71,13 @@ def _number(column: PointColumn, mechanism: Mechanism) -> dict[str, Any]:
         return _image(column, mechanism)
     stddev = np.sqrt(mechanism.variance) * column.domain.scale
     relative = float(np.sqrt(mechanism.variance)) / 2
-    each = ", ".join(f"{value:.4g}" for value in stddev[:4]) + (", …" if len(stddev) > 4 else "")
+    each = ", ".join(at_least(value) for value in stddev[:4]) + (", …" if len(stddev) > 4 else "")
+    share = percent_at_least(relative, 2)
     kind = "an estimate" if isinstance(mechanism, SquareWave) else "noise"
     return {
         "stddev": [float(value) for value in stddev],
         "relative": relative,
-        "in_words": f"{kind} of standard deviation {each} ({relative:.0%} of the range)",
+        "in_words": f"{kind} of standard deviation {each} ({share} of the range)",
     }
 
 
@@ -84,24 +86,22 @@ def _image(column: ArrayColumn, mechanism: Mechanism) -> dict[str, Any]:
     stddev, domain = float(np.sqrt(mechanism.variance)), column.domain
     each = "pixel" if domain.kept is None else "cosine coefficient"
     words = (
-        f"noise of standard deviation {stddev:.4g} on each of {domain.dimension:,} {each}s "
-        f"(pixels from -1 to 1; images are at most {domain.diameter(2):.4g} apart)"
+        f"noise of standard deviation {at_least(stddev)} on each of {domain.dimension:,} {each}s "
+        f"(pixels from -1 to 1; images are at most {at_most(domain.diameter(2))} apart)"
     )
     return {"stddev": stddev, "relative": stddev / 2, "in_words": words}
 
 
 def _flagged(mechanism: NullableNoise, words: str) -> dict[str, Any]:
     keep = mechanism.flag.probabilities[0]
-    said = f"{words}, and whether it is missing, the truth with probability {keep:.1%}"
+    said = f"{words}, and whether it is missing, the truth with probability {percent_at_most(keep)}"
     return {"keep": keep, "in_words": said}
 
 
 def _oracle(mechanism: FrequencyOracle) -> dict[str, Any]:
     keep, other = mechanism.probabilities
-    words = (
-        f"the truth with probability {keep:.1%}, each of {mechanism.num_values - 1} others with "
-    )
+    truth, others = f"the truth with probability {percent_at_most(keep)}", mechanism.num_values - 1
     if isinstance(mechanism, RandomizedResponse):
-        words = f"the truth with probability {keep:.1%}, else one of the other "
-        return {"keep": keep, "in_words": f"{words}{mechanism.num_values - 1} at random"}
-    return {"keep": keep, "in_words": f"{words}probability {other:.1%}"}
+        return {"keep": keep, "in_words": f"{truth}, else one of the other {others} at random"}
+    words = f"{truth}, each of {others} others with probability {percent_at_least(other)}"
+    return {"keep": keep, "in_words": words}

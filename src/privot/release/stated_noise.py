@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.mechanisms.additive_noise import choose_grid
+from privot.privacy.slack import check_delta
 from privot.release.randomizer import Randomizer
 from privot.schema import ArrayColumn, Schema, VectorColumn
 
@@ -46,6 +47,7 @@ def state_noise(
     Raises:
         PrivotError: for another mechanism, or columns without a share.
     """
+    check_delta(delta)
     shares = shares or {}
     if mechanism not in ("gaussian", "laplace"):
         raise PrivotError(f"mechanism {mechanism!r} has no noise to state: use gaussian or laplace")

@@ -5,7 +5,6 @@ and the number of steps. See the package's docstring for who may differ and what
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -15,8 +14,10 @@ from scipy import special
 
 from privot.errors import PrivotError
 from privot.privacy.approximate import ApproximateDP
+from privot.privacy.figures import exactly
 from privot.privacy.renyi import RenyiDP
 from privot.privacy.rounding import require_delta, require_finite
+from privot.privacy.slack import check_delta
 from privot.privacy.slicing.calibration import smallest_stddev
 from privot.privacy.slicing.composition import composed_epsilon
 from privot.privacy.slicing.kummer import Array
@@ -165,7 +166,7 @@ class SlicedAccounting:
         if stddev < _LEAST_NOISE * self.sensitivity:
             raise PrivotError(
                 f"stddev is {stddev!r}: so little noise against a sensitivity of "
-                f"{self.sensitivity:g} promises nothing; give more"
+                f"{exactly(self.sensitivity)} promises nothing; give more"
             )
         if self.sampling == "none":
             orders, epsilons = full_batch_renyi(self.length, stddev)
@@ -217,7 +218,7 @@ class SlicedAccounting:
         if not math.isfinite(stddev):
             raise PrivotError(
                 f"epsilon is {epsilon!r}: no amount of noise reaches it by method {method!r} at delta "
-                f"{delta:g} in {steps} steps; ask for a larger epsilon or fewer steps"
+                f"{exactly(delta)} in {steps} steps; ask for a larger epsilon or fewer steps"
                 + (", or use method 'pld', which reaches lower" if method == "rdp" else "")
             )
         return stddev
@@ -264,12 +265,7 @@ class SlicedAccounting:
         """δ less what overflowing batches spend."""
         require_delta(delta, positive=True)
         require_count("steps", steps)
-        if delta > 1 / self.records:
-            warnings.warn(
-                f"delta is {delta:g}, above one over the {self.records:,} records: publishing a few "
-                "records outright would keep such a promise; give a smaller delta",
-                stacklevel=3,
-            )
+        check_delta(delta, self.records)
         spent, _ = self.overflow(steps, delta)
         return math.nextafter(delta - spent, 0.0) if spent else delta
 
