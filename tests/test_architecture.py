@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "privot"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "files", "outputs", "model_folder", "schema", "privacy", "mechanisms", "release",
+    "errors", "files", "outputs", "model_folder", "schema", "privacy", "disk", "mechanisms", "release",
     "distributed", "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo", "cli", "__main__",

@@ -31,11 +31,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privot.disk import Ledger
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced.ledger import Ledger, Plan
 from privot.sliced.loss import smoothed_sliced_loss
 from privot.sliced.mechanism import SlicingMechanism
+from privot.sliced.plan import Plan
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
@@ -146,4 +147,4 @@ def fit_published_slices(
     how = TrainingSettings(settings.steps, settings.learning_rate, settings.averaging, seed)
     with threads_for(0):
         train(generator, objective, how)
-    return PublishedSlices(generator, ledger.guarantee, plan.stddev)
+    return PublishedSlices(generator, plan.guarantee, plan.stddev)

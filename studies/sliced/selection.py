@@ -25,7 +25,7 @@ from torch import Tensor
 
 from privot.sliced import LabeledImages, SlicedModel, SlicedSettings
 from privot.sliced.factors import estimate_factors
-from privot.sliced.ledger import Plan
+from privot.sliced.plan import Plan
 from privot.sliced.pooled import PooledMean, noise_stddev
 from privot.sliced.samplers import FactorSampler
 from studies.common.rows import write_rows

@@ -1,6 +1,7 @@
 """`privot integral`: from a CSV to a budget that ends, and refusals before anything is spent."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_the_budget_ends(folder):
     )
     assert "0 of 50 left" in fixed.stdout, fixed.stderr
     entries = json.loads((folder / "secret" / "ledger.json").read_text())["entries"]
-    assert [entry["draws"] for entry in entries] == [0, 10, 40]
+    assert [entry["uses"] for entry in entries] == [0, 10, 40]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,6 @@ def test_the_budget_ends(folder):
         (["sample", "nowhere/", "-o", "a.csv"], "cannot be read"),
         (["sample", "secret/", "-o", "a.xlsx"], "unknown format"),
         (["sample", "secret/", "-o", "no/such/a.csv"], "is no folder"),
-        (["sample", "secret/", "--adopt", "-o", "a.csv"], "already known"),
         (
             ["fit", "people.csv", "--schema", "schema.toml", "--draws", 5, "-o", "other"],
             "give either epsilon",
@@ -90,6 +90,37 @@ def test_refusals_are_one_line(folder, arguments, message):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_moved_folder_is_adopted_once(folder):
+    refused = privot(folder, "account", "adopt", "secret/", PRIVOT_STATE_DIR=folder / "state")
+    assert "already known to this account" in refused.stderr
+    shutil.copytree(folder / "secret", folder / "moved")
+    elsewhere = {"PRIVOT_STATE_DIR": folder / "elsewhere"}
+    refused = privot(folder, "integral", "sample", "moved/", "-o", "a.csv", **elsewhere)
+    assert refused.returncode == 2
+    assert "say `privot account adopt`" in refused.stderr
+    done = privot(folder, "account", "adopt", "moved/", **elsewhere)
+    assert done.returncode == 0, done.stderr
+    again = privot(folder, "integral", "sample", "moved/", "-n", 51, "-o", "a.csv", **elsewhere)
+    assert "draws" in again.stderr
+    assert not (folder / "a.csv").exists()
+
+
+def test_a_second_fit_is_told_to_the_curator_alone(folder):
+    fit = ["fit", "people.csv", "--schema", "schema.toml", "--epsilon", 0.5, "--draws", 5]
+    done = integral(folder, *fit, "-o", "second")
+    assert done.returncode == 0, done.stderr
+    told = "2 runs, together ε = 1.5 (integral), any, per person"
+    assert told in done.stderr
+    assert told not in done.stdout
+    written = "".join(file.read_text(errors="replace") for file in (folder / "second").iterdir())
+    (digest,) = (file.stem for file in (folder / "state" / "accounts").iterdir())
+    assert "together" not in written
+    assert digest not in written
+    spent = privot(folder, "account", "spent", PRIVOT_STATE_DIR=folder / "state")
+    assert told in spent.stdout
+    assert "5 draws declared: ε = 0.5" in spent.stdout
 
 
 def test_the_common_sample_command_spends_nothing(folder):

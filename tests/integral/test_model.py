@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from privot import Schema
+from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
 from privot.integral import (
     BoostSettings,
@@ -69,8 +70,10 @@ def test_a_refusal_repeats_no_value(mixed):
     assert "secret" not in str(refused.value)
 
 
-def test_a_seed_repeats_the_fit_and_never_a_draw():
+def test_a_seed_repeats_the_fit_and_never_a_draw(tmp_path):
     one, two = fit(), fit()
+    one.save(tmp_path / "one")
+    two.save(tmp_path / "two")
     x = np.linspace(-3, 3, 50)[:, None]
     np.testing.assert_array_equal(one.density.log_tilt(x), two.density.log_tilt(x))
     assert (one.sample(5) != two.sample(5)).all()
@@ -92,8 +95,10 @@ def test_round_trip(tmp_path, settings, reference):
     model = fit(settings, reference)
     x = np.linspace(-4, 4, 200)[:, None]
     before = model.density.log_tilt(x)
-    model.sample(4)
+    with pytest.raises(PrivotError, match="is not saved"):
+        model.sample(4)
     model.save(tmp_path / "secret")
+    model.sample(4)
     again = IntegralModel.load(tmp_path / "secret", reference if reference is OWN else None)
     np.testing.assert_array_equal(again.density.log_tilt(x), before)
     assert again.guarantee == model.guarantee
@@ -125,14 +130,15 @@ def test_no_second_folder_doubles_the_budget(tmp_path):
         fit().save(tmp_path / "secret")
 
 
-def test_refused_samples_spend_nothing():
+def test_refused_samples_spend_nothing(tmp_path):
     model = fit()
+    model.save(tmp_path / "secret")
     for n, proposals in ((0, None), (-1, None), (11, None), (1, 0)):
         with pytest.raises(PrivotError):
             model.sample(n, proposals)
     assert model.draws_left == 10
     assert model.sample(10, proposals=3).shape == (10, 1)
-    with pytest.raises(PrivotError, match="at most 0"):
+    with pytest.raises(BudgetExhausted, match="all 10 draws are spent"):
         model.sample(1)
 
 
@@ -177,12 +183,14 @@ def test_own_reference_must_come_back(tmp_path):
         IntegralModel.load(tmp_path / "secret")
 
 
-def test_a_folder_that_cannot_have_a_ledger_is_not_left_behind(tmp_path, monkeypatch):
+def test_without_a_state_folder_nothing_is_fitted(tmp_path, monkeypatch):
+    """Before an hour of fitting, not after; and a folder without its ledger is not left behind."""
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "file"))
     model = fit()
-    with pytest.raises(PrivotError, match="set PRIVOT_STATE_DIR"):
-        model.save(tmp_path / "secret")
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "file"))
+    for call in (fit, lambda: model.save(tmp_path / "secret")):
+        with pytest.raises(PrivotError, match="set PRIVOT_STATE_DIR"):
+            call()
     assert not (tmp_path / "secret").exists()
     monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "elsewhere"))
     model.save(tmp_path / "secret")

@@ -96,7 +96,7 @@ def test_a_spent_budget_leaves_the_classifier_as_it_is():
     classifier = Classifier((3,), 2, SETTINGS)
     features = TargetFeatures(classifier, 8, "patient")
     ledger = Ledger(SETTINGS.plan(400, features))
-    ledger.spent = ledger.plan.steps
+    ledger.spend(ledger.plan.steps)
     mechanism = SlicingMechanism(torch.from_numpy(target).float(), None, features, ledger)
     loss = adaptation_loss(
         classifier,
@@ -211,13 +211,14 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
 def test_a_checkpoint_never_lacks_its_ledger(tmp_path, monkeypatch):
     """Not even before the first release: a kill then leaves what can be resumed."""
     source, y, target = moved()
-    save, spent = privot.sliced.adaptation.save_stage, []
+    save, spent = privot.sliced.adaptation.save_counted, []
 
-    def saving(stage, settings, path):
-        spent.append(json.loads(path.with_name("state.ledger").read_text())["spent"])
-        save(stage, settings, path)
+    def saving(counted, settings, ledger, path):
+        entries = json.loads(path.with_name("state.ledger").read_text())["entries"]
+        spent.append(entries[-1]["spent"])
+        save(counted, settings, ledger, path)
 
-    monkeypatch.setattr(privot.sliced.adaptation, "save_stage", saving)
+    monkeypatch.setattr(privot.sliced.adaptation, "save_counted", saving)
     adapt(source, y, target, ROUNDS, checkpoint=tmp_path / "state")
     assert spent == [0, 75, 75, 75, 150, 150, 150]
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from privot.sliced import Ledger, Plan, SlicedSettings, SlicingMechanism
-from privot.sliced.ledger import Plan as LedgerPlan
 from privot.sliced.mechanism import Slices
+from privot.sliced.plan import Plan as LedgerPlan
 from privot.sliced.pooled import PooledMean, noise_stddev
 
 DIM = 24

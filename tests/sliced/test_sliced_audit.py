@@ -7,7 +7,7 @@ import torch
 from privot.privacy import SlicedAccounting
 from privot.privacy.audit import audit
 from privot.sliced import Ledger, Plan, SlicingMechanism
-from privot.sliced.ledger import accounted_grid
+from privot.sliced.plan import accounted_grid
 
 # A large δ: events that reach ε are then frequent enough to be counted.
 RADIUS, DELTA, GRID, SLICES = 1.0, 0.05, 2.0**-18, 4

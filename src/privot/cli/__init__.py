@@ -17,6 +17,7 @@ import typer
 from privot.cli import (
     account,
     account_sliced,
+    account_spent,
     audit,
     curator,
     datasets,
@@ -43,13 +44,16 @@ schema_app.command("check")(device.check_schema)
 schema_app.command("import")(device.import_schema)
 app.add_typer(schema_app, name="schema")
 account_app = typer.Typer(
-    help="Privacy arithmetic: noise for an epsilon, epsilon for a noise.", no_args_is_help=True
+    help="Privacy arithmetic: noise for an epsilon, epsilon for a noise; and what was spent.",
+    no_args_is_help=True,
 )
 account_app.command("laplace")(account.laplace)
 account_app.command("gaussian")(account.gaussian)
 account_app.command("randomized-response")(account.randomized_response)
 account_app.command("shuffle")(account.shuffle)
 account_app.command("sliced")(account_sliced.sliced)
+account_app.command("spent")(account_spent.spent)
+account_app.command("adopt")(account_spent.adopt)
 sliced_app = typer.Typer(
     help="A trusted curator learns through noisy slices.", no_args_is_help=True
 )

@@ -78,12 +78,6 @@ def sample(
             "as 1e-6, in total variation."
         ),
     ] = None,
-    adopt: Annotated[
-        bool,
-        typer.Option(
-            "--adopt", help="The folder was moved here, and the original will never be drawn from."
-        ),
-    ] = False,
     force: Force = False,
 ) -> None:
     """Spend draws of the declared budget, and write them. They may be published.
@@ -91,7 +85,6 @@ def sample(
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """
     from privot.integral import IntegralModel
-    from privot.integral.ledger import FileLedger
     from privot.outputs import claim_file
     from privot.release import write_table
     from privot.release.tables import SUFFIXES
@@ -99,11 +92,9 @@ def sample(
     # Whatever can be refused is refused before draws are spent.
     claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     loaded = IntegralModel.load(model)
-    if adopt and isinstance(loaded.ledger, FileLedger):
-        loaded.ledger.adopt()
     proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
     write_table(loaded.sample(num_rows, proposals), output)
     print(
-        f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.budget:,} left; "
+        f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.plan.draws:,} left; "
         f"together {loaded.guarantee}"
     )

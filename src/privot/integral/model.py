@@ -5,52 +5,63 @@ plots of it are not private, and `model.json` says so (`"publishable": false`). 
 records that `sample` returns.
 
 **The budget.** `epsilon` is the promise about **all `draws` together**: each costs `epsilon/draws`.
-`epsilon_per_draw` declares the price of one instead, and the whole is `draws` times that. Both add up by
-basic composition: densities of independent draws multiply. Any two data sets, of any sizes, are covered;
-a second model of the same data is a second budget.
+`epsilon_per_draw` declares the price of one instead, and the whole is `draws` times that
+(`privot.integral.draw_plan`).
 
-**What depends on raw data besides the draws:** the weights, the time and memory that a fit and a draw
-take, how many proposals were refused. None of it may be shown to others; none of it is logged.
+**Nothing is drawn before the model is saved**: its folder counts. Copies of an unsaved model share one
+ledger, which begins one folder and no second; it is neither pickled nor used in a forked process. Saving
+enters the whole budget in the account of the records (`privot.disk.accounts`): a second model of the
+same data is a second budget, and the curator is told.
+
+**What depends on raw data besides the draws:** the weights, the fingerprint of the records, which is in
+no file of the model, and the warning that they were used before; the time and memory that a fit and a
+draw take, how many proposals were refused. None of it may be shown to others; none of it is logged.
 """
 
 from __future__ import annotations
 
-import math
 import secrets
 import shutil
 import zipfile
+from collections.abc import Iterator
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
 from privot.files import replacing_folder
 from privot.integral.boosting import BoostSettings, boost
 from privot.integral.clipping import ClippedRatioSettings, clip_ratio
 from privot.integral.density import TiltedDensity
-from privot.integral.ledger import FileLedger, Ledger, MemoryLedger
+from privot.integral.draw_plan import DrawPlan, price_of_draw
+from privot.integral.grid import require_inside
 from privot.integral.records import RecordSpace
-from privot.integral.references import (
-    ProductReference,
-    Reference,
-)
+from privot.integral.references import ProductReference, Reference
 from privot.integral.storage import build_density, plain_marginal
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP, IntegralPrivacy
-from privot.privacy.rounding import multiply_up, require_finite
 from privot.release import as_table
 from privot.schema import Schema
+from privot.sliced import TableRecords
 
-KIND = ModelKind("integral", 2, "privot integral fit")
-WEIGHTS = "weights.npz"
+KIND = ModelKind("integral", 3, "privot integral fit")
+WEIGHTS, LEDGER = "weights.npz", "ledger.json"
+_CHUNK = 4096
 
 
 class IntegralModel:
     """A secret density and what may still be drawn from it.
+
+    Arguments:
+        density: What is drawn from.
+        ledger: Counts the draws; in memory until the model is saved.
+        space: Of a table: its columns as points.
+        made_with: Settings of the fit, plain values.
+        digest: Fingerprint of the records, for the account that saving enters; None of a loaded model.
 
     Examples:
         >>> from privot.integral import StandardNormal
@@ -59,22 +70,24 @@ class IntegralModel:
         ...     rng.normal(0.5, 1.0, (500, 1)), reference=StandardNormal(1), unit="person",
         ...     epsilon=2.0, draws=4,
         ... )
-        >>> model.sample(3).shape, model.draws_left
-        ((3, 1), 1)
         >>> print(model.guarantee)
         ε = 2 (integral), any, per person
+        >>> import tempfile
+        >>> model.save(tempfile.mkdtemp() + "/secret")
+        >>> model.sample(3).shape, model.draws_left
+        ((3, 1), 1)
     """
 
     def __init__(
         self,
         density: TiltedDensity,
-        ledger: Ledger,
+        ledger: Ledger[DrawPlan],
         space: RecordSpace | None,
-        unit: str,
         made_with: dict[str, Any],
+        digest: str | None = None,
     ) -> None:
         self.density, self.ledger, self.space = density, ledger, space
-        self.unit, self.made_with = unit, made_with
+        self.made_with, self._digest = made_with, digest
 
     @classmethod
     def fit(
@@ -104,7 +117,7 @@ class IntegralModel:
         Raises:
             PrivotError: if the data, the budget or the settings cannot be used; never repeating values.
         """
-        price = _price(epsilon, epsilon_per_draw, draws)
+        price = price_of_draw(epsilon, epsilon_per_draw, draws)
         settings = settings or ClippedRatioSettings()
         space = RecordSpace(schema) if isinstance(schema, Schema) else schema
         if (space is None) == (reference is None) or (reference is None) != (unit is None):
@@ -114,31 +127,32 @@ class IntegralModel:
             )
         public: Reference
         if space is not None:
-            records, public = space.encode(_table(data), settings.seed), space.reference
+            table = _table(data)
+            records, public = space.encode(table, settings.seed), space.reference
+            digest = fingerprint(_rows(table, space.schema))
             unit = space.schema.unit
         else:
             assert reference is not None
-            records, public = data, reference
+            records, public = require_inside(reference, data), reference
+            digest = fingerprint([records])
         if isinstance(settings, BoostSettings):
             density, method = boost(records, public, price, settings), "boost"
         else:
             density, method = clip_ratio(records, public, price, settings), "clip"
         made_with = {"method": method} | asdict(settings)
         assert unit is not None
-        return cls(density, MemoryLedger(draws), space, unit, made_with)
+        plan = DrawPlan(secrets.token_hex(16), draws, density.epsilon, density.delta, unit)
+        return cls(density, Ledger(plan), space, made_with, digest)
 
     @property
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:
         """The promise about all declared draws together, spent or not."""
-        epsilon = multiply_up(float(self.ledger.budget), self.density.epsilon)
-        if self.density.delta:
-            return ApproximateDP(epsilon, self.density.delta, "any", self.unit)
-        return IntegralPrivacy(epsilon, unit=self.unit)
+        return self.ledger.plan.guarantee
 
     @property
     def draws_left(self) -> int:
         """How many draws may still be made."""
-        return self.ledger.budget - self.ledger.spent
+        return self.ledger.left
 
     def sample(self, n: int, proposals: int | None = None) -> Any:
         """Spend n draws and make them: a table with the schema's columns, or an array (n, dim).
@@ -149,8 +163,12 @@ class IntegralModel:
                 [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
 
         Raises:
-            PrivotError: if fewer are left, or the ledger cannot be trusted.
+            PrivotError: if the model is not saved, fewer are left, or the ledger cannot be trusted.
         """
+        if self.ledger.path is None:
+            raise PrivotError(
+                "the model is not saved: call save(folder) first, the folder counts draws"
+            )
         if proposals is not None:
             self.density.shortfall(proposals)  # refuses a useless number before anything is spent
         self.ledger.spend(n)
@@ -165,9 +183,10 @@ class IntegralModel:
                 double it).
         """
         path = Path(path)
-        if isinstance(self.ledger, FileLedger):
+        if self.ledger.path is not None:
             raise PrivotError(
-                f"the model is saved in {self.ledger.folder}: a second folder would double its budget"
+                f"the model is saved in {self.ledger.path.parent}: a second folder would double its "
+                "budget"
             )
         if path.exists():
             raise PrivotError(f"{path} exists: a model's ledger is never overwritten; name another")
@@ -176,14 +195,14 @@ class IntegralModel:
         with replacing_folder(path, secret=True) as folder:
             with open(folder / WEIGHTS, "wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
-            sealed = KIND.seal(folder, fields)
-        ledger = FileLedger(path.resolve(), sealed["seal"], self.ledger.budget)
+            KIND.seal(folder, fields)
         try:
-            ledger.create(self.ledger.spent)
+            if self._digest is not None:
+                charge(self._digest, self.ledger)
+            self.ledger.begin(path / LEDGER)
         except PrivotError:
             shutil.rmtree(path)  # without its ledger it could never be drawn from
             raise
-        self.ledger = ledger
 
     def _fields(self, tilt: dict[str, Any]) -> dict[str, Any]:
         space, base = self.space, self.density.reference
@@ -191,14 +210,11 @@ class IntegralModel:
         return {
             "publishable": False,
             "warning": "SECRET: only draws by `privot integral sample` may leave this folder",
-            "id": secrets.token_hex(16),
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
-            "draws": self.ledger.budget,
-            "epsilon_per_draw": self.density.epsilon,
+            "plan": self.ledger.plan.to_dict(),
             "limits": [self.density.low, self.density.high],
             "normalizer": self.density.normalizer and asdict(self.density.normalizer),
-            "unit": self.unit,
             "reference": base.to_dict() if isinstance(base, ProductReference) else None,
             "schema": space and space.schema.to_dict(),
             "marginals": space and {k: plain_marginal(m) for k, m in space.marginals.items()},
@@ -212,7 +228,8 @@ class IntegralModel:
         """Read a model's folder; `reference` is needed, and used, only for one of your own.
 
         Raises:
-            PrivotError: if it is missing, damaged, or from a newer version.
+            PrivotError: if it is missing, damaged, or of another version, or if its ledger is a copy
+                that this account does not know, or that is behind.
         """
         path = Path(path)
         fields = KIND.read(path)
@@ -224,12 +241,20 @@ class IntegralModel:
             with np.load(path / WEIGHTS, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             density, space = build_density(fields, arrays, reference)
+            plan = DrawPlan.from_dict(fields["plan"])
         except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise PrivotError(
                 f"model {path} is damaged ({error}): copy it again, or fit it again"
             ) from None
-        ledger = FileLedger(path.resolve(), fields["seal"], fields["draws"])
-        return cls(density, ledger, space, fields["unit"], fields["made_with"])
+        ledger = Ledger(plan, path / LEDGER, resume=True)
+        return cls(density, ledger, space, fields["made_with"])
+
+
+def _rows(table: pa.Table, schema: Schema) -> Iterator[np.ndarray]:
+    """A table's rows as `privot.sliced` takes them, so that its runs on the same table are seen."""
+    records = TableRecords(schema)
+    for start in range(0, table.num_rows, _CHUNK):
+        yield records.encode(table.slice(start, _CHUNK)).numpy()
 
 
 def _table(data: Any) -> pa.Table:
@@ -241,22 +266,3 @@ def _table(data: Any) -> pa.Table:
             "data is no table of one type a column: give a pandas, polars or pyarrow table, or a "
             "dict of columns"
         ) from None
-
-
-def _price(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
-    """ε of one draw, rounded down so that all together stay within ε."""
-    if not isinstance(draws, int) or draws < 1:
-        raise PrivotError(
-            f"draws is {draws!r}: declare how many will ever be published, at least 1"
-        )
-    if (epsilon is None) == (epsilon_per_draw is None):
-        raise PrivotError(
-            "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"
-        )
-    if epsilon is None:
-        assert epsilon_per_draw is not None
-        require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
-        return epsilon_per_draw
-    require_finite("epsilon", epsilon, positive=True)
-    price = float(Fraction(epsilon) / draws)
-    return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)

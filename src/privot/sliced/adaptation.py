@@ -41,13 +41,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privot.disk import Ledger
 from privot.errors import PrivotError
-from privot.sliced.adaptation_stage import load_stage, save_stage
 from privot.sliced.adapters import make_adapter, random_affine
+from privot.sliced.checkpoints import Counted, load_counted, open_ledger, save_counted
 from privot.sliced.classifier import AdaptationSettings, AdaptedClassifier, Classifier, as_records
 from privot.sliced.joint_adaptation import TargetFeatures, adaptation_loss
-from privot.sliced.ledger import Ledger, ledger_beside
 from privot.sliced.mechanism import SlicingMechanism
+from privot.sliced.plan import Plan
 from privot.sliced.pooled import PooledMean
 from privot.training import Progress, TrainingSettings, train
 from privot.training.interrupt import deferred_interruption
@@ -94,8 +95,7 @@ def adapt(
     num_classes, shape = int(y.max()) + 1, tuple(x.shape[1:])
     course = Course(shape, num_classes, y, settings)
     path = None if checkpoint is None else Path(checkpoint)
-    file = ledger_beside(path, resume)
-    ledger = Ledger(settings.plan(len(target), course.record_map()), file, resume)
+    ledger = open_ledger(settings.plan(len(target), course.record_map()), path, resume)
     try:
         with threads_for(0):
             if settings.alignment == "joint":
@@ -197,14 +197,16 @@ def _adapt_in_rounds(
     x: Tensor,
     y: Tensor,
     target: Tensor,
-    ledger: Ledger,
+    ledger: Ledger[Plan],
     path: Path | None,
     resume: bool,
     progress: Progress | None,
 ) -> None:
-    settings = course.settings
+    settings, counted = course.settings, Counted(course=course)
+    made_with = asdict(settings)
     if resume and path is not None and path.exists():
-        load_stage(course, settings, path)
+        load_counted(counted, made_with, ledger, path)
+    ledger.begin()  # a checkpoint without its ledger is not resumed
     for stage in range(int(course.stage), 1 + 3 * settings.rounds):
         seed = settings.seed * 1009 + stage
         current, kind = divmod(stage + 2, 3)  # round 0 has its training only
@@ -222,8 +224,8 @@ def _adapt_in_rounds(
             train(course.adapter, course.align(x, y), how, progress=progress)
         course.stage += 1
         if path is not None:
-            ledger.close()  # a checkpoint without its ledger is not resumed
-            save_stage(course, settings, path)
+            ledger.close()
+            save_counted(counted, made_with, ledger, path)
 
 
 def adapter_training(settings: AdaptationSettings, seed: int) -> TrainingSettings:
@@ -253,13 +255,14 @@ def _adapt_jointly(
     x: Tensor,
     y: Tensor,
     target: Tensor,
-    ledger: Ledger,
+    ledger: Ledger[Plan],
     path: Path | None,
     resume: bool,
     progress: Progress | None,
 ) -> None:
     settings, classifier = course.settings, course.classifier
     mechanism = SlicingMechanism(target, None, course.record_map(), ledger)
+    counted = Counted(classifier=classifier)
     images = x.reshape(len(x), *classifier.shape)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
@@ -267,18 +270,21 @@ def _adapt_jointly(
         jitter = random_affine(len(rows), settings.jitter, rng) if settings.jitter else None
         with torch.no_grad():
             moved = course.adapter(images[rows], jitter)
-        return adaptation_loss(classifier, moved, y[rows], mechanism, settings, rng), 0.0
+        loss = adaptation_loss(classifier, moved, y[rows], mechanism, settings, rng)
+        counted.count(ledger)
+        return loss, 0.0
 
     how = TrainingSettings(
         settings.steps, settings.learning_rate, settings.averaging, settings.seed
     )
-    identity = {"settings": json.loads(json.dumps(asdict(settings)))}
+    identity = {"settings": json.loads(json.dumps(asdict(settings))), "ledger": ledger.id}
     train(
-        classifier,
+        counted,
         objective,
         how,
         checkpoint=path,
         resume=resume,
         identity=identity,
         progress=progress,
+        seek=lambda _: counted.check(ledger),
     )

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.mechanisms import random_words
-from privot.sliced.ledger import Plan
+from privot.sliced.plan import Plan
 
 Indices = NDArray[np.int64]
 EMPTY = -1

@@ -26,7 +26,7 @@ from privot.generators import MLP
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing.sensitivity import CentralNeighboring
-from privot.sliced.ledger import Method, Plan
+from privot.sliced.plan import Method, Plan
 from privot.sliced.records import RecordMap
 from privot.sliced.settings import SlicedSettings
 
@@ -194,7 +194,7 @@ class AdaptedClassifier:
     @property
     def guarantee(self) -> ApproximateDP:
         """The guarantee of the target records; the source has none."""
-        return self.plan.guarantee(self.releases)
+        return self.plan.guarantee
 
     @torch.no_grad()
     def predict(self, x: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 r"""Fitting a generative model to private records through noisy slices.
 
-The mechanism owns the records; everything here sees releases only, so the guarantee that the ledger has
-counted is the model's, however it is trained (post-processing). Per release:
+The mechanism owns the records; everything here sees releases only, so the guarantee of the plan is the
+model's, however it is trained (post-processing). Per release:
 
 - the mean record is pooled over all releases so far (`privot.sliced.pooled`);
 - `"factors"`: when the budget is spent, classes are read off the pooled mean in closed form;
@@ -18,7 +18,7 @@ A budget that runs out (a resumed run may lack what a kill cost) ends the releas
 pooled mean is followed to the end, or, by the published loss, the weights are left as they are.
 
 **Resuming.** The checkpoint holds the model, the pooled mean and the optimizer; the ledger is a file of
-its own that is never behind (`privot.sliced.ledger`). After a kill, releases that were counted but
+its own that is never behind (`privot.disk.ledger`). After a kill, releases that were counted but
 whose effect was lost stay spent. Losses in the history are functions of releases; times are not
 kept, for they depend on raw records.
 """
@@ -30,16 +30,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
-from privot.files import replacing_file
+from privot.sliced.checkpoints import Counted, load_counted, open_ledger, save_counted
 from privot.sliced.factors import estimate_factors
 from privot.sliced.images import LabeledImages
-from privot.sliced.ledger import BudgetExhausted, Ledger, ledger_beside
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
 from privot.sliced.mechanism import Slices, SlicingMechanism
 from privot.sliced.model import SlicedModel
@@ -73,16 +71,18 @@ def fit_sliced(
         records: The public map from raw values to records.
         settings: Budget and method.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
-            Without it, the run counts in memory only and cannot be resumed.
+            Without it, the run counts in memory only and cannot be resumed. Either way it is entered
+            in the account of its records, and the curator is warned if it is not the first.
         resume: Whether to go on with checkpoint and ledger.
         progress: Told after every step.
 
     Raises:
-        PrivotError: for input or settings that cannot be used, or a ledger of another plan.
+        PrivotError: for input or settings that cannot be used, a ledger of another plan, or a run to
+            be resumed that is finished.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
     """
     path = None if checkpoint is None else Path(checkpoint)
-    ledger = Ledger(settings.plan(len(values), records), ledger_beside(path, resume), resume)
+    ledger = open_ledger(settings.plan(len(values), records), path, resume)
     mechanism = SlicingMechanism(values, labels, records, ledger)
     squared = isinstance(records, LabeledImages) and records.degree == 2
     estimator = settings.chosen_estimator(records, squared)
@@ -119,9 +119,9 @@ def pool_releases(
     Raises:
         Interrupted: on a signal, between two releases, after saving.
     """
-    plan = mechanism.ledger.plan
+    plan, counted = mechanism.ledger.plan, Counted(pooled=pooled)
     if resume and checkpoint is not None and checkpoint.exists():
-        _load_pooled(pooled, checkpoint)
+        load_counted(counted, {}, mechanism.ledger, checkpoint)
     saved = time.perf_counter()
     with deferred_interruption() as interruption:
         while mechanism.ledger.left:
@@ -130,20 +130,12 @@ def pool_releases(
                 progress(mechanism.ledger.spent, plan.steps, pooled.stddev)
             due = time.perf_counter() - saved > _CHECKPOINT_SECONDS
             if checkpoint is not None and (due or interruption.requested):
-                _save_pooled(pooled, checkpoint)
+                save_counted(counted, {}, mechanism.ledger, checkpoint)
                 saved = time.perf_counter()
             if interruption.requested:
                 raise Interrupted(f"stopped after release {mechanism.ledger.spent} of {plan.steps}")
     if checkpoint is not None:
-        _save_pooled(pooled, checkpoint)
-
-
-class _Trainee(nn.Module):
-    """What a checkpoint holds: the network's weights, and the pooled mean as buffers."""
-
-    def __init__(self, network: LabeledNetwork, pooled: PooledMean) -> None:
-        super().__init__()
-        self.network, self.pooled = network, pooled
+        save_counted(counted, {}, mechanism.ledger, checkpoint)
 
 
 def _train_network(
@@ -156,7 +148,8 @@ def _train_network(
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
     network = LabeledNetwork(records, settings.latent_dim, settings.hidden, settings.seed)
-    objective = SliceObjective(mechanism, pooled, network, settings)
+    follow = SliceObjective(mechanism, pooled, network, settings)
+    counted, ledger = Counted(network=network, pooled=pooled), mechanism.ledger
     steps = settings.optimizer_steps if settings.release == "once" else settings.steps
     if settings.release == "once":
         if resume:
@@ -165,14 +158,26 @@ def _train_network(
                 "with a budget of its own"
             )
         checkpoint = None
+
+    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
+        loss = follow(rng)
+        counted.count(ledger)
+        return loss
+
+    identity = {
+        "settings": _plain(asdict(settings)),
+        "records": _plain(records.to_dict()),
+        "ledger": ledger.id,
+    }
     history = train(
-        _Trainee(network, pooled),
+        counted,
         objective,
         TrainingSettings(steps, settings.learning_rate, settings.averaging, settings.seed),
         checkpoint=checkpoint,
         resume=resume,
-        identity={"settings": _plain(asdict(settings)), "records": _plain(records.to_dict())},
+        identity=identity,
         progress=progress,
+        seek=lambda _: counted.check(ledger),
     )
     # How long steps took depends on raw records.
     history.rows = [(*row[:-1], 0.0) for row in history.rows]
@@ -261,18 +266,3 @@ class SliceObjective:
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """As JSON would give it back: lists for tuples."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
-
-
-def _save_pooled(pooled: PooledMean, path: Path) -> None:
-    with replacing_file(path, secret=True) as draft:
-        draft.write_bytes(safetensors.torch.save(dict(pooled.state_dict())))
-
-
-def _load_pooled(pooled: PooledMean, path: Path) -> None:
-    try:
-        pooled.load_state_dict(safetensors.torch.load_file(path))
-    except (OSError, RuntimeError, safetensors.SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise PrivotError(
-            f"checkpoint {path} cannot be read ({reason}): what the ledger counted stays spent"
-        ) from None

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from privot.disk import BudgetExhausted
 from privot.sliced.classifier import AdaptationSettings, Classifier
-from privot.sliced.ledger import BudgetExhausted
 from privot.sliced.loss import smoothed_sliced_loss
 from privot.sliced.mechanism import SlicingMechanism
 

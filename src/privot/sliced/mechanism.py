@@ -16,10 +16,13 @@ a record. No batch norm, no batch maximum: the row of a slot is a function of th
 that were rounded to the same grid; coins of noise and of batches are the operating system's.
 **Directions** are drawn here as well, from the words that noise is made of: no resumed run and no forked
 process may repeat directions, for the accounting averages over each release's own.
-**Count first**: the ledger is charged before a batch is drawn; without budget nothing happens.
+**Count first**: the plan's whole guarantee is entered in the account of these records before the first
+release (`privot.disk.accounts`), and the ledger is charged before a batch is drawn; without budget
+nothing happens. Threads may share a mechanism: the ledger keeps them apart.
 
 **Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
-records stays with the curator: how many were clipped (`num_clipped`), and the time of a release
+records stays with the curator: how many were clipped (`num_clipped`), the fingerprint by which a second
+run on the same records is seen, the warning of it, and the time of a release
 (rows are grouped by label for speed, and the rejections of the samplers), so releases are not to be
 timed by anyone but the curator. Nothing is logged.
 """
@@ -32,11 +35,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
 from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
 from privot.sliced.batches import EMPTY, draw_batch
 from privot.sliced.directions import draw_directions
-from privot.sliced.ledger import Ledger
+from privot.sliced.plan import Plan
 from privot.sliced.records import RecordMap
 
 _CHUNK = 4096
@@ -66,7 +70,7 @@ class SlicingMechanism:
     """
 
     def __init__(
-        self, values: Tensor, labels: Tensor | None, record_map: RecordMap, ledger: Ledger
+        self, values: Tensor, labels: Tensor | None, record_map: RecordMap, ledger: Ledger[Plan]
     ) -> None:
         accounting = ledger.plan.accounting
         dim = record_map.num_labels * record_map.width
@@ -89,6 +93,8 @@ class SlicingMechanism:
         self._values = _prepared(values, record_map)
         self._labels = _checked_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
+        self._digest = fingerprint(part.numpy(force=True) for part in values.split(_CHUNK))
+        self._entered = False
 
     @property
     def num_clipped(self) -> int:
@@ -105,6 +111,9 @@ class SlicingMechanism:
         Raises:
             BudgetExhausted: if no release is left.
         """
+        if not self._entered:
+            charge(self._digest, self.ledger)
+            self._entered = True
         self.ledger.spend()
         directions = self._draw_directions()
         batch = draw_batch(self.ledger.plan, self._rows)

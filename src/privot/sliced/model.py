@@ -25,7 +25,7 @@ from privot.privacy import ApproximateDP
 from privot.release import write_table
 from privot.schema import Schema
 from privot.sliced.images import LabeledImages
-from privot.sliced.ledger import Plan
+from privot.sliced.plan import Plan
 from privot.sliced.samplers import SAMPLERS, Records, Sampler
 from privot.sliced.tables import TableRecords
 from privot.training import History
@@ -57,7 +57,7 @@ class SlicedModel:
     @property
     def guarantee(self) -> ApproximateDP:
         """What was spent: the guarantee of all releases that were counted."""
-        return self.plan.guarantee(self.releases)
+        return self.plan.guarantee
 
     def sample(self, num_rows: int, seed: int | None = None) -> pa.Table:
         """Draw synthetic records: a table of the schema, or of columns `image` and `label`.

@@ -31,8 +31,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from privot.sliced.ledger import Plan
 from privot.sliced.mechanism import Slices
+from privot.sliced.plan import Plan
 
 
 def noise_stddev(plan: Plan) -> float:

@@ -8,7 +8,7 @@ from typing import Literal
 from privot.errors import PrivotError
 from privot.privacy.slicing import SlicedAccounting
 from privot.privacy.slicing.sensitivity import CentralNeighboring, Sampling
-from privot.sliced.ledger import Method, Plan
+from privot.sliced.plan import Method, Plan
 from privot.sliced.records import RecordMap
 
 Estimator = Literal["auto", "factors", "network"]

@@ -1,0 +1,138 @@
+r"""Accounts: every run on the same records is seen, and their guarantees are composed.
+
+A plan's guarantee covers one run. A second run on the same records, with the first one's ledger deleted,
+in another folder, by another method, is a second budget, and whoever sees what both publish is
+promised the sum. So each run, before anything of it is released, is entered in the account of its
+records with its plan's **whole** guarantee; runs that go on, and go on again, have one entry, that of
+their ledger. Entries are never taken back: what was promised to be the end of a run may have left.
+
+**Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
+depend on what the earlier ones released. Promises between different neighbors or of kinds that do not
+add up stand side by side; all of them hold.
+
+**Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
+records are equal. It is told to the curator alone: as a warning on standard error when a run is
+entered (`RepeatedRecords`), and by `accounts`. It is never written to a model, a history or a report.
+What is seen are runs of one user account on one machine, on records that are equal row for row
+(`privot.disk.fingerprint`): runs elsewhere, or on records that overlap, are the curator's to add.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privot.disk.ledger import Ledger
+from privot.disk.state import holding_state, write_down
+from privot.errors import PrivotError
+from privot.privacy.composition import AnyGuarantee, compose, guarantee_from_dict
+
+
+class RepeatedRecords(UserWarning):
+    """The records of this run were used before; for the curator's eyes."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run on an account's records.
+
+    Arguments:
+        ledger: Identity of its ledger.
+        uses: What its plan declares, in words.
+        begun: Day of its entry.
+        guarantee: Its plan's, whole.
+    """
+
+    ledger: str
+    uses: str
+    begun: str
+    guarantee: AnyGuarantee
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return vars(self) | {"guarantee": self.guarantee.to_dict()}
+
+
+@dataclass(frozen=True)
+class Account:
+    """All runs on one set of records. A function of raw data: the curator's.
+
+    Arguments:
+        digest: Keyed fingerprint of the records.
+        runs: Oldest first.
+    """
+
+    digest: str
+    runs: tuple[Run, ...]
+
+    @property
+    def guarantees(self) -> tuple[AnyGuarantee, ...]:
+        """What all runs together promise: one guarantee, or several that hold side by side."""
+        totals: list[AnyGuarantee] = []
+        for run in self.runs:
+            for index, total in enumerate(totals):
+                try:
+                    totals[index] = compose(total, run.guarantee)
+                    break
+                except PrivotError:
+                    continue
+            else:
+                totals.append(run.guarantee)
+        return tuple(totals)
+
+    def __str__(self) -> str:
+        runs = f"{len(self.runs)} runs" if len(self.runs) > 1 else "1 run"
+        return f"{runs}, together {'; and '.join(map(str, self.guarantees))}"
+
+
+def charge(digest: str, ledger: Ledger[Any]) -> Account:
+    """Enter the run of a ledger in the account of its records; warn if it is not the first.
+
+    Arguments:
+        digest: Fingerprint of the records.
+        ledger: The run's; call before anything of it is released.
+    """
+    plan = ledger.plan
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    run = Run(ledger.id, f"{plan.uses:,} {plan.noun}", today, plan.guarantee)
+    with holding_state() as state:
+        path = state / "accounts" / f"{digest}.json"
+        account = _read(path) if path.exists() else Account(digest, ())
+        if any(known.ledger == run.ledger for known in account.runs):
+            return account
+        account = Account(digest, (*account.runs, run))
+        write_down(path, {"runs": [each.to_dict() for each in account.runs]})
+    if len(account.runs) > 1:
+        warnings.warn(
+            f"these records were used before ({account.runs[-2].begun}), and another run is another "
+            f"budget: {account}; this is for the curator alone, `privot account spent` lists the runs",
+            RepeatedRecords,
+            stacklevel=3,
+        )
+    return account
+
+
+def accounts() -> list[Account]:
+    """Every account of this user account, by the day of its first run. The curator's."""
+    with holding_state() as state:
+        known = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
+    return sorted(known, key=lambda account: account.runs[0].begun)
+
+
+def _read(path: Path) -> Account:
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        return Account(
+            path.stem,
+            tuple(
+                Run(**run | {"guarantee": guarantee_from_dict(run["guarantee"])}) for run in runs
+            ),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PrivotError(
+            f"account {path} cannot be read ({error}): restore it, for it knows what was spent"
+        ) from None

@@ -1,0 +1,100 @@
+r"""The state folder: what this user account knows beside all ledgers, checkpoints and models.
+
+`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`, readable by its
+owner alone:
+
+    lock             held by one thread of one process at a time
+    key              32 random bytes, made once
+    ledgers/         a witness of every ledger: how much is spent, and the head of its chain
+    accounts/        the runs on each set of records
+
+Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
+used. Files are replaced as a whole, flushed, and their folder is flushed after the rename. The lock
+is the file system's, and a network file system's is only as good as that file system: keep the state
+folder on a local disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from privot.errors import PrivotError
+from privot.files import replacing_file
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
+
+
+@contextmanager
+def holding_state() -> Iterator[Path]:
+    """The state folder, while no other thread or process holds it.
+
+    Raises:
+        PrivotError: if it cannot be written, or the system has no locks.
+    """
+    folder = _folder()
+    try:
+        for part in (folder, folder / "ledgers", folder / "accounts"):
+            part.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # A handle of its own each time: such locks keep threads apart as they do processes.
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be written ({error.strerror}): set PRIVOT_STATE_DIR to a folder that "
+            "stays and that this account may write to"
+        ) from None
+    try:
+        if fcntl is None:
+            raise PrivotError("this system has no file locks that ledgers know: use POSIX")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        if fcntl is not None:
+            # A process forked meanwhile has the handle as well: closing would not let go of it.
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def secret_key() -> bytes:
+    """The key of this account's digests; made on first use."""
+    with holding_state() as folder:
+        path = folder / "key"
+        if not path.exists():
+            with replacing_file(path, secret=True) as draft:
+                draft.write_bytes(secrets.token_bytes(32))
+            flush_folder(folder)
+        key = path.read_bytes()
+    if len(key) != 32:
+        raise PrivotError(f"{path} is damaged: restore it; without it, no account is found again")
+    return key
+
+
+def write_down(path: Path, fields: Any) -> None:
+    """Replace a file by JSON, its owner's alone, that survives a loss of power."""
+    with replacing_file(path, secret=True) as draft:
+        draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make renames in a folder survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _folder() -> Path:
+    if given := os.environ.get("PRIVOT_STATE_DIR"):
+        return Path(given).absolute()
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "privot"

@@ -1,0 +1,94 @@
+r"""The plan of a model: how many draws, at what price each, and what they promise together.
+
+**The budget.** The promise is about **all `draws` together**: each has its share of ε. Densities of
+independent draws multiply, so $N$ draws of $ε_d$ each are $N ε_d$: basic composition, tight for this
+family. Any two data sets, of any sizes, are covered.
+
+**Stopping early.** Here, and not for (ε, δ), the sum over the draws that *were* made is a bound as well
+(an odometer), even if the number $T$ of them is chosen by what they showed. Let $x_1, …, x_T$ be what a
+reader has seen, where whether to go on after $x_t$ is a function of $x_1, …, x_t$ and of coins that know
+no data. By then the two data sets' densities are products with the same factors for the coins, and
+
+$$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
+
+holds **at every point**: there is no bad event whose probability stopping could collect. (An estimated
+normalizer has one, of probability δ, but before the first draw and once for all of them.) The promise
+that is stated stays that of the declared draws.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from privot.errors import PrivotError
+from privot.privacy import ApproximateDP, IntegralPrivacy
+from privot.privacy.rounding import multiply_up, require_finite
+
+
+@dataclass(frozen=True)
+class DrawPlan:
+    """Draws that are declared.
+
+    Arguments:
+        id: Random, of the one model that they are of.
+        draws: How many.
+        epsilon: Of each.
+        delta: Of all of them; 0 unless the normalizer is estimated.
+        unit: Whom a record belongs to.
+    """
+
+    id: str
+    draws: int
+    epsilon: float
+    delta: float
+    unit: str
+
+    noun: ClassVar[str] = "draws"
+
+    @property
+    def uses(self) -> int:
+        """Draws that are declared."""
+        return self.draws
+
+    @property
+    def guarantee(self) -> IntegralPrivacy | ApproximateDP:
+        """The promise about all of them together, drawn or not."""
+        epsilon = multiply_up(float(self.draws), self.epsilon)
+        if self.delta:
+            return ApproximateDP(epsilon, self.delta, "any", self.unit)
+        return IntegralPrivacy(epsilon, unit=self.unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The plan of `to_dict`."""
+        return cls(**fields)
+
+
+def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
+    """ε of one draw, rounded down so that all together stay within ε.
+
+    Raises:
+        PrivotError: unless exactly one of the two is given, and is positive.
+    """
+    if not isinstance(draws, int) or draws < 1:
+        raise PrivotError(
+            f"draws is {draws!r}: declare how many will ever be published, at least 1"
+        )
+    if (epsilon is None) == (epsilon_per_draw is None):
+        raise PrivotError(
+            "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"
+        )
+    if epsilon is None:
+        assert epsilon_per_draw is not None
+        require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
+        return epsilon_per_draw
+    require_finite("epsilon", epsilon, positive=True)
+    price = float(Fraction(epsilon) / draws)
+    return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)

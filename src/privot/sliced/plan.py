@@ -1,0 +1,123 @@
+r"""The plan of a run: what will be released, with which noise, for which guarantee.
+
+Public. Everything that decides privacy: the accounting (dimension, slices, records, batch,
+sampling, who may differ, radius), the noise, δ, the number of releases it was calibrated for, and the
+grid. It is fixed before private data are touched.
+
+**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is told
+(2 + √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error of
+the projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused. The rest pays
+for the **other** rows of a batch: which rows are multiplied together depends on all labels, and with it
+the last bits of every row. Each of their projections may come out one g further, √(rows·k)·g in all.
+
+**Its guarantee** is that of all its releases, however many of them are made: `privot.disk.ledger` says
+why nothing smaller may be claimed of a part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+from privot.errors import PrivotError
+from privot.privacy import ApproximateDP
+from privot.privacy.slicing import SlicedAccounting
+from privot.privacy.slicing.accounting import OVERFLOW_SHARE
+
+Method = Literal["rdp", "pld"]
+_GRID_BITS = 19  # of a slice's root mean square of the sensitivity
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be released, and the noise that keeps (ε, δ).
+
+    Arguments:
+        accounting: The setting whose privacy is accounted; its `grid` is 2 + √rows of `grid` below.
+        stddev: Standard deviation σ of the noise of one projection of one row.
+        steps: Number of releases.
+        delta: δ of the guarantee.
+        grid: Power of two to which projections and noise are rounded.
+        method: `"pld"`, the privacy-loss distribution, or `"rdp"`.
+    """
+
+    accounting: SlicedAccounting
+    stddev: float
+    steps: int
+    delta: float
+    grid: float
+    method: Method = "rdp"
+
+    noun: ClassVar[str] = "releases"
+
+    def __post_init__(self) -> None:
+        if math.frexp(self.grid)[0] != 0.5 or self.accounting.grid < accounted_grid(
+            self.grid, self.rows
+        ):
+            raise PrivotError(
+                f"grid {self.grid} is no power of two, or more than the accounted "
+                f"{self.accounting.grid} pays for in {self.rows} rows: use Plan.calibrate"
+            )
+        if self.accounting.dim * self.accounting.radius * 2.0**-52 > self.grid / 2:
+            raise PrivotError(
+                f"grid {self.grid} is too fine for double precision in {self.accounting.dim} "
+                "dimensions: give fewer dimensions or more noise"
+            )
+
+    @classmethod
+    def calibrate(
+        cls,
+        epsilon: float,
+        delta: float,
+        steps: int,
+        accounting: Callable[[float], SlicedAccounting],
+        method: Method = "rdp",
+    ) -> Self:
+        """The plan with the least noise that keeps (ε, δ); `accounting` makes one of a grid.
+
+        Raises:
+            PrivotError: if no noise keeps the promise.
+        """
+        free = accounting(0.0)
+        grid, rows = fine_grid(free), free.batch_capacity(steps, delta * OVERFLOW_SHARE)
+        exact = accounting(accounted_grid(grid, rows))
+        stddev = exact.calibrate(epsilon, delta, steps, method)
+        return cls(exact, stddev, steps, delta, grid, method)
+
+    @property
+    def rows(self) -> int:
+        """Rows of every release, padding included: public and constant."""
+        return self.accounting.batch_capacity(self.steps, self.delta * OVERFLOW_SHARE)
+
+    @property
+    def uses(self) -> int:
+        """Releases that are declared."""
+        return self.steps
+
+    @cached_property
+    def guarantee(self) -> ApproximateDP:
+        """What all releases together promise: fixed in advance, for any number that is made."""
+        return self.accounting.guarantee(self.stddev, self.steps, self.delta, self.method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The plan of `to_dict`."""
+        return cls(**fields | {"accounting": SlicedAccounting(**fields["accounting"])})
+
+
+def accounted_grid(grid: float, rows: int) -> float:
+    """What the accountant is told of a grid on which batches of as many rows are rounded."""
+    return grid * (2 + math.sqrt(rows))
+
+
+def fine_grid(accounting: SlicedAccounting) -> float:
+    """A power of two far below a slice of the sensitivity, and so far below any useful noise."""
+    slice_of = accounting.sensitivity / math.sqrt(accounting.dim)
+    return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)

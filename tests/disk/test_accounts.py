@@ -1,0 +1,85 @@
+"""Accounts: records are recognized in any order, runs are composed, and only the curator is told."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from disk.conftest import Uses
+from privot.disk import Ledger, RepeatedRecords, accounts, charge, fingerprint
+from privot.errors import PrivotError
+from privot.privacy import IntegralPrivacy, compose
+
+ROWS = np.random.default_rng(0).random((50, 3))
+
+
+class TestFingerprint:
+    def test_order_and_parts_and_precision_do_not_matter(self):
+        digest = fingerprint([ROWS])
+        assert fingerprint([ROWS[::-1]]) == digest
+        assert fingerprint([ROWS[:7], ROWS[7:]]) == digest
+        assert fingerprint([ROWS.astype(np.float32).reshape(50, 1, 3)]) == digest
+        assert fingerprint([np.where(ROWS > 0.5, 0.0, -0.0)]) == fingerprint([0 * ROWS])
+
+    @pytest.mark.parametrize(
+        "other",
+        [ROWS[1:], np.concatenate([ROWS, ROWS[:1]]), ROWS.T, ROWS + 1e-3, ROWS[:, ::-1]],
+    )
+    def test_other_records_have_another(self, other):
+        assert fingerprint([other]) != fingerprint([ROWS])
+
+    def test_rows_count_as_often_as_they_are_there(self):
+        """A hash that forgets repeated rows (by exclusive or, say) would not see these apart."""
+        twice = np.concatenate([ROWS, ROWS])
+        assert fingerprint([twice[:52]]) != fingerprint([np.concatenate([ROWS, ROWS[[0, 0]]])])
+        assert fingerprint([ROWS[[0, 0]]]) != fingerprint([ROWS[[1, 1]]])
+
+    def test_another_account_has_another_key(self, monkeypatch, tmp_path):
+        mine = fingerprint([ROWS])
+        monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "other"))
+        assert fingerprint([ROWS]) != mine
+
+    def test_the_key_is_secret_and_not_made_anew(self, state_folder):
+        fingerprint([ROWS])
+        key = state_folder / "key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        before = key.read_bytes()
+        fingerprint([ROWS])
+        assert key.read_bytes() == before
+        key.write_bytes(b"")
+        with pytest.raises(PrivotError, match="is damaged"):
+            fingerprint([ROWS])
+
+
+class Draws(Uses):
+    noun = "draws"
+
+    @property
+    def guarantee(self):
+        return IntegralPrivacy(self.epsilon)
+
+
+def test_runs_on_the_same_records_are_composed_and_told():
+    first, second = Ledger(Uses(10)), Ledger(Uses(20, epsilon=0.3))
+    digest = fingerprint([ROWS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        charge(digest, first)
+        charge(digest, first)  # a run that goes on is one run
+        charge(fingerprint([ROWS[1:]]), second)
+    with pytest.warns(RepeatedRecords, match=r"2 runs, together ε = 1.3, δ = 2e-06"):
+        account = charge(digest, second)
+    assert account.guarantees == (compose(first.guarantee, second.guarantee),)
+    with pytest.warns(RepeatedRecords, match="3 runs, .* and ε = 2 "):
+        account = charge(digest, Ledger(Draws(5, epsilon=2.0)))
+    assert account.guarantees[1] == IntegralPrivacy(2.0)
+    assert sorted(len(known.runs) for known in accounts()) == [1, 3]
+    assert [run.uses for run in account.runs] == ["10 releases", "20 releases", "5 draws"]
+
+
+def test_a_damaged_account_is_refused(state_folder):
+    digest = fingerprint([ROWS])
+    charge(digest, Ledger(Uses(10)))
+    (state_folder / "accounts" / f"{digest}.json").write_text("{")
+    with pytest.raises(PrivotError, match="cannot be read"):
+        charge(digest, Ledger(Uses(10)))

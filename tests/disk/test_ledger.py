@@ -1,0 +1,267 @@
+"""One ledger: never more than declared, in memory or in a file, whatever happens to file and process."""
+
+import copy
+import json
+import os
+import pickle
+import shutil
+import threading
+
+import pytest
+
+from disk.conftest import Uses
+from privot.disk import BudgetExhausted, Ledger, adopt
+from privot.errors import PrivotError
+
+
+def on_disk(path):
+    return json.loads(path.read_text())["entries"][-1]["spent"]
+
+
+def spend_all(ledger):
+    made = 0
+    try:
+        while True:
+            ledger.spend()
+            made += 1
+    except PrivotError:
+        return made
+
+
+@pytest.fixture(params=["memory", "file", "blocks"])
+def ledger(request, tmp_path):
+    path = None if request.param == "memory" else tmp_path / "run.ledger"
+    return Ledger(Uses(10), path, ahead=3 * (request.param == "blocks"))
+
+
+def test_the_use_after_the_last_is_refused(ledger):
+    ledger.spend(7)
+    with pytest.raises(BudgetExhausted, match="n 4 .* 3 of 10 releases: ask for at most 3"):
+        ledger.spend(4)
+    assert (ledger.spent, ledger.left) == (7, 3), "a refusal spends nothing"
+    ledger.spend(3)
+    with pytest.raises(BudgetExhausted, match="all 10 releases are spent"):
+        ledger.spend()
+    assert ledger.spent == 10
+
+
+@pytest.mark.parametrize("uses", [0, -3])
+def test_spending_nothing_or_less_is_refused(ledger, uses):
+    with pytest.raises(PrivotError, match="not positive"):
+        ledger.spend(uses)
+    assert ledger.spent == 0
+
+
+def test_the_guarantee_is_the_plans_after_any_number_of_uses(ledger):
+    for _ in range(3):
+        assert ledger.guarantee == ledger.plan.guarantee
+        ledger.spend()
+
+
+def test_what_is_on_disk_is_never_less_than_what_was_spent(tmp_path):
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(300), path, ahead=7)
+    writes = set()
+    for spent in range(1, 40):
+        ledger.spend()
+        assert on_disk(path) >= spent
+        writes.add(on_disk(path))
+    assert len(writes) == 5, "a write a block"
+    assert Ledger(Uses(300), path, resume=True).spent == 40, "a kill loses the rest of the block"
+    ledger.close()
+    assert Ledger(Uses(300), path, resume=True).spent == 39
+
+
+def test_files_and_folders_are_flushed(tmp_path, monkeypatch):
+    flushed, fsync = [], os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))
+    )
+    Ledger(Uses(3), tmp_path / "run.ledger").spend()
+    assert {str(tmp_path), str(tmp_path / "state" / "ledgers")} <= set(flushed)
+    assert sum("run.ledger" in name for name in flushed) == 2
+
+
+def test_two_objects_on_one_file_share_its_budget(tmp_path):
+    first = Ledger(Uses(10), tmp_path / "run.ledger", ahead=1)
+    first.spend()
+    second = Ledger(Uses(10), tmp_path / "run.ledger", resume=True, ahead=1)
+    assert 1 + spend_all(second) + spend_all(first) == 10
+    second.close()
+    assert first.left == 0
+
+
+def test_only_one_of_two_fresh_runs_begins_a_file(tmp_path):
+    first, second = (Ledger(Uses(10), tmp_path / "run.ledger") for _ in range(2))
+    first.spend()
+    with pytest.raises(PrivotError, match="begun by another run"):
+        second.spend()
+    with pytest.raises(PrivotError, match="has counted 1 releases already"):
+        Ledger(Uses(10), tmp_path / "run.ledger")
+
+
+def test_a_memory_ledger_begins_one_file(tmp_path):
+    ledger = Ledger(Uses(10))
+    ledger.spend(2)
+    ledger.begin(tmp_path / "a")
+    with pytest.raises(PrivotError, match="double the budget"):
+        ledger.begin(tmp_path / "b")
+    assert (ledger.left, on_disk(tmp_path / "a")) == (8, 2)
+    assert spend_all(ledger) == 8
+
+
+def test_a_rolled_back_file_is_refused(tmp_path):
+    path, old = tmp_path / "run.ledger", tmp_path / "old"
+    ledger = Ledger(Uses(10), path)
+    ledger.spend(2)
+    shutil.copy(path, old)
+    ledger.spend(4)
+    shutil.copy(old, path)
+    for call in (ledger.spend, lambda: Ledger(Uses(10), path, resume=True)):
+        with pytest.raises(
+            PrivotError, match="rolled back or copied: 6 are known .* it knows of 2"
+        ):
+            call()
+
+
+def test_a_copy_shares_the_budget(tmp_path):
+    """The copy may be used; then the original is behind, and refused."""
+    (tmp_path / "copy").mkdir()
+    first = Ledger(Uses(10), tmp_path / "run.ledger", ahead=2)
+    first.spend(3)
+    shutil.copy(tmp_path / "run.ledger", tmp_path / "copy")
+    second = Ledger(Uses(10), tmp_path / "copy" / "run.ledger", resume=True)
+    second.spend(2)
+    first.spend()  # in hand, and counted before the copy was made
+    for call in (first.close, first.spend):
+        with pytest.raises(PrivotError, match="rolled back or copied"):
+            call()
+    assert spend_all(second) == 3
+
+
+def test_a_failed_return_is_not_used_after_all(tmp_path, monkeypatch):
+    """The file says that the rest of a block was given back, the witness could not be written."""
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(10), path, ahead=3)
+    ledger.spend()
+
+    def fail(*_):
+        raise PrivotError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.disk.ledger.write_witness", fail)
+        with pytest.raises(PrivotError, match="disk full"):
+            ledger.close()
+    assert on_disk(path) == 1
+    assert 1 + spend_all(ledger) <= 10
+
+
+def test_a_kill_between_file_and_witness_is_forgiven(tmp_path, state_folder):
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(10), path)
+    ledger.spend()
+    witness = state_folder / "ledgers" / f"{ledger.id}.json"
+    before = witness.read_text()
+    ledger.spend(2)
+    witness.write_text(before)
+    ledger.spend(3)
+    assert ledger.spent == 6
+
+
+def test_a_file_from_elsewhere_must_be_adopted(tmp_path, state_folder):
+    path = tmp_path / "run.ledger"
+    Ledger(Uses(10), path).spend(4)
+    shutil.rmtree(state_folder)
+    with pytest.raises(PrivotError, match="never seen by this account"):
+        Ledger(Uses(10), path, resume=True)
+    adopt(path)
+    assert spend_all(Ledger(Uses(10), path, resume=True)) == 6
+    with pytest.raises(PrivotError, match="already known"):
+        adopt(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields["entries"][-1].update(spent=0),
+        lambda fields: fields["entries"][-1].update(uses=1, spent=1),
+        lambda fields: fields["entries"].pop(0),
+        lambda fields: fields["entries"].clear(),
+        lambda fields: fields["entries"][-1].pop("hash"),
+        lambda fields: fields.update(id="ab" * 16),
+    ],
+)
+def test_a_changed_file_is_refused(tmp_path, change):
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(10), path)
+    ledger.spend(4)
+    fields = json.loads(path.read_text())
+    change(fields)
+    path.write_text(json.dumps(fields))
+    with pytest.raises(PrivotError, match="cannot be trusted"):
+        ledger.spend()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"entries": 3}'])
+def test_a_damaged_file_is_refused(tmp_path, text):
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(10), path)
+    ledger.spend()
+    path.write_text(text)
+    with pytest.raises(PrivotError, match="cannot be trusted"):
+        ledger.spend()
+    path.unlink()
+    with pytest.raises(PrivotError, match="is gone"):
+        ledger.spend()
+
+
+def test_another_plan_or_another_ledger_is_refused(tmp_path):
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(10), path)
+    ledger.spend()
+    with pytest.raises(PrivotError, match=r"counted 1 releases with stddev 1.0, this run has 2.0"):
+        Ledger(Uses(10, stddev=2.0), path, resume=True)
+    path.unlink()
+    Ledger(Uses(10), path).spend()
+    with pytest.raises(PrivotError, match="replaced by another run's"):
+        ledger.spend()
+
+
+def test_a_ledger_is_not_copied(ledger):
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(PrivotError, match="double its budget"):
+            duplicate(ledger)
+
+
+def test_threads_share_a_budget(ledger):
+    made, start = [], threading.Barrier(16)
+
+    def work():
+        start.wait()
+        made.append(spend_all(ledger))
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert sum(made) == 10
+
+
+def test_a_state_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "file"))
+    with pytest.raises(PrivotError, match="set PRIVOT_STATE_DIR"):
+        Ledger(Uses(10), tmp_path / "run.ledger").spend()
+    assert not (tmp_path / "run.ledger").exists()
+
+
+def test_a_system_without_locks_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("privot.disk.state.fcntl", None)
+    with pytest.raises(PrivotError, match="no file locks"):
+        Ledger(Uses(10), tmp_path / "run.ledger").spend()
+
+
+def test_what_is_written_is_its_owners_alone(tmp_path, state_folder):
+    Ledger(Uses(10), tmp_path / "run.ledger").spend()
+    files = [tmp_path / "run.ledger", *(p for p in state_folder.rglob("*") if p.is_file())]
+    assert len(files) == 3
+    assert all(file.stat().st_mode & 0o077 == 0 for file in (*files, state_folder))
