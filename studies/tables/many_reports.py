@@ -33,6 +33,7 @@ from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population
 
 _AT_ONCE = 500_000
+_CHECKOUT = Path(__file__).parents[2]
 
 
 def write_release(path: Path, num_people: int, epsilon: float, seed: int = 0) -> None:
@@ -102,5 +103,7 @@ def _measured(epsilons: Sequence[float], people: Sequence[int]) -> Iterator[dict
         for epsilon, num_people in itertools.product(epsilons, people):
             write_release(path, num_people, epsilon)
             command = [sys.executable, "-m", "studies", "tables.many_reports", "--fit", str(path)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                command, cwd=_CHECKOUT, check=True, capture_output=True, text=True
+            )
             yield json.loads(done.stdout)
