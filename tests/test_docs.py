@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from privot.cli import app
+from privot.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

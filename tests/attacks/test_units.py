@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from privot.cli import app
+from privot.cli.app import app
 from privot.errors import PrivotError
 from privot.integral import IntegralModel, UniformBox
 from privot.privacy.slicing import SlicedAccounting

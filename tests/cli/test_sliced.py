@@ -5,7 +5,7 @@ import json
 import numpy as np
 from typer.testing import CliRunner
 
-from privot.cli import app
+from privot.cli.app import app
 from privot.errors import PrivotError
 
 run = CliRunner()

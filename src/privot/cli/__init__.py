@@ -1,111 +1,76 @@
 """The command line: parse, call, print. Nothing is computed here that Python users would miss.
 
-Exit codes: 0 done; 1 stopped or failed in an unforeseen way; 2 the input cannot be used, with one
-line on standard error that names the remedy.
+Exit codes: 0 done; 1 stopped, or failed in a way that the input is not to blame for; 2 the input cannot
+be used; 130 stopped by Ctrl-C before there was anything to resume. Whatever is not 0 has one line on
+standard error; a pipe that nobody reads any more has none.
 
-The modules behind a command are imported when it runs, so that `privot --help` answers at once and
-the device's commands work where PyTorch is not installed.
+This module itself imports next to nothing: Ctrl-C while the commands are imported is one line, too.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-import warnings
 
-import typer
-
-from privot.cli import (
-    account,
-    account_sliced,
-    account_spent,
-    audit,
-    curator,
-    datasets,
-    demo,
-    device,
-    integral,
-    plan,
-    privatize,
-    sliced,
-)
-from privot.cli.console import complain, short_warnings
-from privot.errors import PrivotError
-
-app = typer.Typer(
-    name="privot",
-    help="Learn generative models and synthetic data from records that stay private.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
-)
-schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
-schema_app.command("check")(device.check_schema)
-schema_app.command("import")(device.import_schema)
-app.add_typer(schema_app, name="schema")
-account_app = typer.Typer(
-    help="Privacy arithmetic: noise for an epsilon, epsilon for a noise; and what was spent.",
-    no_args_is_help=True,
-)
-account_app.command("laplace")(account.laplace)
-account_app.command("gaussian")(account.gaussian)
-account_app.command("randomized-response")(account.randomized_response)
-account_app.command("shuffle")(account.shuffle)
-account_app.command("sliced")(account_sliced.sliced)
-account_app.command("spent")(account_spent.spent)
-account_app.command("adopt")(account_spent.adopt)
-sliced_app = typer.Typer(
-    help="A trusted curator learns through noisy slices.", no_args_is_help=True
-)
-sliced_app.command("fit")(sliced.fit)
-sliced_app.command("adapt")(sliced.adapt)
-integral_app = typer.Typer(
-    help="Publish draws that protect data sets as a whole; a curator is trusted.",
-    no_args_is_help=True,
-)
-integral_app.command("fit")(integral.fit)
-integral_app.command("sample")(integral.sample)
-datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
-datasets_app.command("fetch")(datasets.fetch)
-datasets_app.command("check")(datasets.check)
-app.command("demo")(demo.run)
-app.command("plan")(plan.plan)
-app.command("calibrate")(device.calibrate)
-app.command("privatize")(privatize.privatize)
-app.command("collect")(device.collect)
-app.command("fit")(curator.fit)
-app.command("sample")(curator.sample)
-app.command("evaluate")(curator.evaluate)
-app.add_typer(account_app, name="account")
-app.add_typer(sliced_app, name="sliced")
-app.add_typer(integral_app, name="integral")
-app.add_typer(datasets_app, name="datasets")
-app.command("audit")(audit.audit)
-
-
-@app.callback()
-def _root() -> None:
-    """Learn generative models and synthetic data from records that stay private.
-
-    First steps: [bold]privot demo[/bold]
-    """
+_LEARNS = ("torch", "numba", "safetensors", "matplotlib", "jinja2")
+_INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line, and turn refusals into one line and exit code 2."""
+    """Run the command line, and turn whatever ends it into an exit code and one line."""
+    code = 1
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        code = 1
+    except OSError as error:
+        _drop_output()
+        what = "standard output" if error.filename is None else error.filename
+        _say(f"{what} cannot be used ({error.strerror or error}): make room, or name another")
+        code = 1
+    if code == _INTERRUPTED:
+        _say("stopped; outputs that were there are as before")
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command; its exit code."""
+    import warnings
+
+    from privot.cli.console import complain, short_warnings
+    from privot.errors import PrivotError
+
     warnings.showwarning = short_warnings
     try:
+        from privot.cli.app import app
+
         app()
+    except SystemExit as stop:
+        return int(stop.code or 0)
     except PrivotError as error:
         complain(str(error))
-        sys.exit(2)
+        return 2
     except ModuleNotFoundError as error:
-        if error.name == "ray":
-            complain("this command needs ray: pip install 'privot[ray]'")
-            sys.exit(2)
-        if error.name not in ("torch", "numba", "safetensors", "matplotlib", "jinja2"):
+        extra = "ray" if error.name == "ray" else "learn"
+        if error.name not in (*_LEARNS, "ray"):
             raise
-        complain(f"this command needs {error.name}: pip install 'privot[learn]'")
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.exit(1)
+        complain(f"this command needs {error.name}: pip install 'privot[{extra}]'")
+        return 2
+    return 0
+
+
+def _say(line: str) -> None:
+    """`complain`, where not even the console may have been imported."""
+    print(f"privot: {line}", file=sys.stderr)
+
+
+def _drop_output() -> None:
+    """What is left to print goes nowhere; Python would complain of it once more at its end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        return

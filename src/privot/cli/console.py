@@ -5,15 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Protocol, TextIO
-
-import typer
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# How a command is told that an output may be replaced.
-Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 
 
 class _Report(Protocol):

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import Force, complain, counted, note, row_bar, training_bar
+from privot.cli.console import complain, counted, note, row_bar, training_bar
+from privot.cli.options import Force
 
 
 def fit(

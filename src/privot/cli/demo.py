@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privot.cli.console import Force, training_bar
+from privot.cli.console import training_bar
+from privot.cli.options import Force
 
 if TYPE_CHECKING:
     from privot.local import FitSettings

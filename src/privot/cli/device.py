@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import Force, complain, note
+from privot.cli.console import complain, note
+from privot.cli.options import Force
 
 
 def check_schema(

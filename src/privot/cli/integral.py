@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import Force, note
+from privot.cli.console import note
+from privot.cli.options import Force
 
 
 def fit(

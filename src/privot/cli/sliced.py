@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.console import Force, complain, note, note_unit, training_bar
+from privot.cli.console import complain, note, note_unit, training_bar
+from privot.cli.options import Force
 
 
 def fit(

@@ -2,8 +2,8 @@
 
 A file grows as `NAME.part`; what is there already is asked for no second time (an HTTP Range request;
 a server that knows none sends the whole file again). Only when all files of a data set are there and
-their values have the known checksums is it called fetched; damaged files are removed, so that the
-next try starts clean.
+their values have the known checksums is it called fetched. Damaged files that were fetched are removed,
+so that the next try starts clean; those that were there before are kept.
 """
 
 from __future__ import annotations
@@ -54,16 +54,18 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     if archive.exists():
         raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
     target.mkdir(parents=True, exist_ok=True)
-    for file in source.files:
-        path = target / file
-        if not path.exists():
-            _from_any(source, path, say)
+    missing = [target / file for file in source.files if not (target / file).exists()]
+    for path in missing:
+        _from_any(source, path, say)
     try:
         require_whole(read_source(source, folder), source, folder)
-    except PrivotError:
-        for path in find_files(source, folder):
+    except PrivotError as error:
+        for path in missing:
             path.unlink()
-        raise
+        kept = sorted(str(path) for path in find_files(source, folder))
+        if not kept:
+            raise
+        raise PrivotError(f"{error}; there before, and kept: {', '.join(kept)}") from None
     say(f"{source.name} is in {target}, checksums verified")
     return target
 

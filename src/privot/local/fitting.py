@@ -73,6 +73,7 @@ def fit(
     if seed is not None:
         settings = replace(settings, seed=seed)
     where = _device(device)
+    path = None if checkpoint is None else Path(checkpoint)
     estimator = settings.estimator
     if estimator == "auto":
         estimator = "latent_classes" if all_coded(release.randomizer) else "generator"
@@ -82,8 +83,12 @@ def fit(
                 "estimator 'latent_classes' counts the reports in one process: start it without "
                 "torchrun, or use estimator 'generator'"
             )
+        if resume and path is not None and path.exists():
+            raise PrivotError(
+                f"checkpoint {path} is of a generator, and this fit makes latent classes, perhaps of "
+                "another release: resume with the same arguments, or remove it"
+            )
         return fit_latent_class_model(release, settings)
-    path = None if checkpoint is None else Path(checkpoint)
     where = local_device(where)
     return fit_generator(release, settings, where, path, resume, progress, join(where))
 

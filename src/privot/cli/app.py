@@ -1,0 +1,83 @@
+"""Which commands there are, and what they are called.
+
+The modules behind a command are imported when it runs, so that `privot --help` answers at once and
+the device's commands work where PyTorch is not installed.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from privot.cli import (
+    account,
+    account_sliced,
+    account_spent,
+    audit,
+    curator,
+    datasets,
+    demo,
+    device,
+    integral,
+    plan,
+    privatize,
+    sliced,
+)
+
+app = typer.Typer(
+    name="privot",
+    help="Learn generative models and synthetic data from records that stay private.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+)
+schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
+schema_app.command("check")(device.check_schema)
+schema_app.command("import")(device.import_schema)
+app.add_typer(schema_app, name="schema")
+account_app = typer.Typer(
+    help="Privacy arithmetic: noise for an epsilon, epsilon for a noise; and what was spent.",
+    no_args_is_help=True,
+)
+account_app.command("laplace")(account.laplace)
+account_app.command("gaussian")(account.gaussian)
+account_app.command("randomized-response")(account.randomized_response)
+account_app.command("shuffle")(account.shuffle)
+account_app.command("sliced")(account_sliced.sliced)
+account_app.command("spent")(account_spent.spent)
+account_app.command("adopt")(account_spent.adopt)
+sliced_app = typer.Typer(
+    help="A trusted curator learns through noisy slices.", no_args_is_help=True
+)
+sliced_app.command("fit")(sliced.fit)
+sliced_app.command("adapt")(sliced.adapt)
+integral_app = typer.Typer(
+    help="Publish draws that protect data sets as a whole; a curator is trusted.",
+    no_args_is_help=True,
+)
+integral_app.command("fit")(integral.fit)
+integral_app.command("sample")(integral.sample)
+datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
+datasets_app.command("fetch")(datasets.fetch)
+datasets_app.command("check")(datasets.check)
+app.command("demo")(demo.run)
+app.command("plan")(plan.plan)
+app.command("calibrate")(device.calibrate)
+app.command("privatize")(privatize.privatize)
+app.command("collect")(device.collect)
+app.command("fit")(curator.fit)
+app.command("sample")(curator.sample)
+app.command("evaluate")(curator.evaluate)
+app.add_typer(account_app, name="account")
+app.add_typer(sliced_app, name="sliced")
+app.add_typer(integral_app, name="integral")
+app.add_typer(datasets_app, name="datasets")
+app.command("audit")(audit.audit)
+
+
+@app.callback()
+def _root() -> None:
+    """Learn generative models and synthetic data from records that stay private.
+
+    First steps: [bold]privot demo[/bold]
+    """
