@@ -150,3 +150,21 @@ def understood(words):
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     given = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert given <= known, (command.name, given - known)
+
+
+def test_every_cited_work_is_in_the_bibliography():
+    """A docstring's `References:` give *titles* with years: each, or its longer form, has an entry."""
+    entries = (ROOT / "references.bib").read_text(encoding="utf-8")
+    keys, titles = (
+        re.findall(r"@\w+\{(\w+),", entries),
+        re.findall(r"title = \{\{(.*)\}\}", entries),
+    )
+    assert len(set(keys)) == len(keys) == len(titles)
+    known = [title.lower() for title in titles]
+    missing = set()
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "studies").rglob("*.py")]:
+        for cited in re.findall(r"References?:\n((?: {4,}.*\n|\n)+)", path.read_text("utf-8")):
+            for title in re.findall(r"\*([^*]+)\* \((?:\w+ )?\d{4}", " ".join(cited.split())):
+                if not any(entry.startswith(title.lower()) for entry in known):
+                    missing.add(title)
+    assert not missing
