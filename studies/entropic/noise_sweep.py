@@ -16,12 +16,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from privot.report.style import INK, MUTED, new_figure, styled
+from privot.report.style import MUTED, new_figure, styled
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of
 from studies.entropic.batch_fit import FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import DELTA, pixel_noise
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
-from studies.entropic.wording import COLORS, TITLES
+from studies.entropic.wording import draw_losses
 
 STDDEVS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 LOSSES = ("entropic", "self_corrected", "unregularized", "sinkhorn_divergence")
@@ -81,21 +81,12 @@ def draw_sweep(row: dict[str, Any]) -> Figure:
     with styled():
         figure = new_figure(11, 3.4)
         for axis, (name, title, floor) in zip(figure.subplots(1, 3), quantities, strict=True):
-            for loss in LOSSES:
-                found = [p for p in row["points"] if p["loss"] == loss]
-                axis.plot(
-                    [p["stddev"] for p in found], [p[name] for p in found], "o-",
-                    color=COLORS[loss], markersize=4, label=TITLES[loss],
-                )  # fmt: skip
-            axis.axhline(floor, color=INK, linewidth=1, linestyle=":", label="Clean images")
+            draw_losses(axis, row, "stddev", name, title, floor)
             if name == "w2":
                 mean = row["reference"]["mean_image"]
                 axis.axhline(mean, color=MUTED, linewidth=1, linestyle="--", label="Mean image")
-            if name == "frechet":
-                axis.set_yscale("log")
             if name == "spread":
                 axis.set_ylim(0, 1.1)
-            axis.set_title(title, fontsize=10, fontweight="bold")
             axis.set_xlabel("noise σ (pixels in [−1, 1])")
         figure.legend(
             *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6

@@ -16,13 +16,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from privot.report.style import INK, new_figure, styled
+from privot.report.style import new_figure, styled
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of
+from studies.common.rows import select
 from studies.entropic.batch_fit import FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import DELTA, pixel_noise
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
 from studies.entropic.noise_sweep import PAPER
-from studies.entropic.wording import COLORS, TITLES
+from studies.entropic.wording import COLORS, TITLES, draw_losses
 
 SIZES = (1_000, 4_000, 16_000, 60_000)
 LOSSES = ("entropic", "self_corrected")
@@ -86,23 +87,14 @@ def draw_sizes(row: dict[str, Any]) -> Figure:
     with styled():
         figure = new_figure(11, 3.4)
         for axis, (name, title, floor) in zip(figure.subplots(1, 3), quantities, strict=True):
-            for loss in LOSSES:
-                found = [p for p in row["points"] if p["loss"] == loss]
-                people = [p["num_people"] for p in found]
+            draw_losses(axis, row, "num_people", name, title, floor)
+            for loss in LOSSES if name == "excess_test" else ():
+                found = select(row["points"], loss=loss)
                 axis.plot(
-                    people, [p[name] for p in found], "o-", color=COLORS[loss], markersize=4,
-                    label=f"{TITLES[loss]}",
+                    [p["num_people"] for p in found], [p["excess_train"] for p in found], ":",
+                    color=COLORS[loss], label=f"{TITLES[loss]}, on the reports trained on",
                 )  # fmt: skip
-                if name == "excess_test":
-                    axis.plot(
-                        people, [p["excess_train"] for p in found], ":", color=COLORS[loss],
-                        label=f"{TITLES[loss]}, on the reports trained on",
-                    )  # fmt: skip
-            axis.axhline(floor, color=INK, linewidth=1, linestyle=":", label="Clean images")
             axis.set_xscale("log")
-            if name == "frechet":
-                axis.set_yscale("log")
-            axis.set_title(title, fontsize=10, fontweight="bold")
             axis.set_xlabel("number of people n")
         figure.legend(
             *figure.axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=5

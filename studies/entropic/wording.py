@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from privot.report.style import LEARNED, PRIVATE, RECEIVED
+from matplotlib.axes import Axes
+
+from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED
+from studies.common.rows import Row, in_order, select
 
 TITLES = {
     "entropic": "Entropic",
@@ -18,6 +21,20 @@ COLORS = {
     "sinkhorn_divergence": PRIVATE,
     "noisy_wasserstein": PRIVATE,
 }
+
+
+def draw_losses(axis: Axes, row: Row, across: str, quantity: str, title: str, floor: float) -> None:
+    """A quantity of a sweep's points, a line a loss, and its value for clean images."""
+    for loss in in_order(row["points"], "loss"):
+        found = select(row["points"], loss=loss)
+        axis.plot(
+            [p[across] for p in found], [p[quantity] for p in found], "o-",
+            color=COLORS[loss], markersize=4, label=TITLES[loss],
+        )  # fmt: skip
+    axis.axhline(floor, color=INK, linewidth=1, linestyle=":", label="Clean images")
+    axis.set_title(title, fontsize=10, fontweight="bold")
+    if quantity == "frechet":
+        axis.set_yscale("log")
 
 
 def epsilons(guarantee_epsilon: float, claimed: float) -> str:

@@ -42,6 +42,7 @@ from sklearn.neural_network import MLPClassifier
 from studies.common.rows import write_row
 from studies.rivals.dp_merf import DPMERFSettings, fit_dp_merf
 from studies.rivals.dpgan import DPGANSettings, fit_dpgan
+from studies.rivals.image_generator import ImageGenerator
 from studies.rivals.published_slices import PublishedSlicesSettings, fit_published_slices
 from studies.rivals.sliced_generator import SlicedGeneratorSettings, fit_sliced_generator
 from studies.sliced.images import NUM_SYNTHETIC
@@ -53,14 +54,28 @@ _HELD_OUT, _TUNING_DRAWS = 10_000, 10_000
 BANDWIDTH = 3.5
 
 
+# Images and labels, of a number of them and a seed.
+Draw = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """Draws for given labels, or labels of its own, and what was spent."""
 
-    draw: Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+    draw: Draw
     epsilon: float | None
     neighboring: str | None
     settings: dict[str, Any]
+
+
+def _of_each_label(generator: ImageGenerator) -> Draw:
+    """Draws whose labels are 0, 1, … 9 in turn."""
+
+    def draw(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        wanted = np.arange(count) % NUM_LABELS
+        return generator.sample(torch.from_numpy(wanted), seed), wanted
+
+    return draw
 
 
 def fit_merf(
@@ -72,13 +87,10 @@ def fit_merf(
 ) -> Fitted:
     """DP-MERF's generator with uniform labels."""
     fitted = fit_dp_merf(images, labels, epsilon, DELTA, settings, seed=seed)
-
-    def draw(count: int, draw_seed: int) -> tuple[np.ndarray, np.ndarray]:
-        wanted = np.arange(count) % NUM_LABELS
-        return fitted.generator.sample(torch.from_numpy(wanted), draw_seed), wanted
-
     made_with = asdict(settings) | {"stddev": fitted.stddev}
-    return Fitted(draw, fitted.guarantee.epsilon, "replace_one", made_with)
+    return Fitted(
+        _of_each_label(fitted.generator), fitted.guarantee.epsilon, "replace_one", made_with
+    )
 
 
 def fit_swd(
@@ -86,12 +98,7 @@ def fit_swd(
 ) -> Fitted:
     """The sliced Wasserstein generator without privacy."""
     generator = fit_sliced_generator(images, labels, settings, seed=seed)
-
-    def draw(count: int, draw_seed: int) -> tuple[np.ndarray, np.ndarray]:
-        wanted = np.arange(count) % NUM_LABELS
-        return generator.sample(torch.from_numpy(wanted), draw_seed), wanted
-
-    return Fitted(draw, None, None, asdict(settings))
+    return Fitted(_of_each_label(generator), None, None, asdict(settings))
 
 
 def fit_published(
@@ -100,13 +107,10 @@ def fit_published(
     """The published method with uniform labels, honestly accounted."""
     settings = PublishedSlicesSettings(steps=steps)
     fitted = fit_published_slices(images, labels, epsilon, DELTA, settings, seed=seed)
-
-    def draw(count: int, draw_seed: int) -> tuple[np.ndarray, np.ndarray]:
-        wanted = np.arange(count) % NUM_LABELS
-        return fitted.generator.sample(torch.from_numpy(wanted), draw_seed), wanted
-
     made_with = asdict(settings) | {"stddev": fitted.stddev}
-    return Fitted(draw, fitted.guarantee.epsilon, "replace_one", made_with)
+    return Fitted(
+        _of_each_label(fitted.generator), fitted.guarantee.epsilon, "replace_one", made_with
+    )
 
 
 def fit_gan(
