@@ -46,6 +46,10 @@ def fit(
     require_place(output, [people, schema])
     if output.exists():  # before an hour of fitting, not after
         raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
+    if method == "boost" and estimator == "spline":
+        raise PrivotError(
+            "estimator is 'spline', which --method boost cannot use: choose mlp or trees"
+        )
     settings: ClippedRatioSettings | BoostSettings
     if method == "clip":
         settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there

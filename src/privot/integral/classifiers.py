@@ -64,8 +64,11 @@ class NetworkSettings:
                 f"hidden {self.hidden}, steps {self.steps}, batch_size {self.batch_size}: "
                 "give sizes of at least 1"
             )
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise PrivotError(f"learning_rate {self.learning_rate} is not positive: try 4e-3")
+        if not (0 < self.learning_rate <= 1 and 0 <= self.weight_decay <= 1):
+            raise PrivotError(
+                f"learning_rate {self.learning_rate}, weight_decay {self.weight_decay}: give (0, 1], "
+                "such as 4e-3, and 0 to 1"
+            )
 
 
 def train_network(

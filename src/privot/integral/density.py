@@ -37,7 +37,8 @@ values at public points, and trees whose number and depth are fixed (`privot.int
 are operations; caches, branch prediction and the speed of single instructions are not hidden.
 
 **Who sees what.** The curator holds the data, the tilt, acceptance rates, running times: all of them
-depend on the data, and none may leave. What may leave are draws, as many as were declared.
+depend on the data, and none may leave; none is in what an object prints of itself. What may leave are
+draws, as many as were declared.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -48,7 +49,7 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -108,7 +109,7 @@ class TiltedDensity:
     """
 
     reference: Reference
-    tilt: Tilt
+    tilt: Tilt = field(repr=False)
     low: float
     high: float
     normalizer: Normalizer | None = None

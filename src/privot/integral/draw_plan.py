@@ -19,13 +19,17 @@ that is stated stays that of the declared draws.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from privot.errors import PrivotError
 from privot.privacy import ApproximateDP, IntegralPrivacy
+from privot.privacy.figures import at_most, percent_at_most
 from privot.privacy.rounding import multiply_up, require_finite
+
+_LITTLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -92,3 +96,19 @@ def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: 
     require_finite("epsilon", epsilon, positive=True)
     price = float(Fraction(epsilon) / draws)
     return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
+
+
+def say_what_it_buys(price: float) -> None:
+    """Warn of an ε at which draws are the reference's, whatever the records are: public, and in time.
+
+    The ratio of a draw's density to the reference's has mean 1 and spans at most e^ε, hence a total
+    variation of at most tanh(ε/4).
+    """
+    share = math.tanh(price / 4)
+    if share < _LITTLE:
+        warnings.warn(
+            f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
+            f"{percent_at_most(share)} of the draws can differ from what the reference gives for "
+            "nothing; declare fewer draws, or more epsilon",
+            stacklevel=3,
+        )

@@ -156,7 +156,7 @@ class GridReference:
         return float(table)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TabulatedTilt:
     """A tilt that is constant on every cell: values (number of cells,), in C order."""
 

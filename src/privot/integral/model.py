@@ -37,7 +37,7 @@ from privot.files import replacing_folder
 from privot.integral.boosting import BoostSettings, boost
 from privot.integral.clipping import ClippedRatioSettings, clip_ratio
 from privot.integral.density import TiltedDensity
-from privot.integral.draw_plan import DrawPlan, price_of_draw
+from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
 from privot.integral.grid import require_inside
 from privot.integral.records import RecordSpace
 from privot.integral.references import ProductReference, Reference
@@ -118,6 +118,7 @@ class IntegralModel:
             PrivotError: if the data, the budget or the settings cannot be used; never repeating values.
         """
         price = price_of_draw(epsilon, epsilon_per_draw, draws)
+        say_what_it_buys(price)
         settings = settings or ClippedRatioSettings()
         space = RecordSpace(schema) if isinstance(schema, Schema) else schema
         if (space is None) == (reference is None) or (reference is None) != (unit is None):

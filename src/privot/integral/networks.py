@@ -24,7 +24,7 @@ Activation = Literal["tanh", "silu"]
 _BLOCK = 2**15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Network:
     """Weights and biases of the layers, first to last; `bound` limits the output.
 

@@ -30,6 +30,7 @@ from privot.errors import PrivotError
 from privot.integral.marginals import Choice, Integers, Marginal, Uniform
 from privot.integral.references import ProductReference
 from privot.integral.secure import Array
+from privot.release.report_table import require_raw
 from privot.schema import (
     ArrayColumn,
     BooleanColumn,
@@ -95,6 +96,8 @@ class RecordSpace:
         if isinstance(column, VectorColumn):
             domain = column.domain
             assert isinstance(domain, Box)
+            if name in self.marginals:
+                raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
             return [
                 Uniform(low, high) for low, high in zip(domain.lower, domain.upper, strict=True)
             ]
@@ -109,7 +112,13 @@ class RecordSpace:
                 )
             return [declared or uniform]
         flag = [Choice((1 - self.missing, self.missing))] if column.nullable else []
-        return [declared or _numbers(column), *flag]
+        uniform = _numbers(column)
+        if declared is not None and not _holds(declared, uniform):
+            raise PrivotError(
+                f"marginal of column {name!r} is {declared}, which leaves out some of what the schema "
+                f"allows: give one over {uniform}"
+            )
+        return [declared or uniform, *flag]
 
     def _codes(self, num: int, nullable: bool) -> Choice:
         if not nullable:
@@ -120,9 +129,10 @@ class RecordSpace:
         """Raw records as points (n, dim); `seed` fills in what is missing (**not private**).
 
         Raises:
-            PrivotError: naming a column whose values the schema does not allow, and none of them.
+            PrivotError: naming a column whose values the schema does not allow, and none of them; for
+                a release.
         """
-        self.schema.check_table(table)
+        self.schema.check_table(require_raw(table))
         rng, parts = np.random.default_rng(seed), []
         for name, column in self.schema.columns.items():
             try:
@@ -171,13 +181,19 @@ class RecordSpace:
         return pa.table(columns).select(list(self.schema.table_columns))
 
 
-def _numbers(column: NumericColumn | DatetimeColumn) -> Marginal:
+def _numbers(column: NumericColumn | DatetimeColumn) -> Uniform | Integers:
     domain = column.domain
     assert isinstance(domain, Box)
     low, high = domain.lower[0], domain.upper[0]
     if isinstance(column, DatetimeColumn) or column.integer:
         return Integers(int(low), int(high))
     return Uniform(low, high)
+
+
+def _holds(declared: Marginal, column: Uniform | Integers) -> bool:
+    """Whether everything between a column's bounds can be drawn: nothing else has a density."""
+    whole = declared.num_values is None or isinstance(column, Integers)
+    return whole and bool(declared.contains(np.array([column.low, column.high], np.float64)).all())
 
 
 def _whole(column: Column, points: Array) -> Array:

@@ -44,7 +44,7 @@ _RIDGE = 1e-7
 _MOST = 60.0  # |g| beyond this has no meaning once clipped
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SplineRatio:
     """The ratio log p/q₀ up to a constant, of one coordinate: `values` at the middles of its cells."""
 

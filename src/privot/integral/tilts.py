@@ -15,7 +15,7 @@ from privot.integral.trees import Trees
 _MOST = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeatureTilt:
     """Σ_t θ_t f_t(features(x)): a tilt made of classifiers that see features.
 
@@ -60,7 +60,7 @@ class ConstantTilt:
         return {"kind": "constant"}, {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShiftedTilt:
     """A tilt less a constant, which decides where it is cut; what is no number counts as 0."""
 

@@ -36,7 +36,7 @@ except ModuleNotFoundError:  # an optional extra; asking for trees says so
     HistGradientBoostingClassifier = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trees:
     """`MOST_TREES` trees of `_NODES` nodes each, in one list; a leaf is its own child.
 

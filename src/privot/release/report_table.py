@@ -229,3 +229,17 @@ def _unreadable(source: object, error: Exception) -> PrivotError:
     return PrivotError(
         f"release {source} cannot be read ({reason}): copy it again, it may be truncated"
     )
+
+
+def require_raw(table: pa.Table) -> pa.Table:
+    """The table, unless it is a release, whose noise would be taken for what people have.
+
+    Raises:
+        PrivotError: if it is one.
+    """
+    if _METADATA_KEY in (table.schema.metadata or {}):
+        raise PrivotError(
+            "the table is a release, its records are noised already: give raw records, or learn from "
+            "the release with `privot fit`"
+        )
+    return table

@@ -29,6 +29,7 @@ from privot.privacy.slicing.sensitivity import CentralNeighboring
 from privot.sliced.plan import Method, Plan
 from privot.sliced.records import RecordMap
 from privot.sliced.settings import SlicedSettings
+from privot.training import TrainingSettings
 
 KIND = ModelKind("adapted_classifier", 3, "privot sliced adapt")
 _SMALLEST_NORM = 1e-6
@@ -95,11 +96,13 @@ class AdaptationSettings:
                 f"weight {self.weight}, sharpness {self.sharpness}, jitter {self.jitter}: give a "
                 "weight and jitter of at least 0 and a positive sharpness"
             )
+        _ = TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
         counts = (self.source_batch, self.rounds, self.training_steps, self.adapter_steps)
-        if min(counts) < 1:
+        if min(*counts, self.batch_size, self.num_projections, self.feature_dim, *self.hidden) < 1:
             raise PrivotError(
-                f"source_batch, rounds, training_steps and adapter_steps are {counts}: "
-                "give at least 1 of each"
+                f"source_batch, rounds, training_steps and adapter_steps are {counts}, batch_size "
+                f"{self.batch_size}, num_projections {self.num_projections}, feature_dim "
+                f"{self.feature_dim}, hidden {self.hidden}: give at least 1 of each"
             )
         if self.alignment not in ("adapter", "joint"):
             raise PrivotError(f"alignment {self.alignment!r}: use 'adapter' or 'joint'")

@@ -23,6 +23,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,8 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.sliced.images import LabeledImages
-from privot.sliced.pooled import PooledMean
+from privot.sliced.plan import Plan
+from privot.sliced.pooled import PooledMean, noise_stddev
 from privot.sliced.records import unsquare
 
 Array = NDArray[np.float64]
@@ -60,21 +62,40 @@ class Factors:
         return drawn
 
 
-def estimate_factors(pooled: PooledMean, images: LabeledImages) -> Factors:
-    """Factors of all classes from the mean record.
+def require_visible(plan: Plan, images: LabeledImages) -> None:
+    """Refuse a plan whose noise drowns even a class that everybody is in: a public computation.
 
     Raises:
-        PrivotError: if images are not squared, or noise drowns every class.
+        PrivotError: if images are not squared, or no class could rise above the noise.
     """
     if images.degree != 2:
         raise PrivotError(
             f"degree is {images.degree}: factors need second moments; use degree 2, or a network"
         )
+    least = _least_share(noise_stddev(plan), images.num_coordinates + 1)
+    if least >= 1:
+        raise PrivotError(
+            "noise would drown every class, whatever the records are (the least share that shows is "
+            f"{least:.1f}): keep fewer frequencies (low_pass), release more, or spend more epsilon"
+        )
+
+
+def _least_share(stddev: float, size: int) -> float:
+    """The share of records from which a class of `size` coordinates rises above the noise."""
+    return _SIGNIFICANT * stddev * math.sqrt(size)
+
+
+def estimate_factors(pooled: PooledMean, images: LabeledImages) -> Factors:
+    """Factors of all classes from the mean record.
+
+    Raises:
+        PrivotError: if noise drowns every class.
+    """
     flat = pooled.estimate.double().reshape(images.num_labels, images.width)
     moments = unsquare(flat).numpy()
     size = moments.shape[1]
     shares = np.trace(moments, axis1=1, axis2=2)
-    present = shares > _SIGNIFICANT * pooled.stddev * np.sqrt(size)
+    present = shares > _least_share(pooled.stddev, size)
     if not present.any():
         raise PrivotError(
             "noise drowns every class: keep fewer frequencies (low_pass), release more steps, or spend "

@@ -36,7 +36,7 @@ from torch import Tensor
 from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
 from privot.sliced.checkpoints import Counted, load_counted, open_ledger, save_counted
-from privot.sliced.factors import estimate_factors
+from privot.sliced.factors import estimate_factors, require_visible
 from privot.sliced.images import LabeledImages
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
 from privot.sliced.mechanism import Slices, SlicingMechanism
@@ -44,7 +44,7 @@ from privot.sliced.model import SlicedModel
 from privot.sliced.pooled import PooledMean
 from privot.sliced.samplers import FactorSampler, LabeledNetwork, Records
 from privot.sliced.settings import SlicedSettings
-from privot.training import History, Interrupted, Progress, TrainingSettings, train
+from privot.training import History, Interrupted, Progress, train
 from privot.training.interrupt import deferred_interruption
 from privot.training.threads import threads_for
 from privot.transport import entropic_cost
@@ -82,17 +82,21 @@ def fit_sliced(
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
     """
     path = None if checkpoint is None else Path(checkpoint)
-    ledger = open_ledger(settings.plan(len(values), records), path, resume)
-    mechanism = SlicingMechanism(values, labels, records, ledger)
     squared = isinstance(records, LabeledImages) and records.degree == 2
     estimator = settings.chosen_estimator(records, squared)
+    plan = settings.plan(len(values), records)
+    if estimator == "factors":
+        if not isinstance(records, LabeledImages):
+            raise PrivotError("estimator 'factors' needs images: use 'network'")
+        require_visible(plan, records)
+    ledger = open_ledger(plan, path, resume)
+    mechanism = SlicingMechanism(values, labels, records, ledger)
     pooled = PooledMean(ledger.plan)
     history: History | None = None
     try:
         with threads_for(0):
             if estimator == "factors":
-                if not isinstance(records, LabeledImages):
-                    raise PrivotError("estimator 'factors' needs images: use 'network'")
+                assert isinstance(records, LabeledImages)
                 pool_releases(mechanism, pooled, path, resume, progress)
                 sampler: FactorSampler | LabeledNetwork = FactorSampler(
                     estimate_factors(pooled, records), records, settings.dither
@@ -150,7 +154,6 @@ def _train_network(
     network = LabeledNetwork(records, settings.latent_dim, settings.hidden, settings.seed)
     follow = SliceObjective(mechanism, pooled, network, settings)
     counted, ledger = Counted(network=network, pooled=pooled), mechanism.ledger
-    steps = settings.optimizer_steps if settings.release == "once" else settings.steps
     if settings.release == "once":
         if resume:
             raise PrivotError(
@@ -172,7 +175,7 @@ def _train_network(
     history = train(
         counted,
         objective,
-        TrainingSettings(steps, settings.learning_rate, settings.averaging, settings.seed),
+        settings.training,
         checkpoint=checkpoint,
         resume=resume,
         identity=identity,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from privot.errors import PrivotError
 from privot.privacy.slicing import SlicedAccounting
 from privot.privacy.slicing.sensitivity import CentralNeighboring, Sampling
 from privot.sliced.plan import Method, Plan
 from privot.sliced.records import RecordMap
+from privot.training import TrainingSettings
 
 Estimator = Literal["auto", "factors", "network"]
 
@@ -68,10 +69,16 @@ class SlicedSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if self.steps < 1 or self.optimizer_steps < 1 or self.generated < 2:
+        sizes = (self.steps, self.batch_size, self.num_projections, self.latent_dim, *self.hidden)
+        if min(sizes) < 1 or self.generated < 2:
             raise PrivotError(
-                f"steps {self.steps}, optimizer_steps {self.optimizer_steps}, generated "
-                f"{self.generated}: give at least 1, 1 and 2"
+                f"steps, batch_size, num_projections, latent_dim and hidden are {sizes}, generated "
+                f"{self.generated}: give at least 1 of each and 2"
+            )
+        _ = self.training  # refuses what cannot learn, before anything is spent on it
+        if self.estimator not in get_args(Estimator):
+            raise PrivotError(
+                f"estimator {self.estimator!r}: use one of {', '.join(get_args(Estimator))}"
             )
         if not 0 <= self.dither < 10:
             raise PrivotError(f"dither {self.dither}: give a noise on pixels of 0 to 10")
@@ -86,6 +93,12 @@ class SlicedSettings:
                 "loss 'entropic' needs release='once': its plans are drawn from one release again "
                 "and again"
             )
+
+    @property
+    def training(self) -> TrainingSettings:
+        """How a network is trained."""
+        steps = self.optimizer_steps if self.release == "once" else self.steps
+        return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
 
     @property
     def sampling(self) -> Sampling:

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.release import as_table
+from privot.release.report_table import require_raw
 from privot.schema import Box, Schema, from_unit, to_unit
 from privot.schema.values import decode_codes, decode_points, encode_codes, encode_points
 from privot.sliced.records import lift, square
@@ -76,12 +78,13 @@ class TableRecords:
         longer = self.num_coordinates + 1
         return self.num_coordinates if self.degree == 1 else longer * (longer + 1) // 2
 
-    def encode(self, table: pa.Table) -> Tensor:
+    def encode(self, data: Any) -> Tensor:
         """Rows as coordinates (n, p) in [0, 1]: numbers beyond their bounds are moved to them.
 
         Raises:
-            PrivotError: for what the schema does not allow.
+            PrivotError: for what the schema does not allow, or a release.
         """
+        table = require_raw(as_table(data))
         self.schema.check_table(table)
         parts = []
         for name, width in self.widths.items():

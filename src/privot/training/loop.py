@@ -49,8 +49,10 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise PrivotError(f"steps {self.steps} is not positive: give at least 1")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise PrivotError(f"learning_rate {self.learning_rate} is not positive: try 1e-3")
+        if not 0 < self.learning_rate <= 1:
+            raise PrivotError(
+                f"learning_rate {self.learning_rate} is not in (0, 1], where Adam learns: try 1e-3"
+            )
         if not 0 <= self.averaging < 1:
             raise PrivotError(f"averaging {self.averaging} is not in [0, 1): try 0.999")
 

@@ -1,0 +1,175 @@
+"""What would spend a budget for nothing, or hide that it does, is refused before it is spent."""
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from privot.cli import app
+from privot.errors import PrivotError
+from privot.integral import (
+    Choice,
+    IntegralModel,
+    NetworkSettings,
+    Normal,
+    RecordSpace,
+    Uniform,
+    UniformBox,
+)
+from privot.release import Randomizer
+from privot.schema import Schema
+from privot.sliced import (
+    AdaptationSettings,
+    LabeledImages,
+    SlicedSettings,
+    TableRecords,
+    fit_sliced,
+)
+
+TOML = """
+[columns.age]
+kind = "numeric"
+bounds = [0, 100]
+[columns.sick]
+kind = "boolean"
+[columns.place]
+kind = "vector"
+columns = ["x", "y"]
+bounds = [[0, 1], [0, 1]]
+"""
+SCHEMA = Schema.from_toml(TOML)
+TABLE = pa.table(
+    {
+        "age": np.linspace(1, 99, 60),
+        "sick": np.arange(60) % 3 == 0,
+        "x": np.linspace(0, 1, 60),
+        "y": np.linspace(1, 0, 60),
+    }
+)
+
+
+def plain():
+    """A schema whose reports are numbers between the bounds, as its records are."""
+    return Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]\n')
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "schema.toml").write_text(TOML)
+    pq.write_table(TABLE, tmp_path / "people.parquet")
+    release = Randomizer.calibrate(SCHEMA, 4.0).privatize(TABLE)
+    release.save(tmp_path / "release.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sliced fit release.parquet --schema schema.toml --epsilon 8 -o out",
+        "integral fit release.parquet --schema schema.toml --epsilon 8 --draws 2 -o out",
+    ],
+)
+def test_a_release_is_no_raw_table(folder, command):
+    done = CliRunner().invoke(app, command.split())
+    assert isinstance(done.exception, PrivotError)
+    assert "is a release" in str(done.exception)
+    assert not list(folder.glob("out*"))
+
+
+def test_nor_in_python():
+    schema = plain()
+    release = Randomizer.calibrate(schema, 4.0).privatize({"age": [1.0, 50.0, 99.0]})
+    with pytest.raises(PrivotError, match="not a table"):
+        TableRecords(schema).encode(release)
+    with pytest.raises(PrivotError, match="no table"):
+        IntegralModel.fit(release, schema=schema, epsilon=1.0, draws=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 50.0}, r"learning_rate 50.0 is not in \(0, 1\]"),
+        ({"learning_rate": float("nan")}, "learning_rate nan is not in"),
+        ({"averaging": 1.0}, "averaging 1.0"),
+        ({"batch_size": 0}, "at least 1 of each"),
+        ({"num_projections": 0}, "at least 1 of each"),
+        ({"hidden": (0,)}, "at least 1 of each"),
+        ({"steps": 0}, "steps"),
+    ],
+)
+def test_settings_that_cannot_learn_are_refused_at_once(changes, message):
+    with pytest.raises(PrivotError, match=message):
+        SlicedSettings(epsilon=1.0, **changes)
+    with pytest.raises(PrivotError, match=message):
+        AdaptationSettings(epsilon=1.0, unit="person", **changes)
+
+
+def test_networks_of_densities_learn_at_such_rates_too():
+    with pytest.raises(PrivotError, match="learning_rate 2.0"):
+        NetworkSettings(learning_rate=2.0)
+    with pytest.raises(PrivotError, match="estimator 'forest'"):
+        SlicedSettings(epsilon=1.0, estimator="forest")
+
+
+def test_noise_that_drowns_everything_is_known_before_a_release_is_made(tmp_path):
+    """Whether any class could show is a public number: the budget is not spent to find out."""
+    images = LabeledImages((6, 6), unit="person", low_pass=3)
+    settings = SlicedSettings(epsilon=0.5, delta=1e-3, steps=2, batch_size=10, method="rdp")
+    with pytest.raises(PrivotError, match="drown every class, whatever the records are"):
+        fit_sliced(torch.rand(200, 6, 6), None, images, settings, checkpoint=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_epsilon_that_buys_nothing_is_said():
+    box = UniformBox([0], [100])
+    points = np.full((60, 1), 3.0)
+    with pytest.warns(UserWarning, match="at most 2.5% of the draws can differ"):
+        IntegralModel.fit(points, reference=box, unit="person", epsilon=1.0, draws=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        IntegralModel.fit(points, reference=box, unit="person", epsilon=1.0, draws=4)
+
+
+def test_what_it_buys_is_a_bound_that_is_reached():
+    """By records of which all are what 1/(1 + e^(ε/2)) of the reference is."""
+    share = 1 / (1 + np.exp(1.0))
+    sick = RecordSpace(
+        Schema.from_toml('[columns.sick]\nkind = "boolean"'), {"sick": Choice((1 - share, share))}
+    )
+    model = IntegralModel.fit(
+        {"sick": [True] * 500}, schema=sick, epsilon_per_draw=2.0, draws=10**6
+    )
+    drawn = np.asarray(model.sample(100_000)["sick"]).mean()
+    assert abs(drawn - share) == pytest.approx(np.tanh(2.0 / 4), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("column", "marginal", "message"),
+    [
+        ("age", Normal(40, 10, 18, 90), "leaves out some of what the schema allows"),
+        ("age", Uniform(0, 99), "leaves out some"),
+        ("age", Choice((0.5, 0.5)), "leaves out some"),
+        ("place", Uniform(0, 1), "a vector's cannot be declared"),
+    ],
+)
+def test_a_marginal_holds_all_that_a_column_may_be(column, marginal, message):
+    """Else a record decides whether the fit is refused, or the marginal is ignored."""
+    with pytest.raises(PrivotError, match=message):
+        _ = RecordSpace(SCHEMA, {column: marginal}).reference
+    wide = RecordSpace(SCHEMA, {"age": Normal(40, 20, 0, 100)})
+    assert wide.reference.marginals[0] == Normal(40, 20, 0, 100)
+
+
+def test_an_option_that_boosting_would_ignore(folder):
+    command = (
+        "integral fit people.parquet --schema schema.toml --epsilon 8 --draws 2 --method boost"
+    )
+    done = CliRunner().invoke(app, [*command.split(), "--estimator", "spline", "-o", "out"])
+    assert isinstance(done.exception, PrivotError)
+    assert "--method boost cannot use" in str(done.exception)

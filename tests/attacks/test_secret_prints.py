@@ -1,0 +1,46 @@
+"""What an object prints of itself ends in logs and notebooks: nothing that was learned is in it."""
+
+import re
+
+import numpy as np
+import pytest
+
+from privot.integral import (
+    BoostSettings,
+    ClippedRatioSettings,
+    IntegralModel,
+    NetworkSettings,
+    UniformBox,
+)
+
+QUICK = NetworkSettings(hidden=(4,), steps=5, batch_size=64)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ClippedRatioSettings(),
+        ClippedRatioSettings(normalizer="none"),
+        ClippedRatioSettings(estimator="mlp", normalizer="none", network=QUICK),
+        ClippedRatioSettings(estimator="trees", normalizer="none"),
+        BoostSettings(rounds=2, network=QUICK),
+        BoostSettings(rounds=2, classifier="trees"),
+    ],
+)
+def test_two_data_sets_print_the_same(settings):
+    prints = set()
+    for middle in (20.0, 70.0):
+        records = np.random.default_rng(0).normal(middle, 5.0, (300, 1)).clip(0, 100)
+        model = IntegralModel.fit(
+            records,
+            reference=UniformBox([0], [100]),
+            unit="person",
+            epsilon=1.0,
+            draws=1,
+            settings=settings,
+        )
+        tilt = model.density.tilt
+        inner = getattr(tilt, "inner", tilt)
+        parts = (model, model.density, tilt, inner, *getattr(inner, "members", ()))
+        prints.add(re.sub("0x[0-9a-f]+", "", " ".join(map(repr, parts))))
+    assert len(prints) == 1
