@@ -32,7 +32,7 @@ def fit(
 ) -> None:
     """Learn a density from raw records. The folder stays secret; only draws from it may leave.
 
-    Example: privot integral fit people.csv --schema schema.toml --epsilon 1 --draws 50 -o secret/
+    Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
     """
     from privot.errors import PrivotError
     from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
