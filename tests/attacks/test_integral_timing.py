@@ -92,7 +92,7 @@ def test_a_draw_is_the_same_work_for_any_records(settings, reference, monkeypatc
         sizes.append({name: (array.shape, array.dtype) for name, array in arrays.items()})
         with monkeypatch.context() as patch:
             watch = Watch(patch)
-            assert len(model.sample(3, proposals=7)) == 3
+            assert len(model.density.draw(3, proposals=7)) == 3
         points.append(watch.points)
         looks.append(watch.looks)
     assert points == [[3 * (7 + 1)]] * 3

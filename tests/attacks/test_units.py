@@ -112,7 +112,7 @@ def test_integral_models_state_it_and_schemas_are_not_contradicted(tmp_path):
 def test_a_plan_for_persons_releases_nothing_of_visits():
     records = TableRecords(SCHEMA)
     visits = SlicedSettings(**QUICK).plan(300, records)
-    assert visits.guarantee(4).unit == "visit"
+    assert visits.guarantee.unit == "visit"
 
     def persons(grid):
         fields = visits.accounting

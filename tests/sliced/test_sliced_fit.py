@@ -232,7 +232,7 @@ def test_tables():
 
 
 def test_settings_refuse():
-    with pytest.raises(PrivotError, match="steps 0"):
+    with pytest.raises(PrivotError, match="steps, batch_size"):
         SlicedSettings(epsilon=1, steps=0)
     with pytest.raises(PrivotError, match="needs release='once'"):
         SlicedSettings(epsilon=1, loss="entropic")

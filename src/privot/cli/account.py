@@ -18,6 +18,7 @@ from privot.privacy.figures import at_least, at_most, exactly
 
 Epsilon = Annotated[float | None, typer.Option(help="Privacy loss; asks for the noise.")]
 Unit = Annotated[str, typer.Option(help="Whom one record belongs to.")]
+Figures = dict[str, float | str | None]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, every digit.")]
 
 
@@ -44,7 +45,7 @@ def laplace(
     )
     stddev = scale * 2**0.5
     if as_json:
-        fields = {"epsilon": epsilon, "unit": unit, "scale": scale, "stddev": stddev}
+        fields: Figures = {"epsilon": epsilon, "unit": unit, "scale": scale, "stddev": stddev}
         answer = "scale" if forward else "epsilon"
         print(as_object(answer, fields | {"sensitivity": sensitivity}))
         return
@@ -83,7 +84,7 @@ def gaussian(
     # The closed form is silent at epsilon 0.
     closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if epsilon > 0 else None
     if as_json:
-        fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
+        fields: Figures = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
         fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
         print(as_object("stddev" if forward else "epsilon", fields))
         return
@@ -124,7 +125,7 @@ def randomized_response(
         lambda p: randomized_response_epsilon(p, categories),
     )
     if as_json:
-        fields = {"epsilon": epsilon, "unit": unit, "keep": keep, "categories": categories}
+        fields: Figures = {"epsilon": epsilon, "unit": unit, "keep": keep, "categories": categories}
         print(as_object("keep" if forward else "epsilon", fields))
         return
     noise = (
@@ -171,7 +172,7 @@ def shuffle(
     )
     bound = shuffled_epsilon(local, people, delta)
     if as_json:
-        fields = {
+        fields: Figures = {
             "epsilon": central,
             "epsilon_lower": bound.epsilon_lower,
             "epsilon_closed_form": bound.epsilon_closed_form,

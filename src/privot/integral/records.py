@@ -112,13 +112,13 @@ class RecordSpace:
                 )
             return [declared or uniform]
         flag = [Choice((1 - self.missing, self.missing))] if column.nullable else []
-        uniform = _numbers(column)
-        if declared is not None and not _holds(declared, uniform):
+        numbers = _numbers(column)
+        if declared is not None and not _holds(declared, numbers):
             raise PrivotError(
                 f"marginal of column {name!r} is {declared}, which leaves out some of what the schema "
-                f"allows: give one over {uniform}"
+                f"allows: give one over {numbers}"
             )
-        return [declared or uniform, *flag]
+        return [declared or numbers, *flag]
 
     def _codes(self, num: int, nullable: bool) -> Choice:
         if not nullable:
