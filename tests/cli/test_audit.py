@@ -1,7 +1,7 @@
 """`privot audit`: verdict and exit code, for honest and for doctored randomizers."""
 
-import hashlib
 import json
+import math
 import sys
 import warnings
 
@@ -9,6 +9,7 @@ import pytest
 
 from privot.cli import main
 from privot.release import Randomizer
+from privot.release.storage import seal
 from privot.schema import Schema
 
 TWO = Schema.from_toml("""
@@ -46,11 +47,9 @@ def write(tmp_path):
         fields = json.loads(randomizer.to_json())
         if change is not None:
             change(fields)
-            del fields["fingerprint"]
-            text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-            fields["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
+        unsealed = {k: v for k, v in fields.items() if k not in ("fingerprint", "format")}
         path = tmp_path / "randomizer.json"
-        path.write_text(json.dumps(fields))
+        path.write_text(seal(unsealed))
         return path
 
     return save
@@ -70,8 +69,27 @@ def test_an_honest_randomizer_passes(audit, write):
     assert "age: epsilon at least 0." in out
     assert "sex: epsilon at least 0." in out
     assert out.count("promised 1 ") == 2
-    assert "Columns were not tried together." in out
+    assert "age: no noise repeats between first call, second call, thread 1" in out
+    assert "child of a fork in C" in out
+    assert "What no audit finds" in out
     assert "REFUTED" not in out
+
+
+def test_an_epsilon_stated_one_ulp_lower_is_no_lie(audit, write):
+    """Another machine's logarithm may round differently; one part in 10⁶ is no rounding."""
+
+    def lower(share):
+        def change(fields):
+            epsilon = fields["guarantee"]["epsilon"]
+            fields["guarantee"]["epsilon"] = min(epsilon * share, math.nextafter(epsilon, 0))
+
+        return change
+
+    randomizer = Randomizer.calibrate(ONE, 1.0, report="split")
+    code, out, err = audit(write(randomizer, lower(1.0)), f"--draws 1000 {SURE}")
+    assert (code, err) == (0, "")
+    assert "REFUTED" not in out
+    assert audit(write(randomizer, lower(1 - 1e-6)), "--draws 1000")[0] in (1, 2)
 
 
 def test_json(audit, write):
@@ -85,7 +103,9 @@ def test_json(audit, write):
     assert [column["column"] for column in fields["columns"]] == ["age", "sex"]
     for column in fields["columns"]:
         assert 0.8 < column["epsilon_lower"] <= column["epsilon"] <= 1
-        assert column["num_tested"] == 50_000
+        assert column["num_tested"] >= 50_000
+    assert any(test["question"].startswith("age: reports have the law") for test in fields["tests"])
+    assert not any(test["refuted"] for test in fields["tests"])
 
 
 @pytest.mark.parametrize("schema", [ONE, TWO], ids=["one column", "two columns"])
@@ -131,9 +151,18 @@ def test_an_altered_file_is_refused(audit, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [("--draws 5", "num_draws is 5: give at least 100"), ("--confidence 2", "confidence is")],
+    [
+        ("--draws 5", "num_draws is 5: give at least 100"),
+        ("--draws 0", "num_draws is 0: give at least 100"),
+        ("--draws -7", "num_draws is -7: give at least 100"),
+        ("--confidence 2", "confidence is 2.0: give a number between 0 and 1"),
+        ("--confidence 1", "confidence is 1.0: give a number between 0 and 1"),
+        ("--confidence 0", "confidence is 0.0: give a number between 0 and 1"),
+        ("--confidence nan", "confidence is nan: give a number between 0 and 1"),
+    ],
 )
 def test_refused_settings(audit, write, arguments, message):
     code, _, err = audit(write(Randomizer.calibrate(ONE, 1.0, report="split")), arguments)
     assert code == 2
     assert message in err
+    assert err.count("\n") == 1

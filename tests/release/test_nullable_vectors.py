@@ -117,11 +117,11 @@ def test_missing_points_become_nulls_and_are_not_outside():
 
 def test_the_audit_tries_missing_against_present():
     randomizer = Randomizer.calibrate(Schema.from_dict({"columns": {"home": HOME}}), 1.0)
-    assert not audit_randomizer(randomizer, num_draws=50_000).refuted
+    assert not audit_randomizer(randomizer, num_draws=20_000).refuted
     # A flag with far more than its half is found out by the pair that only it tells apart.
     own = randomizer.mechanisms["home"]
     loud = NullableNoise(own.value, RandomizedResponse(2, 4.0))
     broken = Randomizer(randomizer.schema, {"home": loud})
-    result = audit_randomizer(broken, randomizer.guarantee, num_draws=50_000)
+    result = audit_randomizer(broken, randomizer.guarantee, num_draws=20_000)
     assert result.overstated
     assert result.columns[0].refuted

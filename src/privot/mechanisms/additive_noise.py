@@ -90,6 +90,10 @@ class AdditiveNoise(Mechanism):
     def _log_pmf(self, noise: Array) -> Array:
         """$\\ln P(k)$ of integer noise, elementwise."""
 
+    @abstractmethod
+    def _cells(self, noise: Array) -> tuple[Array, Array]:
+        """The cells of integer noise (n, d): see `probability_cells`."""
+
     @property
     def bias(self) -> float:
         """0: the noise is symmetric (rounding the record moves it by at most grid/2)."""
@@ -122,8 +126,14 @@ class AdditiveNoise(Mechanism):
         cells *= self.grid
         return cells
 
+    def probability_cells(
+        self, reports: Array, x: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """The cells of the integers that were added to the rounded records."""
+        return self._cells(np.rint(reports / self.grid) - np.rint(x / self.grid))
+
     def to_grid(self, y: Array) -> Array:
-        """The reports nearest to `y`: undoes the roundings of units, printing, and reading."""
+        """The multiples of the grid nearest to `y`."""
         return np.rint(np.asarray(y, np.float64) / self.grid) * self.grid
 
     def log_likelihood(self, y: Array, x: Array) -> Array:

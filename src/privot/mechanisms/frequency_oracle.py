@@ -15,6 +15,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.mechanisms.mechanism import Mechanism
+from privot.mechanisms.mechanism import Array, Mechanism
 from privot.privacy.guarantee import PureDP
 from privot.schema.domain import Domain
 
@@ -54,6 +55,19 @@ class FrequencyOracle(Mechanism):
     @abstractmethod
     def _epsilon(self) -> float:
         """The privacy loss, by the subclass's proof."""
+
+    takes_codes = True
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
+        rising = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
+        inside = (reports >= -1) & (reports < self.num_values)
+        return ~(inside.all(axis=1) & rising.all(axis=1))
+
+    def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
+        """Ln r if a support has `x` but not `other`, −ln r if the other way round, else 0."""
+        has = [(reports == np.asarray(code)[..., None]).any(axis=1) for code in (x, other)]
+        return math.log(self.likelihood_ratio) * (has[0].astype(float) - has[1])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε between any two categories, by the proof of the mechanism; no argument is needed."""

@@ -21,7 +21,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
@@ -97,6 +97,14 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return sample_rounded_gaussian(shape, self.stddev / self.grid)
+
+    def gaussian_mu(self, domain: Domain) -> float:
+        """Δ/σ, rounded up."""
+        return divide_up(rounded_sensitivity(domain, 2, self.grid), self.stddev)
+
+    def _cells(self, noise: Array) -> tuple[Array, Array]:
+        step = self.grid / self.stddev
+        return ndtr((noise - 0.5) * step), ndtr((noise + 0.5) * step)
 
     def _log_pmf(self, noise: Array) -> Array:
         ratio = self.stddev / self.grid

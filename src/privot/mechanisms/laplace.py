@@ -75,6 +75,15 @@ class Laplace(AdditiveNoise, kind="laplace"):
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return sample_discrete_laplace(shape, self.scale / self.grid)
 
+    def _cells(self, noise: Array) -> tuple[Array, Array]:
+        return self._below(noise), self._below(noise + 1)
+
+    def _below(self, noise: Array) -> Array:
+        """$P(K < k)$, elementwise: $q^{1−k}/(1+q)$ up to 0, $1 − q^k/(1+q)$ from 1 on."""
+        step = self.grid / self.scale
+        tail = np.exp(-step * np.where(noise > 0, noise, 1 - noise)) / (1 + math.exp(-step))
+        return np.where(noise > 0, 1 - tail, tail)
+
     def _log_pmf(self, noise: Array) -> Array:
         inverse_ratio = self.grid / self.scale
         return math.log(math.tanh(inverse_ratio / 2)) - np.abs(noise) * inverse_ratio

@@ -6,6 +6,10 @@ jointly. It offers both halves of private learning: `privatize` draws $y ∼ f(�
 reports $y$. Its `guarantee` bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local
 privacy: neighbors are any two values that one person may hold).
 
+A mechanism also says what an **audit** of its draws should find: which reports are `impossible`, and, by
+`probability_cells`, how its reports of one record are turned into independent uniform numbers, which is
+one test for all laws (`privot.privacy.uniformity`).
+
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
 except for time: the samplers' docstrings say what their timing tells, which is noise only.
@@ -41,6 +45,7 @@ class Mechanism(ABC):
     """A local randomizer. Subclasses name their `kind`: `class Laplace(Mechanism, kind=…)`."""
 
     kind: ClassVar[str]
+    takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
@@ -61,6 +66,43 @@ class Mechanism(ABC):
 
         Additive noise needs the domain; mechanisms that carry their own alphabet ignore it.
         """
+
+    @abstractmethod
+    def probability_cells(
+        self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        r"""The part of (0, 1) that each coordinate of a report takes: lower and upper ends, (n, m).
+
+        Rosenblatt's transform: a coordinate's cell is $[F(y−), F(y))$ of its conditional law, given the
+        record and the coordinates before it. A uniform point of each cell is then uniform on (0, 1),
+        independently of all the others, if and only if the reports have the law that is claimed
+        (of many coordinates, some may stand for all). Ends may lie beyond 1: they count modulo 1.
+
+        Arguments:
+            reports: As a curator reads them: unit coordinates (n, d), or supported codes (n, w).
+            x: The records (n, …) that they are of.
+            rng: Of the audit: which coordinates stand for all.
+        """
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which reports (n, …), as a curator reads them, no record can have."""
+        return ~np.isfinite(reports).all(axis=1)
+
+    def to_grid(self, y: Array) -> Array:
+        """The possible reports nearest to `y`: undoes the roundings of units, printing, and reading."""
+        return y
+
+    def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
+        """$\\ln f(y | x) / f(y | x′)$ of reports as a curator reads them."""
+        return self.log_likelihood(reports, x) - self.log_likelihood(reports, other)
+
+    def gaussian_mu(self, domain: Domain) -> float | None:
+        """The promised μ of Gaussian differential privacy (Dong, Roth, Su 2022); None if ε is pure.
+
+        Where δ is far below one over the draws, an audit cannot count the events that ε is about, but
+        it can still tell by how much the laws of two records lie apart.
+        """
+        return None
 
     @property
     @abstractmethod

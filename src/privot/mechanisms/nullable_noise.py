@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,14 +153,20 @@ class NullableNoise(Mechanism, kind="nullable"):
         """Reports with their points back on the grid that they were drawn on."""
         return np.hstack([self.value.to_grid(y[:, :-1]), y[:, -1:]])
 
-    def worst_pairs(
-        self, pairs: list[tuple[NDArray[Any], NDArray[Any]]], domain: Domain
-    ) -> list[tuple[Array, Array]]:
-        """Farthest pairs of points as pairs of records, and each point against a missing one."""
-        missing = np.append(stand_in(domain), 1.0)
-        present = [tuple(np.append(point, 0.0) for point in pair) for pair in pairs]
-        against = [(missing, point) for pair in present for point in pair]
-        return [(first, second) for first, second in present] + against
+    def probability_cells(
+        self, reports: Array, x: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Those of the point, and of the flag."""
+        points = self.value.probability_cells(reports[:, :-1], x[:, :-1], rng)
+        flags = self.flag.probability_cells(
+            reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64), rng
+        )
+        low, high = (np.hstack(ends) for ends in zip(points, flags, strict=True))
+        return low, high
+
+    def impossible(self, reports: Array) -> NDArray[np.bool_]:
+        """Those that are not finite, or whose flag is neither 0 nor 1."""
+        return super().impossible(reports) | ~np.isin(reports[:, -1], (0.0, 1.0))
 
     @property
     def bias(self) -> float:

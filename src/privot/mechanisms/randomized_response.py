@@ -89,6 +89,19 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         """The reported category, shape (n, 1)."""
         return np.asarray(reports, np.int32)[:, None]
 
+    def probability_cells(
+        self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """The true category first, then the others in order."""
+        keep, other = self.probabilities
+        code, truth = reports[:, 0].astype(np.int64), np.asarray(x)
+        low = np.where(code == truth, 0.0, keep + other * (code - (code > truth)))[:, None]
+        return low, low + np.where(code == truth, keep, other)[:, None]
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Those that do not name one category."""
+        return super().impossible(reports) | ((reports >= 0).sum(axis=1) != 1)
+
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(true category reported), P(one given other reported), as the integers imply."""

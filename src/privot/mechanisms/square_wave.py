@@ -108,6 +108,27 @@ class SquareWave(Mechanism, kind="square_wave"):
         inside = random_words(cells.size) >= np.uint64(self.words[1])
         return (np.where(inside, near, far) * GRID - 1.0).reshape(x.shape)
 
+    def probability_cells(
+        self, reports: Array, x: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """The cells of the report's law from left to right."""
+        inside, outside = self.probabilities
+        half, record, report = self._half_cells, self._cells(x), self._cells(reports)
+
+        def below(cell: NDArray[np.int64]) -> Array:
+            near = np.clip(cell - (record - half), 0, 2 * half + 1)
+            return near * inside + (cell + half - near) * outside
+
+        return below(report), below(report + 1)
+
+    def impossible(self, reports: Array) -> NDArray[np.bool_]:
+        """Those beyond [−1−b, 1+b]."""
+        return super().impossible(reports) | ~(np.abs(reports) <= 1 + self.half_width).all(axis=1)
+
+    def to_grid(self, y: Array) -> Array:
+        """The cells nearest to `y`."""
+        return np.rint((y + 1.0) / GRID) * GRID - 1.0
+
     @staticmethod
     def _cells(x: Array) -> NDArray[np.int64]:
         return np.rint((x + 1.0) / GRID).astype(np.int64)

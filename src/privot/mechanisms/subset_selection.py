@@ -42,6 +42,7 @@ from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 _WORDS = 2**64
 _EXACT = Context(prec=80)
 _SMALL = 16  # up to here, one report at a time is faster than arrays
+_STANDING = 3  # members of a set that stand for all in an audit
 _BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
 
 
@@ -61,6 +62,40 @@ def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
         while (again := np.flatnonzero(words >= np.uint64(limit))).size:
             words[again] = random_words(again.size)
     return (words % np.uint64(bound)).astype(np.int64)
+
+
+def set_cells(
+    ranks: NDArray[np.int64], sizes: NDArray[np.int64], total: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Cells (n, 3) of uniformly random sets, of three members in random order: see `probability_cells`.
+
+    Arguments:
+        ranks: Members 0 … total−1 of each set, (n, w), the first `sizes` of a row being valid.
+        sizes: Number of members (n,); of what a set does not have, the cell is all of (0, 1).
+        total: What sets are chosen from.
+        rng: Draws the order.
+    """
+    rows = np.arange(len(ranks))
+    places = np.zeros((len(ranks), 0), np.int64)
+    members = np.zeros((len(ranks), 0), np.int64)
+    low, high = np.zeros((len(ranks), _STANDING)), np.ones((len(ranks), _STANDING))
+    for drawn in range(min(_STANDING, ranks.shape[1], total - 1)):
+        place = _skip(rng.integers(0, np.maximum(sizes - drawn, 1)), places)
+        member = ranks[rows, np.minimum(place, ranks.shape[1] - 1)]
+        left = member - (members < member[:, None]).sum(axis=1)
+        there = sizes > drawn
+        low[:, drawn] = np.where(there, left / (total - drawn), 0.0)
+        high[:, drawn] = np.where(there, (left + 1) / (total - drawn), 1.0)
+        places = np.hstack([places, place[:, None]])
+        members = np.hstack([members, member[:, None]])
+    return low, high
+
+
+def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The index-th of the integers from 0 on that are not `taken` in each row."""
+    for place in np.sort(taken, axis=1).T:
+        index = index + (index >= place)
+    return index
 
 
 @dataclass(frozen=True)
@@ -121,6 +156,25 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
         """The reported set, shape (n, w)."""
         return np.asarray(reports, np.int32)
+
+    def probability_cells(
+        self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Whether the true cell is in the set, and three of the others that are, in random order."""
+        sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
+        inside = (sets == truth).any(axis=1)
+        own = self.words[0] / _WORDS
+        # The true cell moves to the end of its row, where no other is looked for.
+        others = np.sort(np.where(sets == truth, self.num_cells, sets), axis=1)
+        ranks = others - (others > truth)
+        low, high = set_cells(ranks, sets.shape[1] - inside, self.num_cells - 1, rng)
+        first = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
+        return np.column_stack([first[0], low]), np.column_stack([first[1], high])
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Those that are no set of w cells."""
+        wrong = (reports >= 0).sum(axis=1) != self.subset_size
+        return super().impossible(reports) | wrong
 
     @property
     def probabilities(self) -> tuple[float, float]:

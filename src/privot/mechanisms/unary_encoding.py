@@ -41,6 +41,7 @@ from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 _WORDS = 2**64
 _EXACT = Context(prec=80)
 _BLOCK_BITS = 2**20
+_STANDING = 256  # bits that stand for all in an audit
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,21 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         starts = np.concatenate([[0], np.cumsum(count)[:-1]])
         out[rows, np.arange(rows.size) - starts[rows]] = codes
         return out
+
+    def probability_cells(
+        self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Those of the true category's bit, and of up to 255 others', the same for all records."""
+        own, other = self.probabilities
+        count = min(self.num_categories, _STANDING)
+        ranks = np.linspace(0, self.num_categories - 2, count - 1).astype(np.int64)
+        truth = np.asarray(x)[:, None]
+        asked = np.hstack([truth, ranks + (ranks >= truth)])
+        bits = np.zeros((len(reports), self.num_categories + 1), bool)
+        bits[np.arange(len(reports))[:, None], reports] = True  # what pads is put last
+        bit = np.take_along_axis(bits, asked, axis=1)
+        share = np.array([own] + [other] * (count - 1))
+        return np.where(bit, 0.0, share), np.where(bit, share, 1.0)
 
     @property
     def probabilities(self) -> tuple[float, float]:

@@ -21,6 +21,11 @@ Ullman, Oprea 2020). A bound above the claimed ε refutes the claim; one below i
 
 Each family offers its cells from the left, from the right, and by decreasing likelihood ratio.
 
+**Gaussian noise** promises μ of Gaussian differential privacy: no event has a higher probability than
+$Φ(Φ^{−1}(p) + μ)$ under one record if it has p under the other (Dong, Roth, Su 2022). So one event that
+is as likely as not, with both probabilities bounded, gives a lower bound on μ, where a δ far below one
+over the draws leaves nothing to count (Nasr et al. 2023).
+
 An audit sees raw outputs of records that its caller invents: it takes no private data.
 """
 
@@ -112,6 +117,23 @@ def audit(
             tested = num_draws - num_draws // 2
             results.append(AuditResult(bound, delta, confidence, position, family, tested))
     return max(results, key=lambda result: result.epsilon_lower)
+
+
+def gaussian_mu_lower(mine: Array, theirs: Array, error: float) -> float:
+    """A lower bound on μ, wrong with probability at most `error`, from log-likelihood ratios.
+
+    The event is that the ratio is above 0: with Gaussian noise its probabilities are Φ(±μ/2).
+
+    >>> rng = np.random.default_rng(0)
+    >>> ratios = rng.normal(0.5, 1.0, 100_000), rng.normal(-0.5, 1.0, 100_000)
+    >>> 0.95 < gaussian_mu_lower(*ratios, error=1e-3) < 1.0
+    True
+    """
+    hits, other_hits = int((mine > 0).sum()), int((theirs > 0).sum())
+    lower = special.betaincinv(hits, len(mine) - hits + 1, error / 2) if hits else 0.0
+    misses = len(theirs) - other_hits
+    upper = special.betaincinv(other_hits + 1, misses, 1 - error / 2) if misses else 1.0
+    return max(0.0, float(special.ndtri(lower) - special.ndtri(upper)))
 
 
 def _bound(

@@ -27,7 +27,6 @@ from privot.mechanisms import (
     RandomizedResponse,
     random_words,
 )
-from privot.mechanisms.additive_noise import AdditiveNoise
 from privot.mechanisms.nullable_noise import mark_missing
 from privot.release.image_reports import image_lists, image_points, image_type
 from privot.schema import ArrayColumn, Schema, from_unit, to_unit
@@ -125,6 +124,17 @@ def decode_reports(
     schema: Schema, table: pa.Table, name: str, mechanism: Mechanism
 ) -> tuple[np.ndarray, np.ndarray]:
     """One column's reports and who reported it; see `Release.reports`."""
+    values, reported = read_reports(schema, table, name, mechanism)
+    if isinstance(schema.columns[name], ArrayColumn):
+        return values, reported  # in unit coordinates already
+    # The table's units rounded them: back onto the grid that they were drawn on.
+    return mechanism.to_grid(values), reported
+
+
+def read_reports(
+    schema: Schema, table: pa.Table, name: str, mechanism: Mechanism
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `decode_reports`, as near to the grid as the roundings of the table's units leave them."""
     if isinstance(mechanism, RandomizedResponse):
         codes = pc.index_in(table.column(name), value_set=pa.array(schema.coded[name].labels))
         reported = np.asarray(pc.is_valid(codes).to_numpy())
@@ -144,9 +154,6 @@ def decode_reports(
     values = np.stack([part.cast(pa.float64()).fill_null(0.0).to_numpy() for part in parts], axis=1)
     dimension = column.domain.dimension
     values[:, :dimension] = to_unit(column.domain, values[:, :dimension])
-    if isinstance(mechanism, AdditiveNoise | NullableNoise):
-        # The table's units rounded them: back onto the grid that they were drawn on.
-        values = mechanism.to_grid(values)
     values[~reported] = 0.0
     return values, reported
 
@@ -176,10 +183,7 @@ def check_reports(
         if lists and parts[0].combine_chunks().flatten().null_count:
             raise PrivotError(problem + "the file was altered")
         values, reported = decode_reports(schema, table, name, mechanism)
-        possible = np.isfinite(values).all() and not (reported != valid[0]).any()
-        if isinstance(mechanism, FrequencyOracle):
-            possible = possible and _are_supports(values, mechanism.num_values)
-        if not possible:
+        if (reported != valid[0]).any() or mechanism.impossible(values[reported]).any():
             raise PrivotError(problem + "the file was altered")
         count += valid[0]
     if (count != num_reported).any():
@@ -200,9 +204,3 @@ def report_types(schema: Schema, name: str, mechanism: Mechanism) -> list[pa.Dat
         return [image_type(column.domain.dimension)]
     numbers = [pa.float64()] * column.domain.dimension
     return [*numbers, pa.bool_()] if isinstance(mechanism, NullableNoise) else numbers
-
-
-def _are_supports(support: np.ndarray, num_values: int) -> bool:
-    """Whether rows are increasing codes below `num_values`, padded with −1 at the end."""
-    rising = (np.diff(support, axis=1) > 0) | (support[:, 1:] == -1)
-    return bool((support >= -1).all() and (support < num_values).all() and rising.all())

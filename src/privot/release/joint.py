@@ -23,7 +23,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -41,6 +41,7 @@ _MOST_COMBINATIONS = 2**20
 _MOST_LISTED = 2**31 - 1  # offsets in a table are 32-bit integers
 
 Codes = NDArray[np.int64]
+Array = NDArray[np.float64]
 
 # Names of a release's columns, which no column of a schema may have.
 COMBINATION, CELLS = "joint.columns", "joint.cells"
@@ -164,13 +165,8 @@ class JointReport:
     def privatize(self, codes: Mapping[str, Codes]) -> JointAnswers:
         """One report for each record, from the codes (n,) of every column."""
         columns = np.stack([codes[name] for name in self.sizes], axis=1)
-        sizes = np.array(list(self.sizes.values()), np.int64)
-        rows = np.arange(len(columns))
         drawn = self._draw(len(columns))
-        truth = np.zeros(len(columns), np.int64)
-        for place in range(self.report_columns):
-            column = self.combinations[drawn, place]
-            truth = truth * sizes[column] + columns[rows, column]
+        truth = self._cell(drawn, columns)
         offsets = np.concatenate([[0], np.cumsum(self._widths[drawn])])
         cells = np.empty(offsets[-1], np.int32)
         # Whoever has equally many cells is randomized together, whatever their columns.
@@ -181,6 +177,51 @@ class JointReport:
             sets = self.mechanism(int(asked[group[0]])).privatize(truth[group])
             cells[offsets[group][:, None] + np.arange(sets.shape[1])] = sets
         return JointAnswers(drawn, offsets, cells)
+
+    def probability_cells(
+        self, answers: JointAnswers, codes: Codes, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Cells (n, 5) of the combination, and of the set given the cell of each record's `codes`.
+
+        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]: combinations are uniform,
+        whatever the record, and sets are a subset selection's.
+        """
+        asked, ways = answers.combination, len(self.combinations)
+        parts = [(asked[:, None] / ways, (asked[:, None] + 1) / ways)]
+        truth = self._cell(asked, codes)
+        ends = np.zeros((2, len(truth), 4))
+        for rows, sets in self._by_size(answers):
+            mechanism = self.mechanism(int(self.num_cells[asked[rows[0]]]))
+            ends[:, rows] = mechanism.probability_cells(sets, truth[rows], rng)
+        parts.append((ends[0], ends[1]))
+        low, high = (np.hstack(side) for side in zip(*parts, strict=True))
+        return low, high
+
+    def log_ratio(self, answers: JointAnswers, codes: Codes, other: Codes) -> Array:
+        """$\\ln f(y | x) / f(y | x′)$ of whole reports, for records of `codes` (n, m)."""
+        cells = [self._cell(answers.combination, each) for each in (codes, other)]
+        ratio = np.zeros(len(answers.combination))
+        for rows, sets in self._by_size(answers):
+            mechanism = self.mechanism(int(self.num_cells[answers.combination[rows[0]]]))
+            ratio[rows] = mechanism.log_ratio(sets, cells[0][rows], cells[1][rows])
+        return ratio
+
+    def _cell(self, combination: NDArray[np.int32], codes: Codes) -> Codes:
+        """The cell, in each combination, of the codes (n, m) of every column."""
+        sizes = np.array(list(self.sizes.values()), np.int64)
+        cell, rows = np.zeros(len(codes), np.int64), np.arange(len(codes))
+        for place in range(self.report_columns):
+            column = self.combinations[combination, place]
+            cell = cell * sizes[column] + codes[rows, column]
+        return cell
+
+    def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, NDArray[np.int32]]]:
+        """Rows, and their sets (n, w), of all reports with equally many cells."""
+        asked = self.num_cells[answers.combination]
+        for size in np.unique(asked):
+            rows = np.flatnonzero(asked == size)
+            width = np.arange(self.mechanism(int(size)).subset_size)
+            yield rows, answers.cells[answers.offsets[rows][:, None] + width]
 
     def read(self, table: pa.Table, source: object) -> JointAnswers:
         """The answers in a release's table.

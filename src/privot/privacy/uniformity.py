@@ -1,0 +1,162 @@
+r"""Tests that numbers are independent and uniform on (0, 1), with errors that hold at every size.
+
+Reports of the law that a mechanism claims are turned into such numbers (Rosenblatt 1952), so these are
+tests of any law. Each returns a **p-value** that is an upper bound at every sample size, no
+approximation: if the numbers are independent and uniform, it falls below α with probability at most α.
+Among many statistics the smallest p counts, times their number (Bonferroni).
+
+- *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
+  constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass $2^{−j}$,
+  by the binomial law; and means of Legendre polynomials, which tell a wrong scale or shift best;
+- *dependence* of numbers that belong to one person, and of people at some distance: means of products
+  $φ_i(u) φ_j(v)$, first with both linear, then quadratic (noise of common size and independent sign).
+
+With $X$ of mean 0, variance 1 and $|X| ≤ b$, Bernstein's inequality bounds a sum of n of them:
+$P(|\sum X| ≥ t) ≤ 2 \exp(−t^2 / (2n + \tfrac23 b t))$.
+
+References:
+    Rosenblatt, *Remarks on a multivariate transformation* (1952); Massart, *The tight constant in the
+    Dvoretzky–Kiefer–Wolfowitz inequality* (1990); Neyman, *"Smooth test" for goodness of fit* (1937).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+
+_BINS = 256
+_DEGREES = (1, 2, 3, 4)
+_LAGS = (1, 2, 3, 4, 5, 6, 7)
+_LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials
+
+
+def fit(numbers: Array) -> float:
+    """P-value of numbers (n, m) whose columns should each be uniform.
+
+    >>> rng = np.random.default_rng(0)
+    >>> fit(rng.random((10_000, 2))) > 1e-3, fit(rng.random((10_000, 2)) ** 1.1) < 1e-6
+    (True, True)
+    """
+    count, width = numbers.shape
+    if numbers.size == 0:
+        return 1.0
+    bins = np.clip((numbers * _BINS).astype(np.int64), 0, _BINS - 1) + _BINS * np.arange(width)
+    counts = np.bincount(bins.ravel(), minlength=_BINS * width).reshape(width, _BINS)
+    steps = np.arange(1, _BINS + 1) / _BINS
+    gap = float(np.abs(np.cumsum(counts, axis=1) / count - steps).max())
+    found = [
+        width * 2 * np.exp(-2 * count * gap**2),
+        _binomial(counts, count, 1 / _BINS),
+        len(_DEGREES) * min(_polynomials(numbers)),
+    ]
+    found.append(_tails(numbers))
+    return float(min(1.0, len(found) * min(found)))
+
+
+def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
+    """P-value of numbers (n, m) whose columns should be independent of each other, where `present`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> apart = rng.random((10_000, 3))
+    >>> together = apart[:, [0, 1, 1]]
+    >>> here = np.ones(apart.shape, bool)
+    >>> dependence(apart, here) > 1e-3, dependence(together, here) < 1e-6
+    (True, True)
+    """
+    width = numbers.shape[1]
+    if width < 2:
+        return 1.0
+    linear, quadratic = _scores(numbers, present)
+    both = present.astype(np.float64).T @ present
+    apart = ~np.eye(width, dtype=bool)
+    found = []
+    for mine, theirs, bound in (
+        (linear, linear, _LINEAR**2),
+        (quadratic, quadratic, _QUADRATIC**2),
+        (linear, quadratic, _LINEAR * _QUADRATIC),
+    ):
+        found.append(_bernstein((mine.T @ theirs)[apart], both[apart], bound))
+    return min(1.0, 3 * min(found))
+
+
+def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
+    """P-value of rows (n, m) that should be independent of rows at some distance, column by column.
+
+    >>> rng = np.random.default_rng(0)
+    >>> shared = np.repeat(rng.random((2_000, 1)), 8, axis=0)
+    >>> neighbors(shared, np.ones(shared.shape, bool)) < 1e-6
+    True
+    """
+    count = len(numbers)
+    linear, quadratic = _scores(numbers, present)
+    powers = [2**j for j in range(3, max(3, count.bit_length() - 1))]
+    lags = [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]
+    found = [1.0]
+    for lag in lags:
+        # Of pairs at one lag, those whose first row is in an even block share no row.
+        odd = np.arange(count - lag) // lag % 2 == 1
+        pairs = present[:-lag] & present[lag:]
+        for scores, bound in ((linear, _LINEAR**2), (quadratic, _QUADRATIC**2)):
+            products = scores[:-lag] * scores[lag:]
+            for phase in (odd, ~odd):
+                found.append(_bernstein(phase @ products, phase @ pairs.astype(float), bound))
+    return min(1.0, 4 * len(lags) * min(found))
+
+
+def agreement(mine: Array, theirs: Array, present: NDArray[np.bool_]) -> float:
+    """P-value of two samples (n, m) that should be independent, place by place: column by column."""
+    products = _scores(mine, present)[0] * _scores(theirs, present)[0]
+    return _bernstein(products.sum(axis=0), present.sum(axis=0), _LINEAR**2)
+
+
+def _scores(numbers: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Legendre polynomials of degree 1 and 2, of mean 0 and variance 1; 0 where not present."""
+    linear = np.where(present, _LINEAR * (2 * numbers - 1), 0.0)
+    quadratic = np.where(present, _QUADRATIC * (6 * numbers * (numbers - 1) + 1), 0.0)
+    return linear, quadratic
+
+
+def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
+    """P-value of the largest of `sums`, each of `counts` terms."""
+    if sums.size == 0:
+        return 1.0
+    sums = np.abs(sums)
+    exponent = sums**2 / np.maximum(2 * counts + 2 / 3 * bound * sums, 1e-300)
+    return min(1.0, 2 * sums.size * float(np.exp(-exponent.max())))
+
+
+def _polynomials(numbers: Array) -> Iterator[float]:
+    """P-values of the means of Legendre polynomials, by degree."""
+    place = 2 * numbers - 1
+    before, now = np.ones_like(place), place
+    for degree in _DEGREES:
+        bound = np.sqrt(2 * degree + 1)
+        yield _bernstein(bound * now.sum(axis=0), np.full(now.shape[1], len(now)), bound)
+        before, now = now, ((2 * degree + 1) * place * now - degree * before) / (degree + 1)
+
+
+def _tails(numbers: Array) -> float:
+    """P-value of the numbers below 2^−j and above 1 − 2^−j, j = 2, 3 … to below one expected."""
+    count, width = numbers.shape
+    powers = max(2, count.bit_length() + 4)
+    edge = np.minimum(numbers, 1 - numbers)
+    level = np.clip(-np.frexp(edge)[1], 0, powers)  # the largest j with edge < 2^−j
+    cell = (2 * level + (numbers > 0.5)) * width + np.arange(width)
+    counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width)
+    counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]
+    found = [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
+    return min(1.0, len(found) * min(found))
+
+
+def _binomial(counts: NDArray[Any], draws: int, share: float) -> float:
+    """P-value of the most unlikely of `counts`, each of as many draws of one probability."""
+    least, most = int(counts.min()), int(counts.max())
+    below = special.bdtr(least, draws, share)
+    above = special.bdtrc(most - 1, draws, share) if most else 1.0
+    return min(1.0, 2 * counts.size * float(min(below, above)))
