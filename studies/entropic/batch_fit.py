@@ -25,9 +25,9 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.generators import DCGAN, MLP, Bounded
+from privot.local.covariance_start import leading_axes, start_at_moments
 from privot.training import History, TrainingSettings, train
 from privot.transport import SinkhornSolver, entropic_cost
-from studies.entropic.covariance_start import start_at_covariance
 from studies.entropic.image_noise import SIDE, ImageNoise
 from studies.rivals.batch_losses import debiased, noisy_wasserstein, unregularized
 
@@ -146,9 +146,10 @@ def build_generator(reports: Tensor, noise: ImageNoise, plan: FitPlan) -> Bounde
     """The network of the plan; an MLP starts at the reports' mean and denoised covariance."""
     if plan.network == "mlp":
         network = MLP(plan.latent_dim, SIDE**2, plan.hidden, plan.seed)
-        mean = noise.back(reports.mean(dim=0, keepdim=True))[0]
-        generator = Bounded(network, mean, plan.latent)  # type: ignore[arg-type]  # checked there
-        start_at_covariance(generator, noise.back(reports), noise.stddev, plan.seed)
+        still = torch.zeros(SIDE**2)
+        generator = Bounded(network, still, plan.latent)  # type: ignore[arg-type]  # checked there
+        latent = generator.draw_latent(_SAMPLED, torch.Generator().manual_seed(plan.seed))
+        start_at_moments(network, latent, *leading_axes(noise.back(reports), noise.stddev**2))
         return generator
     if plan.network not in ("dcgan", "dcgan_no_norm"):
         raise PrivotError(f"network {plan.network!r} is not known: use 'mlp' or 'dcgan'")
