@@ -124,11 +124,23 @@ REFUSED = {
     "a value that is not a number": (
         "people.csv",
         "height,color\nx,red\n",
-        "cannot be read as csv",
+        "people.csv, line 2: column 'height' has text, not a number",
     ),
-    "a value that is NaN": ("people.csv", "height,color\nnan,red\n", "no value in row 1"),
-    "an infinite value": ("people.csv", "height,color\n1,red\ninf,red\n", "holds inf in row 2"),
-    "an unknown category": ("people.csv", "height,color\n1,pink\n", "holds 'pink' in row 1"),
+    "a value that is NaN": (
+        "people.csv",
+        "height,color\nnan,red\n",
+        "line 2: column 'height' has no value",
+    ),
+    "an infinite value": (
+        "people.csv",
+        "height,color\n1,red\ninf,red\n",
+        "line 3: column 'height' is infinite",
+    ),
+    "an unknown category": (
+        "people.csv",
+        "height,color\n1,pink\n",
+        "line 2: column 'color' is none of its",
+    ),
     "a missing column": ("people.csv", "height\n1\n", "columns ['color'] are missing"),
     "an extra column": ("people.csv", "height,color,x\n1,red,2\n", "['x'] are not in the schema"),
     "an empty file": ("people.csv", "", "is empty"),

@@ -48,7 +48,7 @@ def test_a_pipe_in_and_a_pipe_out(folder):
     assert each_once(folder / "release.parquet", 500)
     bad = process(folder, "-", "-o", "-").communicate(b"person\n1\nx\n")
     assert bad[0] == b""
-    assert b"standard input cannot be read as csv" in bad[1]
+    assert b"row 2 of standard input: column 'person' has text, not a number" in bad[1]
 
 
 def test_an_output_that_exists_is_refused(folder):

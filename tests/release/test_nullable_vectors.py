@@ -59,7 +59,7 @@ def test_who_is_missing_is_hidden_and_can_be_counted():
 
 def test_without_nullable_a_gap_is_refused_and_noise_alone_does_not_fit():
     plain = Schema.from_dict({"columns": {"home": HOME | {"nullable": False}}})
-    with pytest.raises(PrivotError, match="column 'x' has no value in row 2"):
+    with pytest.raises(PrivotError, match="row 2: column 'x' has no value"):
         Randomizer.calibrate(plain, 1.0).privatize({"x": [1.0, None], "y": [1.0, 1.0]})
     nullable = Schema.from_dict({"columns": {"home": HOME}})
     noise = Laplace(1.0, 2.0**-19)

@@ -243,12 +243,15 @@ def test_calibration_refusals(arguments, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"age": np.full(5, np.nan)}, "column 'age' has no value in row 1"),
-        ({"age": [20, 30, float("inf"), 40, 50]}, "column 'age' holds inf in row 3"),
-        ({"age": list("abcde")}, "column 'age' has type string"),
-        ({"age": [True] * 5}, "column 'age' has type bool"),
-        ({"age": pa.array([1, None, 3, 4, 5])}, "column 'age' has no value in row 2"),
-        ({"sex": ["Male"] * 4 + ["male"]}, "column 'sex' holds 'male' in row 5"),
+        ({"age": np.full(5, np.nan)}, "row 1: column 'age' has no value"),
+        ({"age": [20, 30, float("inf"), 40, 50]}, "row 3: column 'age' is infinite"),
+        ({"age": list("abcde")}, "row 1: column 'age' has text, not a number"),
+        ({"age": [True] * 5}, "row 1: column 'age' holds bool, not numbers"),
+        ({"age": pa.array([1, None, 3, 4, 5])}, "row 2: column 'age' has no value"),
+        (
+            {"sex": ["Male"] * 4 + ["male"]},
+            "row 5: column 'sex' differs from a category by capitals",
+        ),
         ({"sex": pa.array(["Male"] * 4 + [None])}, "column 'sex'"),
         ({"height": [1] * 5}, "columns ['height'] are not in the schema"),
         ({"age": None}, "columns ['age'] are missing"),

@@ -10,11 +10,12 @@ import pytest
 
 from numbered_people import SCHEMA, people
 from privot.errors import PrivotError
-from privot.release.record_batches import TableBatches, open_records
+from privot.release.record_batches import TableBatches
+from privot.release.record_files import open_records
 
 
 def numbers(batches):
-    return {number: table["person"].to_pylist() for number, table in batches}
+    return {number: table["person"].cast("double").to_pylist() for number, table in batches}
 
 
 def as_parquet(folder):

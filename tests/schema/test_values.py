@@ -9,7 +9,14 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.values import decode_codes, decode_points, encode_codes, encode_points
+from privot.schema.problems import RecordError
+from privot.schema.values import (
+    decode_codes,
+    decode_points,
+    encode_codes,
+    encode_points,
+    find_problems,
+)
 
 SCHEMA = Schema.from_toml("""
 [columns.age]
@@ -127,22 +134,66 @@ def test_a_column_of_nothing_but_missing_values():
 @pytest.mark.parametrize(
     ("name", "values", "words"),
     [
-        ("weight", [1.0, None], "'weight' has no value in row 2: declare nullable"),
-        ("weight", ["a", "b"], "'weight' has type string"),
-        ("weight", [1.0, float("inf")], "holds inf in row 2"),
-        ("seen", ["2001-01-01", "yesterday"], "'seen' has type string and is not all dates"),
-        ("seen", pa.array([None, None], pa.timestamp("s")), "'seen' has no value in row 1"),
-        ("born", [2001, 1999], "'born' has type int64 and is not all dates"),
-        ("sex", ["F", "X"], "holds 'X' in row 2, which is not among its 2 categories"),
-        ("sex", pa.array(["F", None]), "'sex' has no value in row 2"),
-        ("smokes", ["true", "perhaps"], "holds 'perhaps' in row 2"),
+        ("weight", [1.0, None], "row 2: column 'weight' has no value: declare nullable"),
+        ("weight", ["7", "a secret"], "row 2: column 'weight' has text, not a number"),
+        ("weight", ["7", "70,5"], "row 2: column 'weight' has a number with a comma"),
+        ("weight", ["7", "1.234,5"], "row 2: column 'weight' has a number with a comma"),
+        ("weight", ["7", "2024-05-31"], "row 2: column 'weight' has a date, not a number"),
+        ("weight", ["7", "0x1p4"], "row 2: column 'weight' has text, not a number"),
+        ("weight", ["7", "n/a"], "row 2: column 'weight' has no value"),
+        ("weight", ["7", "1e999"], "row 2: column 'weight' is infinite, or too large"),
+        ("weight", [True, False], "row 1: column 'weight' holds bool, not numbers"),
+        ("weight", [1.0, float("inf")], "row 2: column 'weight' is infinite"),
+        ("seen", ["2001-01-01", "yesterday"], "row 2: column 'seen' has text, not a date"),
+        ("seen", ["2001-01-01", "31.12.2001"], "row 2: column 'seen' has a date in another format"),
+        ("seen", ["2001-01-01", "2001-02-30"], "row 2: column 'seen' has a date in another format"),
+        ("seen", ["2001-01-01T00:00:00Z"] * 2, "row 1: column 'seen' has a time with a zone"),
+        ("seen", pa.array([None, None], pa.timestamp("s")), "row 1: column 'seen' has no value"),
+        ("born", [2001, 1999], "row 1: column 'born' holds int64, not dates"),
+        ("sex", ["F", "X"], "row 2: column 'sex' is none of its 2 categories"),
+        ("sex", ["F", " M"], "row 2: column 'sex' has spaces around its category"),
+        ("sex", ["F", "m"], "row 2: column 'sex' differs from a category by capitals"),
+        ("sex", ["F", ""], "row 2: column 'sex' has no value"),
+        ("sex", pa.array(["F", None]), "row 2: column 'sex' has no value"),
+        ("sex", pa.array([["F"], ["M"]]), "row 1: column 'sex' holds list<"),
+        ("smokes", ["true", "perhaps"], "row 2: column 'smokes' is none of its 2 categories"),
     ],
 )
-def test_values_that_cannot_be_are_refused_by_column_and_row(name, values, words):
-    with pytest.raises(PrivotError) as caught:
+def test_values_that_cannot_be_are_refused_by_column_row_and_kind(name, values, words):
+    with pytest.raises(RecordError) as caught:
         encode_codes(SCHEMA.coded[name], name, pa.table({name: values}))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_no_refusal_tells_a_value():
+    secret = {"weight": "77,25", "seen": "12.12.1912", "smokes": "daily", "sex": "X"}
+    for name, value in secret.items():
+        with pytest.raises(RecordError) as caught:
+            encode_codes(SCHEMA.coded[name], name, pa.table({name: [value]}))
+        assert value not in str(caught.value)
+        assert value not in repr(caught.value.__context__)
+
+
+def test_numbers_and_dates_as_text_are_what_they_say():
+    text = pa.table({"age": [" 17", "NA", "9e1", "42.0"], "born": ["1900-01-01 ", "NA", "", "n/a"]})
+    assert encode_codes(SCHEMA.coded["age"], "age", text).tolist() == [0, 74, 73, 25]
+    assert encode_codes(SCHEMA.coded["born"], "born", text).tolist() == [0, 12, 12, 12]
+
+
+def test_all_problems_of_a_column_are_found_at_once():
+    weights = pa.table({"weight": ["1", "1,5", None, "x", "inf", "2,5", "31.12.2001"]})
+    found = {
+        problem.what: np.flatnonzero(problem.rows).tolist()
+        for problem in find_problems(SCHEMA.columns["weight"], "weight", weights)
+    }
+    assert found == {
+        "has a number with a comma": [1, 5],
+        "has no value": [2],
+        "has text, not a number": [3],
+        "is infinite, or too large for a number": [4],
+        "has a date, not a number": [6],
+    }
 
 
 def test_schemas_of_every_kind_round_trip():

@@ -220,7 +220,7 @@ def evaluate(
     from privot.local import Model
     from privot.model_folder import kind_of
     from privot.outputs import claim_file
-    from privot.release.record_batches import open_records
+    from privot.release.record_files import open_records
     from privot.release.reservoir import sample_rows
     from privot.report import write_evaluation_report
 

@@ -49,7 +49,7 @@ def privatize(
     from privot.errors import PrivotError
     from privot.outputs import require_place
     from privot.release import Randomizer
-    from privot.release.record_batches import open_records
+    from privot.release.record_files import open_records
     from privot.release.streaming import privatize_records
 
     if engine not in ("local", "ray"):

@@ -38,7 +38,7 @@ from privot.errors import PrivotError
 from privot.release import Randomizer
 from privot.release.parts import Parts
 from privot.release.publishing import Progress, publish, refuse_unknown_output
-from privot.release.record_batches import open_records
+from privot.release.record_files import open_records
 from privot.release.report_ids import REPORT_ID
 from privot.release.streaming import (
     Privatized,

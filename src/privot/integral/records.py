@@ -42,7 +42,13 @@ from privot.schema import (
     Schema,
     VectorColumn,
 )
-from privot.schema.values import decode_codes, decode_points, encode_codes, encode_points
+from privot.schema.values import (
+    decode_codes,
+    decode_points,
+    encode_codes,
+    encode_numbers,
+    encode_points,
+)
 
 MISSING_SHARE = 0.1
 
@@ -129,19 +135,13 @@ class RecordSpace:
         """Raw records as points (n, dim); `seed` fills in what is missing (**not private**).
 
         Raises:
-            PrivotError: naming a column whose values the schema does not allow, and none of them; for
-                a release.
+            RecordError: naming column and row of what the schema does not allow, and no value.
+            PrivotError: for a release.
         """
         self.schema.check_table(require_raw(table))
         rng, parts = np.random.default_rng(seed), []
         for name, column in self.schema.columns.items():
-            try:
-                parts.append(self._encode(name, column, table, rng))
-            except PrivotError:
-                raise PrivotError(
-                    f"column {name!r} has a value that the schema does not allow, or misses one: "
-                    "correct the table, or the schema by public knowledge"
-                ) from None
+            parts.append(self._encode(name, column, table, rng))
         return np.concatenate(parts, axis=1)
 
     def _encode(
@@ -149,17 +149,14 @@ class RecordSpace:
     ) -> Array:
         if isinstance(column, CategoricalColumn | BooleanColumn):
             return encode_codes(column, name, table).astype(np.float64)[:, None]
-        absent = np.zeros(table.num_rows, bool)
-        if isinstance(column, NumericColumn | DatetimeColumn) and column.nullable:
-            absent = _absent(table.column(name))
-            table = table.filter(pa.array(~absent))
-        points = column.domain.project(encode_points(column, name, table))
-        if isinstance(column, VectorColumn) or not column.nullable:
-            return _whole(column, points)
+        if not isinstance(column, NumericColumn | DatetimeColumn) or not column.nullable:
+            return _whole(column, column.domain.project(encode_points(column, name, table)))
+        numbers = encode_numbers(column, name, table)
+        absent = np.isnan(numbers)
         marginal = self._coordinates[name][0]
         filled = np.empty((len(absent), 2))
         filled[:, 1] = absent
-        filled[~absent, :1] = _whole(column, points)
+        filled[~absent, :1] = _whole(column, column.domain.project(numbers[~absent, None]))
         filled[absent, 0] = marginal.sample(int(absent.sum()), rng)
         return filled
 
@@ -200,11 +197,3 @@ def _whole(column: Column, points: Array) -> Array:
     if isinstance(column, DatetimeColumn) or (isinstance(column, NumericColumn) and column.integer):
         return np.rint(points)
     return points
-
-
-def _absent(values: pa.ChunkedArray) -> np.ndarray:
-    """Whether values are null, not a number, or the empty text of a CSV."""
-    absent = values.is_null(nan_is_null=True)
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        absent = pc.or_(absent, pc.fill_null(pc.equal(values, ""), False))
-    return np.asarray(absent.to_numpy(), np.bool_)

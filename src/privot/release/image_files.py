@@ -31,6 +31,8 @@ from privot.errors import PrivotError
 from privot.files import replacing_folder
 from privot.mechanisms import random_words
 from privot.outputs import claim_folder
+from privot.release.csv_records import read_csv
+from privot.release.record_form import COMMA_SEPARATED
 from privot.schema import ArrayColumn, Schema
 from privot.schema.array_values import tensor_array, tensor_values
 
@@ -41,13 +43,12 @@ WRITTEN = ("*.png", LABELS)
 _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
 
-def read_image_folder(folder: Path, schema: Schema | None, types: csv.ConvertOptions) -> pa.Table:
+def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
     """A folder of images as a table with the schema's columns, its rows in random order.
 
     Arguments:
         folder: See the module.
         schema: With one column of images.
-        types: Of the columns of `labels.csv`.
 
     Raises:
         PrivotError: naming the first file that is damaged, or not as the schema declares.
@@ -55,7 +56,7 @@ def read_image_folder(folder: Path, schema: Schema | None, types: csv.ConvertOpt
     name, column = _image_column(folder, schema)
     assert schema is not None
     others = [part for part in schema.table_columns if part != name]
-    files, values = _list_files(folder, others, types)
+    files, values = _list_files(folder, others)
     order = np.argsort(random_words(len(files)))
     images = np.empty((len(files), *column.shape), np.uint8)
     for row, place in enumerate(order):
@@ -98,12 +99,10 @@ def _image_column(folder: Path, schema: Schema | None) -> tuple[str, ArrayColumn
     return arrays[0]
 
 
-def _list_files(
-    folder: Path, others: list[str], types: csv.ConvertOptions
-) -> tuple[list[Path], dict[str, pa.Array]]:
+def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
     """Image files, and the values of the other columns for each."""
     if (folder / LABELS).is_file():
-        return _listed_files(folder, others, types)
+        return _listed_files(folder, others)
     nested = [path for path in sorted(folder.iterdir()) if path.is_dir() and _visible(path)]
     if nested and len(others) == 1:
         files = [path for parent in nested for path in _images_of(parent)]
@@ -125,14 +124,9 @@ def _list_files(
     return files, {}
 
 
-def _listed_files(
-    folder: Path, others: list[str], types: csv.ConvertOptions
-) -> tuple[list[Path], dict[str, pa.Array]]:
+def _listed_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
     listed = folder / LABELS
-    try:
-        table = csv.read_csv(listed, convert_options=types)
-    except (pa.ArrowException, OSError) as error:
-        raise PrivotError(f"{listed} cannot be read ({str(error).splitlines()[0]})") from None
+    table = read_csv(listed, ["file", *others], COMMA_SEPARATED)
     wanted = ["file", *others]
     if sorted(table.column_names) != sorted(wanted) or not table.num_rows:
         raise PrivotError(

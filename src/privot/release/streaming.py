@@ -38,6 +38,7 @@ from privot.release.randomizer import Randomizer
 from privot.release.record_batches import BATCH_ROWS, RecordBatches
 from privot.release.shuffle import write_scattered
 from privot.schema import PointColumn
+from privot.schema.problems import RecordError
 
 _BATCH_VALUES = 2**20
 _PART_BATCHES = 8
@@ -152,12 +153,11 @@ def make_parts(
     noised = privatize_batches(
         randomizer,
         records.batches(size, lambda n: n // per_part in done or not only(n // per_part)),
-        source=records.source,
         size=size,
         workers=workers,
     )
     fresh = 0
-    with closing(_refusing(noised)) as batches:
+    with closing(_refusing(noised, records)) as batches:
         for number, group in groupby(batches, lambda batch: batch.number // per_part):
             write = partial(write_scattered, pieces=meter.count(group), buckets=parts.buckets)
             fresh += parts.publish(number, write)
@@ -168,7 +168,6 @@ def privatize_batches(
     randomizer: Randomizer,
     batches: Iterable[tuple[int, pa.Table]],
     *,
-    source: str = "the table",
     size: int = 0,
     workers: int = 1,
 ) -> Iterator[NoisedBatch]:
@@ -177,7 +176,6 @@ def privatize_batches(
     Arguments:
         randomizer: What every record goes through.
         batches: Number and rows of every batch.
-        source: What error messages call it.
         size: Rows of a batch, by which error messages count.
         workers: Threads that noise.
 
@@ -189,13 +187,9 @@ def privatize_batches(
         number, rows = batch
         try:
             reports = randomizer.privatize(rows, keep_order=True).table  # parts are put in order
-            return NoisedBatch(number, reports, randomizer.count_outside(rows))
-        except PrivotError as error:
-            if number == 0:
-                raise
-            raise PrivotError(
-                f"{source}, rows counted from {number * size + 1:,} on: {error}"
-            ) from None
+        except RecordError as error:
+            raise error.after(number * size) from None
+        return NoisedBatch(number, reports, randomizer.count_outside(rows))
 
     return in_order(noise, batches, workers)
 
@@ -245,10 +239,14 @@ def batch_rows(randomizer: Randomizer) -> int:
     return int(min(BATCH_ROWS, 2 ** (most.bit_length() - 1)))
 
 
-def _refusing(noised: Iterator[NoisedBatch]) -> Generator[NoisedBatch, None, None]:
+def _refusing(
+    noised: Iterator[NoisedBatch], records: RecordBatches
+) -> Generator[NoisedBatch, None, None]:
     """The batches; what is refused on the way is told from what happens to the disk."""
     try:
         yield from noised
+    except RecordError as error:
+        raise RefusedRecordsError(str(error.at(records.place(error.row)))) from None
     except PrivotError as error:
         raise RefusedRecordsError(str(error)) from None
 

@@ -18,9 +18,13 @@ import pyarrow.parquet as pq
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
+from privot.release.csv_records import line_of, read_csv
 from privot.release.image_files import read_image_folder, write_image_folder
+from privot.release.record_form import COMMA_SEPARATED, RecordForm
 from privot.schema import NumericColumn, Schema, VectorColumn
 from privot.schema.array_values import is_tensor, tensor_array, tensor_values
+from privot.schema.problems import RecordError, refuse
+from privot.schema.raw_values import read_numbers
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 
@@ -44,25 +48,29 @@ def as_table(data: Any) -> pa.Table:
         ) from None
     try:
         table = frame.to_arrow()
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError):  # whose words show a value
         raise PrivotError(
-            f"the table cannot be read ({str(error).splitlines()[0]}): give one type a column"
+            "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
     # pandas brings its row labels along as columns.
     return table.drop_columns([name for name in table.column_names if name not in frame.columns])
 
 
-def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
+def read_table(
+    path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
+) -> pa.Table:
     """Read a table file, or a folder of images, whose rows come in random order.
 
     A schema decides the types of a CSV's columns instead of guesses; a folder needs one.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
+        RecordError: for text in a CSV where the schema has a number.
     """
     path = Path(path)
+    declared = None if schema is None else schema.table_columns
     if path.is_dir():
-        return read_image_folder(path, schema, csv_types(schema))
+        return form.select(read_image_folder(path, schema), declared, str(path))
     suffix = table_suffix(path)
     if not path.is_file():
         raise PrivotError(f"{path} is not there: check the path")
@@ -70,11 +78,14 @@ def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
         raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
     try:
         if suffix == ".parquet":
-            return pq.read_table(path)
+            return form.select(pq.read_table(path), declared, str(path))
         if suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
-                return _from_arrays(dict(arrays), str(path), schema)
-        return csv.read_csv(path, convert_options=csv_types(schema))
+                return form.select(
+                    _from_arrays(dict(arrays), str(path), schema), declared, str(path)
+                )
+        table = read_csv(path, declared, form)
+        return table if schema is None else _typed(table, schema, path)
     except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, PrivotError):
             raise
@@ -135,15 +146,19 @@ def table_suffix(path: Path) -> str:
     raise PrivotError(f"{path} has an unknown format: use one of {', '.join(SUFFIXES)}")
 
 
-def csv_types(schema: Schema | None) -> csv.ConvertOptions:
-    """Types of a CSV's columns as the schema declares them; undeclared ones are guessed."""
-    types: dict[str, pa.DataType] = {}
-    if schema is not None:
-        for name, column in schema.columns.items():
-            number = isinstance(column, NumericColumn | VectorColumn)
-            kind = pa.float64() if number else pa.string()
-            types |= dict.fromkeys(column.table_columns(name), kind)
-    return csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
+    """The schema's numbers as such, of a CSV's text."""
+    for name, column in schema.columns.items():
+        if isinstance(column, NumericColumn | VectorColumn):
+            for part in set(column.table_columns(name)) & set(table.column_names):
+                numbers, problems = read_numbers(table.column(part), part)
+                try:
+                    refuse(problems)
+                except RecordError as error:
+                    raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
+                place = table.column_names.index(part)
+                table = table.set_column(place, part, pa.array(numbers, from_pandas=True))
+    return table
 
 
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
@@ -168,16 +183,18 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise PrivotError(f"columns of {source} differ in length {lengths}: give one row a record")
+    return pa.table({name: _one_type(name, values, source) for name, values in columns.items()})
+
+
+def _one_type(name: str, values: Any, source: str) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
     try:
-        arrows = {
-            name: values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
-            for name, values in columns.items()
-        }
-    except pa.ArrowException as error:
+        return pa.array(values, from_pandas=True)
+    except pa.ArrowException:  # whose words show a value
         raise PrivotError(
-            f"a column of {source} mixes types ({str(error).splitlines()[0]}): give one type a column"
+            f"column {name!r} of {source} mixes types: give one type a column"
         ) from None
-    return pa.table(arrows)
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:

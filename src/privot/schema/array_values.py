@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.schema.array_column import ArrayColumn
+from privot.schema.problems import Problem, refuse
 
 
 def tensor_array(values: NDArray[np.generic]) -> pa.Array:
@@ -41,6 +42,19 @@ def read_images(column: ArrayColumn, name: str, values: pa.ChunkedArray) -> NDAr
     Raises:
         PrivotError: for another shape, missing images, or what is no number.
     """
+    raw, problems = read_pixels(column, name, values)
+    refuse(problems)
+    return raw
+
+
+def read_pixels(
+    column: ArrayColumn, name: str, values: pa.ChunkedArray
+) -> tuple[NDArray[np.generic], list[Problem]]:
+    """Raw pixels (n, N), and what is wrong with single images; without missing ones.
+
+    Raises:
+        PrivotError: for another shape, or what is no number.
+    """
     kind, wanted = values.type, column.shape
     if is_tensor(kind):
         found = tuple(kind.shape)
@@ -53,18 +67,18 @@ def read_images(column: ArrayColumn, name: str, values: pa.ChunkedArray) -> NDAr
             f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or a "
             "folder of images"
         )
+    problems = []
     if values.null_count:
-        row = int(np.flatnonzero(np.asarray(values.is_null()))[0])
-        raise PrivotError(
-            f"column {name!r} has no image in row {row + 1}: remove the row, by a rule that does not "
-            "look at other people's records"
-        )
+        remedy = "remove the row, by a rule that does not look at other people's records"
+        problems.append(Problem(name, "has no image", remedy, np.asarray(values.is_null())))
+        values = values.drop_null()
     parts = [_numbers(name, _storage(chunk), wanted) for chunk in values.chunks]
     raw = np.concatenate(parts) if parts else np.zeros((0, column.domain.num_pixels))
-    if raw.dtype.kind == "f" and not np.isfinite(raw).all():
-        row = int(np.flatnonzero(~np.isfinite(raw).all(axis=1))[0])
-        raise PrivotError(f"column {name!r} has a pixel that is not finite in row {row + 1}")
-    return raw
+    infinite = ~np.isfinite(raw).all(axis=1) if raw.dtype.kind == "f" else np.zeros(0, bool)
+    if infinite.any() and not problems:
+        remedy = "give finite numbers only"
+        problems.append(Problem(name, "has a pixel that is not finite", remedy, infinite))
+    return raw, problems
 
 
 def _storage(chunk: pa.Array) -> pa.Array:

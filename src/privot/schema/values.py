@@ -11,21 +11,44 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privot.errors import PrivotError
 from privot.schema.alphabet import Array, Bins, Codes
 from privot.schema.array_column import ArrayColumn
-from privot.schema.array_values import read_images, tensor_array
+from privot.schema.array_values import read_images, read_pixels, tensor_array
 from privot.schema.columns import (
     BooleanColumn,
     CategoricalColumn,
     CodedColumn,
+    Column,
     DatetimeColumn,
     NumericColumn,
     PointColumn,
     VectorColumn,
 )
+from privot.schema.problems import Problem, refuse
+from privot.schema.raw_values import (
+    missing,
+    read_categories,
+    read_moments,
+    read_numbers,
+    read_texts,
+)
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
+
+
+def find_problems(column: Column, name: str, table: pa.Table) -> list[Problem]:
+    """All that the schema does not allow in one column, by kind.
+
+    Raises:
+        PrivotError: for images that are of another shape, or hold no numbers.
+    """
+    if isinstance(column, ArrayColumn):
+        return read_pixels(column, name, table.column(name))[1]
+    if isinstance(column, VectorColumn):
+        return _read_vector(column, table)[1]
+    if isinstance(column, NumericColumn | DatetimeColumn):
+        return _read_scalars(column, name, table)[1]
+    return _read_codes(column, name, table)[1]
 
 
 def encode_points(column: PointColumn, name: str, table: pa.Table) -> Array:
@@ -35,27 +58,31 @@ def encode_points(column: PointColumn, name: str, table: pa.Table) -> Array:
     in their domain (`privot.schema.image_domain`).
 
     Raises:
-        PrivotError: for missing values that the schema does not allow, or what is no number or date.
+        RecordError: for missing values that the schema does not allow, or what is no number or date.
     """
     if isinstance(column, ArrayColumn):
         raw = read_images(column, name, table.column(name))
         return column.domain.encode(column.to_unit_pixels(raw))
     if isinstance(column, VectorColumn):
-        parts = [_numbers(table.column(part), part) for part in column.columns]
-        if column.nullable:
-            points = np.stack(parts, axis=1)
-            points[np.isnan(points).any(axis=1)] = np.nan
-            return points
-    else:
-        parts = [_scalars(column, name, table)]
-    for part, numbers in zip(column.table_columns(name), parts, strict=True):
-        if np.isnan(numbers).any():
-            row = int(np.flatnonzero(np.isnan(numbers))[0])
-            raise PrivotError(
-                f"column {part!r} has no value in row {row + 1}: fill or remove the row, "
-                "by a rule that does not look at other people's records"
-            )
-    return np.stack(parts, axis=1)
+        points, problems = _read_vector(column, table)
+        refuse(problems)
+        points[np.isnan(points).any(axis=1)] = np.nan
+        return points
+    numbers = encode_numbers(column, name, table)
+    # A code can say that a number is missing, a point cannot.
+    refuse(missing(np.isnan(numbers), False, name, []))
+    return numbers[:, None]
+
+
+def encode_numbers(column: NumericColumn | DatetimeColumn, name: str, table: pa.Table) -> Array:
+    """Numbers (n,), or steps of the resolution since 1970; NaN where missing, if that may be.
+
+    Raises:
+        RecordError: for a missing value that the schema does not allow, or what is no number or date.
+    """
+    numbers, problems = _read_scalars(column, name, table)
+    refuse(problems)
+    return numbers
 
 
 def decode_points(column: PointColumn, name: str, points: Array) -> dict[str, pa.Array]:
@@ -86,7 +113,7 @@ def count_outside(column: PointColumn, name: str, table: pa.Table) -> int:
     if isinstance(column, VectorColumn):
         points = encode_points(column, name, table)
     else:
-        points = _scalars(column, name, table)[:, None]
+        points = _read_scalars(column, name, table)[0][:, None]
     points = points[~np.isnan(points).any(axis=1)]
     moved = np.abs(column.domain.project(points) - points) > 1e-9 * column.domain.scale
     return int(moved.any(axis=1).sum())
@@ -96,41 +123,13 @@ def encode_codes(column: CodedColumn, name: str, table: pa.Table) -> Codes:
     """Raw values as codes (n,) of the column's alphabet; beyond the bounds means an outer bin.
 
     Raises:
-        PrivotError: for a missing or unlisted value that the schema does not allow.
+        RecordError: for a missing or unlisted value that the schema does not allow.
     """
     if isinstance(column, NumericColumn | DatetimeColumn):
-        numbers = _scalars(column, name, table)
-        _require_present(np.isnan(numbers), column.nullable, name)
-        return column.alphabet.encode(numbers)
-    texts = _texts(table.column(name), name)
-    if isinstance(column, BooleanColumn):
-        lower = pc.utf8_lower(texts)
-        listed = pc.index_in(lower, value_set=pa.array(_FALSE + _TRUE))
-        codes = pc.if_else(
-            pc.is_null(listed), listed, pc.cast(pc.greater_equal(listed, len(_FALSE)), pa.int32())
-        )
-    else:
-        codes = pc.index_in(texts, value_set=pa.array(column.alphabet.names))
-    absent = np.asarray(texts.is_null())
-    if column.nullable and (
-        not isinstance(column, CategoricalColumn) or "" not in column.categories
-    ):
-        absent |= np.asarray(pc.fill_null(pc.equal(texts, ""), False))  # an empty field of a CSV
-    _require_present(absent, column.nullable, name)
-    unlisted = np.asarray(codes.is_null()) & ~absent
-    out = np.asarray(pc.fill_null(codes, 0).to_numpy(), dtype=np.int64)
-    if unlisted.any():
-        other = column.alphabet.other
-        if other is None:
-            row = int(np.flatnonzero(unlisted)[0])
-            raise PrivotError(
-                f"column {name!r} holds {texts[row].as_py()!r} in row {row + 1}, which is not among "
-                f"its {len(column.alphabet.names)} categories: correct it, add it to the schema, "
-                "or declare which category stands for others"
-            )
-        out[unlisted] = column.alphabet.names.index(other)
-    out[absent] = column.alphabet.size - 1
-    return out
+        return column.alphabet.encode(encode_numbers(column, name, table))
+    codes, problems = _read_codes(column, name, table)
+    refuse(problems)
+    return codes
 
 
 def decode_codes(
@@ -149,27 +148,55 @@ def decode_codes(
     return {name: listed.take(pa.array(codes))}
 
 
-def _scalars(column: NumericColumn | DatetimeColumn, name: str, table: pa.Table) -> Array:
+def _read_scalars(
+    column: NumericColumn | DatetimeColumn, name: str, table: pa.Table
+) -> tuple[Array, list[Problem]]:
     """Numbers, or steps of the resolution since 1970; NaN where missing."""
     values = table.column(name)
     if isinstance(column, NumericColumn):
-        return _numbers(values, name)
-    if pa.types.is_null(values.type):
-        return np.full(len(values), np.nan)
-    try:
-        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
-        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-            raise pa.ArrowInvalid("numbers are no dates")
-        moments = values.cast(pa.timestamp("us"), safe=False)
-    except pa.ArrowException:
-        raise PrivotError(
-            f"column {name!r} has type {values.type} and is not all dates: "
-            "give dates or times, or text such as 2024-05-31"
-        ) from None
-    moments = moments.cast(pa.int64())
-    steps = pc.fill_null(moments, 0).to_numpy() // (1_000_000 * column.unit)
-    return np.where(np.asarray(moments.is_null()), np.nan, steps.astype(np.float64))
+        numbers, problems = read_numbers(values, name)
+    else:
+        moments, problems = read_moments(values, name)
+        whole = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()
+        steps = (whole // (1_000_000 * column.unit)).astype(np.float64)
+        numbers = np.where(np.asarray(moments.is_null()), np.nan, steps)
+    return numbers, problems + missing(np.isnan(numbers), column.nullable, name, problems)
+
+
+def _read_vector(column: VectorColumn, table: pa.Table) -> tuple[Array, list[Problem]]:
+    """Coordinates (n, d), NaN where missing."""
+    parts, problems = [], list[Problem]()
+    for part in column.columns:
+        numbers, found = read_numbers(table.column(part), part)
+        parts.append(numbers)
+        problems += found + missing(np.isnan(numbers), column.nullable, part, found)
+    return np.stack(parts, axis=1), problems
+
+
+def _read_codes(
+    column: CategoricalColumn | BooleanColumn, name: str, table: pa.Table
+) -> tuple[Codes, list[Problem]]:
+    """Codes of categories (n,)."""
+    texts, problems = read_texts(table.column(name), name)
+    if "" not in column.alphabet.names:  # an empty field of a CSV
+        texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    if isinstance(column, BooleanColumn):
+        lower = pc.utf8_lower(texts)
+        place = pc.index_in(lower, value_set=pa.array(_FALSE + _TRUE))
+        listed = pc.if_else(
+            pc.is_null(place), None, pc.cast(pc.greater_equal(place, len(_FALSE)), pa.int32())
+        )
+    else:
+        listed = pc.index_in(texts, value_set=pa.array(column.alphabet.names))
+    absent = np.asarray(texts.is_null())
+    codes = np.array(pc.fill_null(listed, 0).to_numpy(), dtype=np.int64)
+    other = column.alphabet.other
+    if other is None:
+        problems += read_categories(texts, name, column.alphabet.names, listed)
+    else:
+        codes[np.asarray(listed.is_null())] = column.alphabet.names.index(other)
+    codes[absent] = column.alphabet.size - 1
+    return codes, problems + missing(absent, column.nullable, name, problems)
 
 
 def _restore(column: NumericColumn | DatetimeColumn, numbers: Array) -> pa.Array:
@@ -183,44 +210,3 @@ def _restore(column: NumericColumn | DatetimeColumn, numbers: Array) -> pa.Array
     if column.resolution == "day":
         return whole.cast(pa.int32()).cast(pa.date32())
     return whole.cast(pa.timestamp("s"))
-
-
-def _numbers(values: pa.ChunkedArray, name: str) -> Array:
-    """One table column as float64, NaN where missing, or a refusal that names the row."""
-    kind = values.type
-    if pa.types.is_null(kind):
-        return np.full(len(values), np.nan)
-    if pa.types.is_boolean(kind) or not (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    ):
-        example = values[0].as_py() if len(values) else None
-        raise PrivotError(
-            f"column {name!r} has type {kind} (first value {example!r}): give numbers only"
-        )
-    numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    if np.isinf(numbers).any():
-        row = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise PrivotError(
-            f"column {name!r} holds {numbers[row]} in row {row + 1}: give finite numbers only"
-        )
-    return numbers
-
-
-def _texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowException:
-        raise PrivotError(
-            f"column {name!r} has type {values.type}: give text, as in its categories"
-        ) from None
-
-
-def _require_present(absent: np.ndarray, nullable: bool, name: str) -> None:
-    if absent.any() and not nullable:
-        row = int(np.flatnonzero(absent)[0])
-        raise PrivotError(
-            f"column {name!r} has no value in row {row + 1}: declare nullable = true in the schema, "
-            "or fill or remove the row by a rule that does not look at other people's records"
-        )
