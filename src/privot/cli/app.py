@@ -20,6 +20,7 @@ from privot.cli import (
     integral,
     plan,
     privatize,
+    schema,
     sliced,
 )
 
@@ -32,8 +33,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
-schema_app.command("check")(device.check_schema)
-schema_app.command("import")(device.import_schema)
+schema_app.command("check")(schema.check)
+schema_app.command("import")(schema.import_metadata)
 app.add_typer(schema_app, name="schema")
 account_app = typer.Typer(
     help="Privacy arithmetic: noise for an epsilon, epsilon for a noise; and what was spent.",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from privot.cli.console import complain, counted, note, row_bar, training_bar
-from privot.cli.options import Force
+from privot.cli.options import Force, Ignore, Separator, record_form
 
 
 def fit(
@@ -206,6 +206,8 @@ def evaluate(
         int, typer.Option(help="Real records to compare at most, drawn uniformly from more.")
     ] = 500_000,
     seed: Annotated[int, typer.Option(help="Of the samples compared.")] = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
     force: Force = False,
 ) -> None:
@@ -231,7 +233,8 @@ def evaluate(
             "sample it, and compare the tables by privot.evaluation.compare"
         )
     loaded = Model.load(model)
-    real, num_held = sample_rows(open_records(against, loaded.schema), most_real, seed)
+    records = open_records(against, loaded.schema, record_form(separator, ignore))
+    real, num_held = sample_rows(records, most_real, seed)
     if num_held > real.num_rows:
         note(
             f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"

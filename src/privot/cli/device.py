@@ -12,64 +12,6 @@ from privot.cli.console import complain, note
 from privot.cli.options import Force
 
 
-def check_schema(
-    schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print canonical JSON.")] = False,
-) -> None:
-    """Check a schema and say what one record may be.
-
-    Example: privot schema check schema.toml
-    """
-    from privot.privacy.figures import at_most
-    from privot.schema import Schema
-
-    checked = Schema.load(schema)
-    if as_json:
-        print(checked.to_json())
-        return
-    print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
-    for name, column in checked.columns.items():
-        if name in checked.coded:
-            labels = checked.coded[name].labels
-            shown = ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
-            print(f"  {name}: {column.kind}, reported as one of {len(labels)}: {shown}")
-        else:
-            domain = checked.point_column(name).domain
-            print(
-                f"  {name}: {column.kind}, {domain.dimension} "
-                f"coordinate{'s' if domain.dimension > 1 else ''}, "
-                f"diameter {at_most(domain.diameter(1), 6)} (l1), {at_most(domain.diameter(2), 6)} (l2)"
-            )
-
-
-def import_schema(
-    metadata: Annotated[Path, typer.Argument(help="SDV's metadata: metadata.json.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it.")] = Path(
-        "schema.toml"
-    ),
-    table: Annotated[str | None, typer.Option(help="Which table, of several.")] = None,
-    force: Force = False,
-) -> None:
-    """Draft a schema from SDV's metadata; bounds and categories are left to you.
-
-    Example: privot schema import metadata.json -o schema.toml
-    """
-    from privot.errors import PrivotError
-    from privot.files import replacing_file
-    from privot.outputs import claim_file
-    from privot.schema.sdv import draft_schema
-
-    claim_file(output, inputs=[metadata], suffixes=(".toml",), force=force)
-    try:
-        text = metadata.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"metadata {metadata} cannot be read: {error}") from None
-    draft = draft_schema(text, table)
-    with replacing_file(output) as file:
-        file.write_text(draft, encoding="utf-8")
-    print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
-
-
 def calibrate(
     schema: Annotated[Path, typer.Argument(help="The schema: schema.toml.")],
     epsilon: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privot.cli.console import note
-from privot.cli.options import Force
+from privot.cli.options import Force, Ignore, Separator, record_form
 
 
 def fit(
@@ -29,6 +29,8 @@ def fit(
         str, typer.Option(help="What learns the ratio: auto, spline, mlp or trees.")
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Of weights and batches; never of a draw.")] = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
 ) -> None:
     """Learn a density from raw records. The folder stays secret; only draws from it may leave.
 
@@ -57,7 +59,7 @@ def fit(
         settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
     declared = Schema.load(schema)
     model = IntegralModel.fit(
-        read_table(people, declared),
+        read_table(people, declared, record_form(separator, ignore)),
         schema=declared,
         draws=draws,
         epsilon=epsilon,

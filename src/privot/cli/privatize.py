@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from privot.cli.console import note, row_bar
+from privot.cli.options import Ignore, Separator, record_form
 
 
 def privatize(
@@ -35,6 +36,8 @@ def privatize(
     shard_rows: Annotated[
         int | None, typer.Option(help="Records noised and kept at a time, and about those a shard.")
     ] = None,
+    separator: Separator = ",",
+    ignore: Ignore = None,
     engine: Annotated[
         str, typer.Option(help="local, or ray: the workers of a Ray cluster.")
     ] = "local",
@@ -59,6 +62,7 @@ def privatize(
         raise PrivotError("- is a pipe, which one process reads: use --engine local")
     if not piped:
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
+    form = record_form(separator, ignore)
     loaded = Randomizer.load(randomizer)
     if engine == "ray":
         from privot.distributed import privatize_files
@@ -68,6 +72,7 @@ def privatize(
                 loaded,
                 table,
                 output,
+                form=form,
                 resume=resume,
                 part_rows=shard_rows,
                 progress=progress,
@@ -77,7 +82,7 @@ def privatize(
         with row_bar() as progress:
             done = privatize_records(
                 loaded,
-                open_records(table, loaded.schema),
+                open_records(table, loaded.schema, form),
                 sys.stdout.buffer if piped else output,
                 resume=resume,
                 part_rows=shard_rows,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privot.cli.console import complain, note, note_unit, training_bar
-from privot.cli.options import Force
+from privot.cli.options import Force, Ignore, Separator, record_form
+
+if TYPE_CHECKING:
+    from privot.release.record_form import RecordForm
 
 
 def fit(
@@ -48,6 +51,8 @@ def fit(
         str, typer.Option(help="Of a network: mean_first, sliced, or (once) entropic.")
     ] = "mean_first",
     seed: Annotated[int, typer.Option(help="Of weights and latents, never of noise.")] = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
 ) -> None:
@@ -87,7 +92,7 @@ def fit(
         assert unit is not None
         values, labels, records = _images(data, unit, num_labels, pixel_maximum, low_pass, degree)
     else:
-        values, labels, records = _table(data, schema, degree)
+        values, labels, records = _table(data, schema, degree, record_form(separator, ignore))
     note_unit(records.unit)
     try:
         with training_bar() as progress:
@@ -203,7 +208,7 @@ def _images(
     return values, labels, records
 
 
-def _table(data: Path, schema: Path, degree: int) -> tuple[Any, Any, Any]:
+def _table(data: Path, schema: Path, degree: int, form: RecordForm) -> tuple[Any, Any, Any]:
     """Rows as coordinates, no labels, and their map."""
     from privot.release import read_table
     from privot.schema import Schema
@@ -211,7 +216,7 @@ def _table(data: Path, schema: Path, degree: int) -> tuple[Any, Any, Any]:
 
     declared = Schema.load(schema)
     records = TableRecords(declared, degree)
-    return records.encode(read_table(data, declared)), None, records
+    return records.encode(read_table(data, declared, form)), None, records
 
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:

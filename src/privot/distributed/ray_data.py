@@ -39,6 +39,7 @@ from privot.release import Randomizer
 from privot.release.parts import Parts
 from privot.release.publishing import Progress, publish, refuse_unknown_output
 from privot.release.record_files import open_records
+from privot.release.record_form import COMMA_SEPARATED, RecordForm
 from privot.release.report_ids import REPORT_ID
 from privot.release.streaming import (
     Privatized,
@@ -76,6 +77,7 @@ def privatize_files(
     source: Path,
     output: Path,
     *,
+    form: RecordForm = COMMA_SEPARATED,
     resume: bool = False,
     part_rows: int | None = None,
     progress: Progress | None = None,
@@ -90,6 +92,7 @@ def privatize_files(
         randomizer: What every record goes through.
         source: A Parquet file, or a folder of them.
         output: A path that ends in parquet, csv or csv.gz, or a folder.
+        form: Columns to ignore.
         resume: Whether to go on with what a killed run left.
         part_rows: Records a task.
         progress: Told after every task.
@@ -99,7 +102,7 @@ def privatize_files(
         PrivotError: as `privatize_records`, and for a source whose rows are not counted.
     """
     source, output = source.resolve(), output.resolve()
-    records = open_records(source, randomizer.schema)
+    records = open_records(source, randomizer.schema, form)
     if not records.num_rows or records.identity() is None:
         raise PrivotError(f"{source} cannot be cut for several workers: give parquet with rows")
     refuse_unknown_output(output)
@@ -107,7 +110,7 @@ def privatize_files(
     tell_deleted(parts, told)
     kept = parts.done()
     missing = [n for n in range(-(-records.num_rows // parts.part_rows)) if n not in kept]
-    task = partial(_make_part, text=randomizer.to_json(), source=source, parts=parts)
+    task = partial(_make_part, text=randomizer.to_json(), source=source, form=form, parts=parts)
     _connect()
     try:
         fresh, outside = _run(
@@ -157,14 +160,16 @@ def _run(
     return fresh, outside
 
 
-def _make_part(row: dict[str, Any], text: str, source: Path, parts: Parts) -> dict[str, Any]:
+def _make_part(
+    row: dict[str, Any], text: str, source: Path, form: RecordForm, parts: Parts
+) -> dict[str, Any]:
     """One task: noise one part, unless it is there. A refusal is an answer; only a crash is retried."""
     number = int(row["item"])
     randomizer = Randomizer.from_json(text)
     rows, outside, refused, failed = 0, dict[str, int](), "", ""
     if not parts.path(number).exists():
         try:
-            records = open_records(source, randomizer.schema)
+            records = open_records(source, randomizer.schema, form)
             rows, outside = make_parts(randomizer, records, parts, only=lambda n: n == number)
         except RefusedRecordsError as error:
             refused = str(error)

@@ -46,11 +46,6 @@ def read_csv_pieces(
     """
     stream = io.BufferedReader(cast(io.RawIOBase, file), 2**16)
     head = stream.peek(4)
-    for start, problem in _OTHERS.items():
-        if head.startswith(start):
-            raise PrivotError(f"{source} {problem}")
-    if not head.removeprefix(b"\xef\xbb\xbf").strip():
-        raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
     ragged: list[csv.InvalidRow] = []
 
     def remember(row: csv.InvalidRow) -> str:
@@ -59,6 +54,7 @@ def read_csv_pieces(
 
     first = 0
     try:
+        _require_csv(head, source)
         with csv.open_csv(
             stream,
             csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
@@ -86,6 +82,17 @@ def read_csv_pieces(
         if b"\0" in head:
             raise PrivotError(f"{source} holds zero bytes: save it as CSV in UTF-8") from None
         raise PrivotError(f"{source} cannot be read as csv: {_reason(error)}") from None
+    finally:
+        stream.detach()  # whoever opened the file closes it
+
+
+def _require_csv(head: bytes, source: str) -> None:
+    """Refuse what begins like a file of another kind."""
+    for start, problem in _OTHERS.items():
+        if head.startswith(start):
+            raise PrivotError(f"{source} {problem}")
+    if not head.removeprefix(b"\xef\xbb\xbf").strip():
+        raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
 
 
 def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:

@@ -1,7 +1,7 @@
 """Records held against a schema: everything that is wrong with them, told at once.
 
-For whoever holds the raw records, before the first report. **What it tells is not private**: counts, rows
-and examples are functions of raw records, exactly. It is the one place that shows a value.
+For whoever holds the raw records, before the first report. **What it tells is not private**: counts,
+rows and examples are exact functions of raw records. It is the one place that shows a value.
 """
 
 from __future__ import annotations

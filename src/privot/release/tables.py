@@ -150,7 +150,9 @@ def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
     """The schema's numbers as such, of a CSV's text."""
     for name, column in schema.columns.items():
         if isinstance(column, NumericColumn | VectorColumn):
-            for part in set(column.table_columns(name)) & set(table.column_names):
+            for part in column.table_columns(name):
+                if part not in table.column_names:
+                    continue
                 numbers, problems = read_numbers(table.column(part), part)
                 try:
                     refuse(problems)
