@@ -44,7 +44,7 @@ def test_npz_matrices_are_vector_columns(tmp_path):
     [
         ("t.csv", b"", "is empty"),
         ("t.csv", b"x,y,code\na,b,c\n", "t.csv, line 2: column 'x' has text, not a number"),
-        ("t.csv.gz", b"not gzip", "cannot be read as csv.gz"),
+        ("t.csv.gz", b"not gzip", "cannot be read as csv"),
         ("t.parquet", b"PAR1xxxx", "cannot be read as parquet"),
         ("t.npz", b"PK\x03\x04", "cannot be read as npz"),
         ("t.xlsx", b"x", "unknown format: use one of"),

@@ -45,7 +45,7 @@ def read_csv_pieces(
         PrivotError: for what is no CSV, or another one than the schema's.
     """
     stream = io.BufferedReader(cast(io.RawIOBase, file), 2**16)
-    head = stream.peek(4)
+    head = b""
     ragged: list[csv.InvalidRow] = []
 
     def remember(row: csv.InvalidRow) -> str:
@@ -54,6 +54,7 @@ def read_csv_pieces(
 
     first = 0
     try:
+        head = stream.peek(4)
         _require_csv(head, source)
         with csv.open_csv(
             stream,
