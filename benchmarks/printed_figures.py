@@ -275,9 +275,8 @@ def calibrate_lines(coins: random.Random, folder: Path) -> Iterator[Figure | Fac
     schema, epsilon = folder / "schema.toml", coins.uniform(0.1, 8)
     schema.write_text(SCHEMA)
     for more in ("", " --mechanism gaussian --delta 1.0049e-6"):
-        arguments = (
-            f"calibrate {schema} --epsilon {epsilon} --report split -o {folder}/r.json{more}"
-        )
+        arguments = f"calibrate {schema} --epsilon {epsilon} --report split{more}"
+        arguments += f" -o {folder}/randomizer.json --force"
         told, text = json.loads(run(f"{arguments} --json")), run(arguments)
         spent, delta = told["guarantee"]["epsilon"], told["guarantee"].get("delta", 0.0)
         yield from figures(text, "json: ε = NUMBER", spent, 4)

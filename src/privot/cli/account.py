@@ -95,9 +95,10 @@ def gaussian(
     print(_sentence(forward, noise, promise, unit))
     print(_diameter(sensitivity, "l2"))
     if closed_form is not None:
+        more = closed_form / stddev - 1
         print(
             f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
-            f"promise, {closed_form / stddev - 1:.0%} more."
+            f"promise, {more:.0%} more."
         )
 
 
