@@ -79,6 +79,27 @@ class MechanismLaws:
         probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes, self.record))
         assert chi_square(counts, np.append(probabilities, 0.0)) > FALSE_ALARM
 
+    def read(self, reports):
+        """Reports as a curator reads them."""
+        return self.mechanism.support(reports) if self.mechanism.takes_codes else reports
+
+    def test_probability_cells_are_those_of_the_likelihood(self):
+        """Cells hold the probability, lie in (0, 1), and those of all outcomes tile it."""
+        for record in {id(r): r for pair in self.worst_pairs for r in pair}.values():
+            reports = self.read(self.outcomes)
+            records = np.broadcast_to(record, (len(reports), *np.shape(record)))
+            rng = np.random.default_rng(0)
+            low, high = self.mechanism.probability_cells(reports, records, rng)
+            assert (low <= high).all()
+            expected = np.exp(self.mechanism.log_likelihood(self.outcomes, record))
+            assert self.cells_hold((high - low).prod(axis=1), expected)
+
+    def cells_hold(self, found, expected):
+        return np.allclose(found, expected, rtol=1e-7, atol=1e-15)
+
+    def test_possible_reports_are_told_from_others(self):
+        assert not self.mechanism.impossible(self.read(self.outcomes)).any()
+
     def test_privacy_loss_is_the_guarantee(self):
         """No outcome is likelier by more than e^ε (up to δ), and some pair attains it."""
         guarantee = self.mechanism.guarantee(self.domain, self.delta)

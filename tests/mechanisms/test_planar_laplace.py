@@ -12,6 +12,7 @@ from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import PlanarLaplace
 from privot.mechanisms.planar_laplace import _SERIES, _lattice_sum
+from privot.privacy.uniformity import fit
 from privot.schema.domain import Box, L2Ball
 
 GRID = 2.0**-2
@@ -48,6 +49,20 @@ class TestPlanarLaplace(MechanismLaws):
         for records in (self.records, self.records[:5] / 3, np.float64([[np.pi / 4, 1e-12]])):
             cells = self.mechanism.privatize(records) / GRID
             assert (cells == np.rint(cells)).all()
+
+    def test_probability_cells_are_those_of_the_likelihood(self):
+        """Of a fine lattice: rings and sectors of its points' probability, and uniform together."""
+        fine, record = PlanarLaplace.calibrate(SQUARE, 1.0), np.array([0.5, -1.0])
+        reports = fine.privatize(np.broadcast_to(record, (50_000, 2)))
+        rng = np.random.default_rng(0)
+        low, high = fine.probability_cells(reports, record, rng)
+        held = np.exp(fine.log_likelihood(reports, record))
+        np.testing.assert_allclose((high - low).prod(axis=1), held, rtol=1e-3)
+        assert fit((low + rng.random(low.shape) * (high - low)) % 1.0) > 1e-6
+        other = PlanarLaplace(fine.scale * 0.95, fine.grid)
+        assert fit(other.probability_cells(reports, record, rng)[0] % 1.0) < 1e-6
+        with pytest.raises(PrivotError, match="too coarse for an audit"):
+            self.mechanism.probability_cells(reports, record, rng)
 
     def test_low_bits_are_independent_of_the_record(self):
         fine = PlanarLaplace.calibrate(SQUARE, 1.0)

@@ -56,27 +56,21 @@ def repeats(streams: Sequence[Stream]) -> float | None:
         length *= 2
         if mean <= 0 or length > max(len(stream.keys) for stream in streams) // 2:
             return None
-    for i, mine in enumerate(streams):
-        for theirs in streams[i + 1 :]:
-            if min(len(mine.keys), len(theirs.keys)) >= length and _share(
-                mine, theirs, length, wanted
-            ):
-                return float(comparisons * 2.0**-wanted)
+    seen: set[int] = set()
+    for stream in streams:
+        whole = len(stream.keys) // length
+        told = stream.bits[: whole * length].reshape(whole, length).sum(axis=1)
+        stretches = _stretches(stream.keys, length)
+        if not seen.isdisjoint(stretches[length * np.flatnonzero(told >= wanted)].tolist()):
+            return float(comparisons * 2.0**-wanted)
+        seen.update(stretches.tolist())
     return 1.0
-
-
-def _share(mine: Stream, theirs: Stream, length: int, wanted: float) -> bool:
-    """Whether a stretch of `mine`, at a multiple of `length`, is anywhere in `theirs`."""
-    whole = len(mine.keys) // length
-    told = mine.bits[: whole * length].reshape(whole, length).sum(axis=1)
-    starts = length * np.flatnonzero(told >= wanted)
-    return bool(
-        np.isin(_stretches(mine.keys, length)[starts], _stretches(theirs.keys, length)).any()
-    )
 
 
 def _stretches(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
     """Keys of the stretches of `length` (a power of two) that begin at each place."""
+    if len(keys) < length:
+        return keys[:0]
     step = 1
     while step < length:
         keys = _mixed(keys[:-step] * _MULTIPLIER + keys[step:])

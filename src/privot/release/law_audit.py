@@ -190,7 +190,7 @@ def _stream_tests(
     size = max(32, min(_STREAM_ROWS, _STREAM_VALUES // width))
     who = {part.name: np.zeros(size, np.int64) for part in parts}
     people = _people(parts, who, rng)
-    singles = min(_MOST_SINGLES, max(8, rows // 1000))
+    singles = min(_MOST_SINGLES, max(16, rows // 4000))
 
     def draw() -> pa.Table:
         one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(singles)]

@@ -154,7 +154,7 @@ class ColumnTrial(Trial):
         """Cells by the law of the part."""
         values, present = self._values(table)
         nearest = self.mechanism.to_grid(values)
-        off = np.asarray(np.abs(values - nearest) > self._rounding(values)).any(axis=1)
+        off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
         low, high = self.mechanism.probability_cells(nearest, self.records[who], rng)
         keys = row_keys(nearest.astype(np.float64))
         return Read(low, high, present, keys, int(off[present].sum()))
