@@ -152,10 +152,12 @@ def killed(kills, action, folder, most):
         if child == 0:
             run()
             os._exit(0)
-        while told.stat().st_size < enough and not os.waitpid(child, os.WNOHANG)[0]:
+        ended = False
+        while told.stat().st_size < enough and not ended:
             time.sleep(0.0005)
-        time.sleep(chance.uniform(0, 0.02))
-        with suppress(ChildProcessError):  # it came to the end of the budget
+            ended = os.waitpid(child, os.WNOHANG)[0] == child
+        if not ended:
+            time.sleep(chance.uniform(0, 0.02))
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     run()

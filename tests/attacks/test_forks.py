@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from privot import own_process
 from privot.mechanisms import Laplace, entropy, random_bits
 from privot.mechanisms.entropy import random_word, random_words
 from privot.release import Randomizer
@@ -84,7 +85,7 @@ def in_a_child(fork, draw):
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_a_child_draws_afresh(draw, fork, page, monkeypatch):
     if not page:
-        monkeypatch.setattr(entropy, "_cleared_in_children", lambda: None)
+        monkeypatch.setattr(own_process, "_cleared_in_children", lambda: None)
     monkeypatch.setattr(entropy, "_own", entropy._Own())
     torch.set_num_threads(1)
     draw()  # a key, and stocks of single numbers, are there before the fork
@@ -97,7 +98,7 @@ def test_a_child_draws_afresh(draw, fork, page, monkeypatch):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_grandchild_with_the_number_of_its_grandparent_draws_afresh(monkeypatch):
     """In a namespace of its own a child may have any number, also its parent's."""
-    if entropy._cleared_in_children() is None:
+    if own_process._cleared_in_children() is None:
         pytest.skip("this kernel clears no memory in children")
     monkeypatch.setattr(os, "getpid", lambda: 1)
     ours, theirs = in_a_child(FORKS["C fork"], DRAWS["single numbers"])
@@ -114,8 +115,8 @@ def test_an_emulator_that_agrees_to_everything_is_not_believed(monkeypatch):
         def madvise(self, _):
             pass
 
-    monkeypatch.setattr(entropy, "mmap", Agreeable())
-    assert entropy._cleared_in_children() is None
+    monkeypatch.setattr(own_process, "mmap", Agreeable())
+    assert own_process._cleared_in_children() is None
 
 
 def test_noise_in_a_box_is_still_that_of_the_mechanism():

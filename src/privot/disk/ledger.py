@@ -23,7 +23,7 @@ Refused are, therefore,
 - an entry or a plan that was changed.
 
 A ledger exists **once, in one process**: it is not copied or pickled, and after a fork, by Python or by
-a library, the child may not use it (the process id is compared at every use). Threads share it.
+a library, the child may not use it (`privot.own_process`). Threads share it.
 
 What cannot be detected: use on machines that do not share a state folder, after `adopt`; a state folder
 rolled back together with the ledger (a restored snapshot of the machine); someone who rewrites files,
@@ -51,6 +51,7 @@ from privot.disk.chain import Chain
 from privot.disk.state import holding_state, write_down
 from privot.disk.witness import check_witness, write_witness
 from privot.errors import PrivotError
+from privot.own_process import OwnProcess
 from privot.privacy.composition import AnyGuarantee
 
 
@@ -80,7 +81,7 @@ class Countable(Protocol):
 P = TypeVar("P", bound=Countable)
 
 
-class Ledger(Generic[P]):
+class Ledger(OwnProcess, Generic[P]):
     """Counts the uses of one plan; never more than it declares.
 
     Arguments:
@@ -97,10 +98,11 @@ class Ledger(Generic[P]):
     def __init__(
         self, plan: P, path: Path | None = None, *, resume: bool = False, ahead: int = 0
     ) -> None:
+        super().__init__()
         self.plan, self.id = plan, secrets.token_hex(16)
         self.path = None if path is None else path.absolute()
         self._ahead, self._begun = ahead, False
-        self._process, self._alone = os.getpid(), threading.Lock()
+        self._alone = threading.Lock()
         # Of `_taken` uses, `_in_hand` are still to be made; in memory, the whole budget is in hand.
         self._taken = self._in_hand = plan.uses if path is None else 0
         if self.path is not None and self.path.exists():
@@ -249,7 +251,7 @@ class Ledger(Generic[P]):
         )
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if self.is_copy:
             raise PrivotError(
                 f"this ledger belongs to process {self._process}, and a copy in process {os.getpid()} "
                 "would spend its budget twice: make or load it in the process that uses it"

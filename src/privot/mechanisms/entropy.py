@@ -10,12 +10,8 @@ that no word is handed out twice. A stream takes a new key every $2^{32}$ bytes,
 $2^{68}$ bytes at which counter mode departs from random by the birthday bound.
 
 **Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
-two people's reports would then be that of their records. Python's hooks run after `os.fork` only, not
-where a server or a library forks in C. So whenever a stream hands anything out, it looks whether it is
-in the process that it was keyed in: by a page of memory that the kernel clears in every child (Linux
-4.14), elsewhere by the process's number, which is not as good (each in a namespace of its own, two
-processes may have one number) and slower. What no process can see is a copy of its whole machine: a
-virtual machine must not be resumed from one snapshot twice.
+two people's reports would then be that of their records. So whenever a stream hands anything out, it
+looks whether it is in the process that it was keyed in (`privot.own_process`).
 
 Single records take words and noise from stocks drawn ahead by the array code: one law, one proof,
 and no array is made for one number. A stock belongs to its thread, gives out each number once,
@@ -23,13 +19,11 @@ knows nothing of any record, and is forgotten with the key.
 
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
-    differential privacy* (2020); BoringSSL, `fork_detect.c`, for the page and the question that tells
-    an emulator.
+    differential privacy* (2020).
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections import defaultdict
@@ -40,6 +34,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from privot.own_process import OwnProcess
+
 Words = NDArray[np.uint64]
 
 _REKEY_BYTES = 2**32
@@ -47,16 +43,13 @@ _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
 _AHEAD = 128  # numbers a stock draws at once
 _MAX_STOCKS = 1024  # a few MB; beyond, all are forgotten
-_MADV_WIPEONFORK, _NO_ADVICE = 18, -1  # Python has no name for the first
 
 
-class _Stream:
+class _Stream(OwnProcess):
     """The key stream of one thread, and what was drawn ahead from it."""
 
     def __init__(self) -> None:
-        page = _cleared_in_children()
-        self._witness: mmap.mmap | bytearray = bytearray(1) if page is None else page
-        self._by_number = page is None
+        super().__init__()
         self.rekey()
 
     def rekey(self) -> None:
@@ -65,13 +58,7 @@ class _Stream:
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
         self.stocks: defaultdict[Hashable, list[int]] = defaultdict(list)
-        self._process = os.getpid() if self._by_number else 0
-        self._witness[0] = 1
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether another process keyed it."""
-        return not self._witness[0] or (self._by_number and self._process != os.getpid())
+        self.belong_here()
 
     def fill(self, target: memoryview) -> None:
         """Overwrite `target` (bytes) with key stream."""
@@ -81,20 +68,6 @@ class _Stream:
                 self.rekey()
             self._encryptor.update_into(_ZEROS[: len(part)], part)
             self._bytes_left -= len(part)
-
-
-def _cleared_in_children() -> mmap.mmap | None:
-    """Memory that a fork sets to 0 in the child, if this kernel offers such and means it."""
-    try:
-        page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        page.madvise(_MADV_WIPEONFORK)
-    except (AttributeError, OSError, ValueError):
-        return None
-    try:
-        page.madvise(_NO_ADVICE)
-    except OSError:
-        return page
-    return None  # an emulator that says yes to everything
 
 
 class _Own(threading.local):
