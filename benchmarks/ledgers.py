@@ -64,7 +64,9 @@ def mechanism(path=None, **more):
 
 def unsaved(draws=DRAWS):
     reference = UniformBox([0], [1])
-    return IntegralModel.fit(NUMBERS, reference=reference, unit="person", epsilon=1.0, draws=draws)
+    return IntegralModel.fit(
+        NUMBERS, reference=reference, unit="person", epsilon=2.0 * draws, draws=draws
+    )
 
 
 def drain(use, told=lambda: None):
