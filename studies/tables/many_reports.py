@@ -44,7 +44,7 @@ def write_release(path: Path, num_people: int, epsilon: float, seed: int = 0) ->
         randomizer.privatize(population.draw(min(_AT_ONCE, num_people - start), rng))
         for start in range(0, num_people, _AT_ONCE)
     ]
-    collect(parts).save(path)
+    collect(parts).release.save(path)
 
 
 def measure_fit(path: Path) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def collected(path):
     """Files come in an order of their own, often that of names or of arrival."""
     return collect(
         RANDOMIZER.privatize(people(k, k + 50), keep_order=True) for k in range(0, NUM, 50)
-    )
+    ).release
 
 
 @pytest.mark.parametrize("release", [in_memory, saved, piped, collected])

@@ -41,7 +41,7 @@ def test_joint_reports_are_counted_piece_by_piece(epsilon, monkeypatch):
         "z": [0.1, 0.9, None, 0.5] * 200,
     }
     randomizer = Randomizer.calibrate(SCHEMA, epsilon)
-    whole = collect([randomizer.privatize(people) for _ in range(3)])
+    whole = collect([randomizer.privatize(people) for _ in range(3)]).release
     at_once = report_groups(whole)
     monkeypatch.setattr(report_table_module.ReportTable.pieces, "__defaults__", (100,))
     assert len(list(whole.pieces())) > 3

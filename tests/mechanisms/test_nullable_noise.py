@@ -8,7 +8,8 @@ import pytest
 from laws.mechanism import MechanismLaws, chi_square
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace, RandomizedResponse
-from privot.mechanisms.nullable_noise import mark_missing, stand_in
+from privot.mechanisms.additive_noise import stand_in
+from privot.mechanisms.nullable_noise import mark_missing
 from privot.schema.domain import Box, L1Ball, L2Ball
 from privot.schema.polyline import Polyline
 

@@ -207,7 +207,7 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
     randomizer = Randomizer.calibrate(MIXED, 4.0)
     person = one_person(1) | {"x": [0.5], "y": [0.5]}
     parts = [randomizer.privatize(person) for _ in range(5)]
-    together = collect(parts)
+    together = collect(parts).release
     assert len(together) == 5
     assert together.guarantee == parts[0].guarantee
     # In the order of their ids, which is random.

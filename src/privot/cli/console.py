@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from privot.release import Collection
+
 
 class _Report(Protocol):
     def __call__(self, step: int, steps: int, loss: float) -> None: ...
@@ -46,6 +48,17 @@ def short_warnings(
 ) -> None:
     """A warning as one line, without the code that raised it."""
     complain(f"warning: {message}")
+
+
+def tell_quarantined(done: Collection) -> None:
+    """What was not counted of the reports received, and what was counted once."""
+    if done.quarantined:
+        complain(
+            f"{done.quarantined:,} reports cannot be counted and are in {done.quarantine}, the first: "
+            f"{done.first}"
+        )
+    if done.copies:
+        note(f"{done.copies:,} copies of reports were left out: each counts once")
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain, counted, note, row_bar, training_bar
+from privot.cli.console import complain, counted, note, row_bar, tell_quarantined, training_bar
 from privot.cli.options import Force, Ignore, Separator, record_form
 
 
 def fit(
+    context: typer.Context,
     release: Annotated[Path, typer.Argument(help="The reports: release.parquet.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")] = Path(
         "model"
@@ -29,9 +30,14 @@ def fit(
     seed: Annotated[int, typer.Option(help="Of weights, batches, latents.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse a release with reports that cannot be.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
+
+    Reports that no randomizer makes are left out, and listed in OUTPUT.quarantine.csv.
 
     Ctrl-C saves a generator's state, --resume continues it bit for bit. Several processes train one
     generator together: torchrun --nproc-per-node 2 -m privot fit …
@@ -42,8 +48,9 @@ def fit(
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.model_folder import FILES
-    from privot.outputs import claim_folder
-    from privot.release import Release
+    from privot.outputs import claim_file, claim_folder
+    from privot.release.collect import checked
+    from privot.release.quarantine import quarantine_of
     from privot.training import Interrupted
     from privot.training.parallel import is_first
 
@@ -61,7 +68,12 @@ def fit(
         raise PrivotError(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
-    reports = Release.load(release)
+    aside = quarantine_of(output)
+    claim_file(aside, inputs=[release], force=force or resume or not is_first())
+    # What can be counted of a release that was tampered with is a file as long as this command.
+    reports, found = context.with_resource(checked(release, aside, strict))
+    if found is not None and is_first():
+        tell_quarantined(found)
     try:
         with training_bar() as progress:
             model = fit_model(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli.console import complain, note
+from privot.cli.console import complain, note, tell_quarantined
 from privot.cli.options import Force
 
 
@@ -118,36 +118,42 @@ def _shares(given: list[str]) -> dict[str, float]:
 
 
 def collect(
-    releases: Annotated[list[Path], typer.Argument(help="Reports of many devices.")],
+    releases: Annotated[
+        list[Path],
+        typer.Argument(help="Reports of many devices: files, folders of them, quoted patterns."),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write them all.")] = Path(
         "release.parquet"
     ),
     randomizer: Annotated[
-        Path | None, typer.Option("-r", "--randomizer", help="That made reports written as CSV.")
+        Path | None,
+        typer.Option("-r", "--randomizer", help="Whose reports to collect; CSV needs it."),
     ] = None,
+    quarantine: Annotated[
+        Path | None,
+        typer.Option(help="Where to put what is not counted; OUTPUT.quarantine.csv by default."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse reports that cannot be, instead.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 
-    Example: privot collect inbox/*.parquet -o release.parquet
+    A report that is there several times counts once. What the randomizer cannot have made is put aside,
+    with its file, row and reason, and so are reports of one id that differ.
+
+    Example: privot collect inbox/ -o release.parquet
     """
-    from privot.errors import PrivotError
     from privot.outputs import claim_file
-    from privot.release import Randomizer, Release
-    from privot.release import collect as collect_releases
-    from privot.release.report_text import read_text_reports
+    from privot.release import Randomizer, collect_files
+    from privot.release.quarantine import quarantine_of
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]
     claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
-    # The same reports twice would be one budget counted as two people; a file sent again is as likely.
-    files = [path.resolve() for path in releases]
-    for path in releases:
-        if files.count(path.resolve()) > 1:
-            raise PrivotError(f"{path} is given twice: its people would count twice; give it once")
+    quarantine = quarantine or quarantine_of(output)
+    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
     made_by = None if randomizer is None else Randomizer.load(randomizer)
-    together = collect_releases(
-        Release.load(path) if made_by is None else read_text_reports(path, made_by)
-        for path in releases
-    )
-    together.save(output)
-    print(f"{output}: {len(together):,} reports, {together.guarantee}")
+    done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+    tell_quarantined(done)
+    print(f"{output}: {done.num_reports:,} reports, {done.randomizer.guarantee}")

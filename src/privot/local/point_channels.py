@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace
-from privot.mechanisms.nullable_noise import stand_in
+from privot.mechanisms.additive_noise import stand_in
 from privot.release import Release
 from privot.schema import Domain
 from privot.transport import manhattan, squared_euclidean

@@ -12,6 +12,13 @@ where rounding cannot leave the domain (`domain.on_grid`).
 **The grid is public and fine**: noise is $2^{19}$ to $2^{20}$ steps wide, so rounding changes
 neither utility nor, visibly, the density; the likelihood is that of the integers all the same.
 
+**How far out a report can be.** Noise is unbounded, but not in practice: in the mechanism's own norm
+(ℓ1 of Laplace noise, else ℓ2), the noise of all coordinates is longer than r(d) with probability below
+$2^{−64}$. From the domain's point $x_0$ nearest to its center, no record is farther than D = Δ, or Δ/2
+if the domain is symmetric; so a report farther than D + r(d) from $x_0$ is nobody's. What is left moves
+a log-likelihood ratio by at most Δ/b of Laplace noise, as always, and by at most $Δ (2D + r(d))/σ^2$ of
+Gaussian noise, which is linear in the report.
+
 **What a record must be**: projected into its domain, in unit coordinates. Nothing is clamped here;
 numbers that are not finite are refused (a refusal shows that the record was invalid: it must happen
 on the device, before anything is sent).
@@ -36,6 +43,7 @@ from privot.schema.domain import Domain
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19
 _MAX_CELL = 2.0**52  # integers up to here, and their sums, are exact floats
+_SLACK = 1 + 2.0**-20  # images are stored in 32 bits
 _SMALL = 12  # up to here, plain Python is faster than arrays
 
 
@@ -66,6 +74,11 @@ def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
     return round_up(diameter + steps * Fraction(grid))
 
 
+def stand_in(domain: Domain) -> Array:
+    """The domain's point (d,) nearest to its center, in unit coordinates: public."""
+    return domain.unit.project(np.zeros((1, domain.dimension)))[0]
+
+
 class AdditiveNoise(Mechanism):
     """Integer noise on the grid `grid`; subclasses, dataclasses with that field, add its law."""
 
@@ -77,6 +90,22 @@ class AdditiveNoise(Mechanism):
         if grid > 1 or math.frexp(grid)[0] != 0.5 or grid < _FINEST:
             raise PrivotError(f"grid is {grid!r}: give a power of two between 2^-40 and 1")
         check_ratio(noise / grid)
+
+    @abstractmethod
+    def _reach(self, dimension: int) -> tuple[int, float]:
+        """A norm, and what the noise of d coordinates, rounding included, exceeds once in 2^64."""
+
+    def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
+        """Finite, and within the domain's diameter and the noise's reach of the domain's center."""
+        norm, reach = self._reach(np.shape(y)[-1])
+        if domain is None:
+            raise PrivotError("domain is None: how far noise carries depends on where records are")
+        unit = domain.unit
+        farthest = unit.diameter(norm) / (2 if domain.symmetric else 1)
+        with np.errstate(all="ignore"):  # of reports that are not finite
+            away = np.asarray(y, np.float64) - stand_in(domain)
+            far = np.abs(away).sum(axis=1) if norm == 1 else np.sqrt((away**2).sum(axis=1))
+        return np.asarray(far <= (farthest + reach) * _SLACK)
 
     @abstractmethod
     def _draw_list(self, count: int) -> list[int]:

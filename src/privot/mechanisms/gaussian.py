@@ -21,11 +21,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import gammainccinv, log_ndtr, ndtr
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
-from privot.mechanisms.mechanism import Array
+from privot.mechanisms.mechanism import UNHEARD_OF, Array
 from privot.mechanisms.rounded_gaussian import draw_rounded_gaussian, sample_rounded_gaussian
 from privot.privacy.gaussian import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantee import ApproximateDP
@@ -91,6 +91,11 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
             for m in range(1, 2 + math.ceil(2 / min(t, 2)))
         )
         return self.grid**2 * (t**2 + 1 / 12 + waves)
+
+    def _reach(self, dimension: int) -> tuple[int, float]:
+        """‖noise‖₂ is at most a χ variable of d degrees times σ, and half a step a coordinate."""
+        half_square = float(gammainccinv(dimension / 2, UNHEARD_OF))
+        return 2, self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
         return draw_rounded_gaussian(count, self.stddev / self.grid)

@@ -21,10 +21,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammainccinv
 
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
 from privot.mechanisms.discrete_laplace import draw_discrete_laplace, sample_discrete_laplace
-from privot.mechanisms.mechanism import Array
+from privot.mechanisms.mechanism import UNHEARD_OF, Array
 from privot.privacy.guarantee import PureDP
 from privot.privacy.laplace import calibrate_laplace, laplace_epsilon
 from privot.schema.domain import Domain
@@ -68,6 +69,11 @@ class Laplace(AdditiveNoise, kind="laplace"):
         r"""$g^2 · 2q/(1−q)^2 = g^2 / (2 \sinh^2(g/2b))$ with $q = e^{−g/b}$."""
         half = self.grid / (2 * self.scale)
         return self.grid**2 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
+
+    def _reach(self, dimension: int) -> tuple[int, float]:
+        """‖noise‖₁ is at most a Gamma variable of d steps and scale b, and a grid step a coordinate."""
+        steps = float(gammainccinv(dimension, UNHEARD_OF))
+        return 1, self.scale * steps + 2 * dimension * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
         return draw_discrete_laplace(count, self.scale / self.grid)

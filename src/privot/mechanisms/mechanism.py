@@ -34,6 +34,9 @@ from privot.schema.domain import Domain
 
 Array = NDArray[np.float64]
 
+# Reports that are less likely than this, whatever the record, are nobody's.
+UNHEARD_OF = 2.0**-64
+
 # e^ε has more than 400 digits beyond; whoever wants that wants no noise.
 LARGEST_EPSILON = 1000.0
 
@@ -103,6 +106,15 @@ class Mechanism(ABC):
         it can still tell by how much the laws of two records lie apart.
         """
         return None
+
+    def possible(self, y: NDArray[Any], domain: Domain | None = None) -> NDArray[np.bool_]:
+        """Which reports (n, d), or supports (n, w) of codes, a device can have sent, shape (n,).
+
+        Not what no record of `domain` leads to with probability $2^{−64}$ or more. What is left bounds
+        the influence of any one report, whoever made it: under pure ε its likelihoods of two records
+        differ by a factor of at most $e^ε$.
+        """
+        return ~self.impossible(y)
 
     @property
     @abstractmethod

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms.additive_noise import AdditiveNoise
+from privot.mechanisms.additive_noise import AdditiveNoise, stand_in
 from privot.mechanisms.laplace import Laplace
 from privot.mechanisms.mechanism import Array, Mechanism
 from privot.mechanisms.planar_laplace import PlanarLaplace
@@ -53,11 +53,6 @@ from privot.schema.domain import Domain
 _VALUES: Mapping[str, type[Laplace] | type[PlanarLaplace]] = {
     cls.kind: cls for cls in (Laplace, PlanarLaplace)
 }
-
-
-def stand_in(domain: Domain) -> Array:
-    """The public point (d,), in unit coordinates, that noise is added to where a record is missing."""
-    return domain.unit.project(np.zeros((1, domain.dimension)))[0]
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:
@@ -143,6 +138,10 @@ class NullableNoise(Mechanism, kind="nullable"):
         return points + self.flag.log_likelihood(
             y[..., -1].astype(np.int64), x[..., -1].astype(np.int64)
         )
+
+    def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
+        """A flag that is 0 or 1, and a point that the noise can have made."""
+        return np.isin(y[:, -1], (0.0, 1.0)) & self.value.possible(y[:, :-1], domain)
 
     def log_flag(self, missing: bool) -> tuple[float, float]:
         """$\\ln f(\\text{flag} | m)$ of the flags "present" and "missing"."""

@@ -44,7 +44,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc
+from scipy.special import gammainc, gammainccinv
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
@@ -53,7 +53,7 @@ from privot.mechanisms.discrete_planar_laplace import (
     proposal_ratio,
     sample_planar_laplace,
 )
-from privot.mechanisms.mechanism import Array
+from privot.mechanisms.mechanism import UNHEARD_OF, Array
 from privot.privacy.geo import GeoIndistinguishability
 from privot.privacy.guarantee import PureDP
 from privot.privacy.laplace import calibrate_laplace, laplace_epsilon
@@ -206,6 +206,11 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         total = 1 + sum(c * t ** (-3.0 - 2 * j) for j, c in terms)
         second = 6 + sum((1 + 2 * j) * 2 * j * c * t ** (-3.0 - 2 * j) for j, c in terms)
         return self.scale**2 * second / total / 2
+
+    def _reach(self, dimension: int) -> tuple[int, float]:
+        """‖noise‖₂ is a Gamma variable of 2 steps, up to $e^{\\sqrt2/t}$ for each point's square."""
+        unheard_of = UNHEARD_OF * math.exp(-math.sqrt(2) * self.grid / self.scale)
+        return 2, self.scale * float(gammainccinv(2, unheard_of)) + 2 * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
         return draw_planar_laplace(count // 2, self.scale / self.grid)

@@ -65,10 +65,12 @@ class SquareWave(Mechanism, kind="square_wave"):
 
     @cached_property
     def _half_cells(self) -> int:
+        # No operator: it would round as the caller's own context says.
         power = _EXACT.exp(Decimal(self.epsilon))
         epsilon = Decimal(self.epsilon)
         above = _EXACT.add(_EXACT.multiply(_EXACT.subtract(epsilon, 1), power), 1)
-        below = _EXACT.multiply(_EXACT.multiply(2, power), power - 1 - epsilon)
+        beyond = _EXACT.subtract(_EXACT.subtract(power, 1), epsilon)
+        below = _EXACT.multiply(_EXACT.multiply(2, power), beyond)
         return round(float(_EXACT.divide(above, below)) * STEPS)
 
     @property

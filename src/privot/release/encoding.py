@@ -13,13 +13,11 @@ or cosine coefficients in unit coordinates (`privot.release.image_reports`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privot.errors import PrivotError
 from privot.mechanisms import (
     FrequencyOracle,
     Mechanism,
@@ -144,7 +142,7 @@ def read_reports(
         reported = np.asarray(lists.is_valid())
         width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
         support = np.full((len(lists), int(width.max(initial=0))), -1, np.int32)
-        support[np.arange(support.shape[1]) < width[:, None]] = lists.flatten().to_numpy()
+        support[np.arange(support.shape[1]) < width[:, None]] = lists.flatten().fill_null(-2)
         return support, reported
     column = schema.point_column(name)
     if isinstance(column, ArrayColumn):
@@ -156,41 +154,6 @@ def read_reports(
     values[:, :dimension] = to_unit(column.domain, values[:, :dimension])
     values[~reported] = 0.0
     return values, reported
-
-
-def check_reports(
-    schema: Schema,
-    table: pa.Table,
-    mechanisms: Mapping[str, Mechanism],
-    num_reported: int,
-    source: Any,
-) -> None:
-    """Refuse values that a randomizer reporting `num_reported` of these columns cannot report."""
-    count = np.zeros(table.num_rows, dtype=np.int64)
-    for name, mechanism in mechanisms.items():
-        problem = f"{source}: column {name!r} holds values that the randomizer cannot report: "
-        parts = [table.column(part) for part in report_names(schema, name, mechanism)]
-        for part, expected in zip(parts, report_types(schema, name, mechanism), strict=True):
-            if part.type != expected:
-                raise PrivotError(
-                    f"{source}: column {name!r} has type {part.type}, the randomizer reports "
-                    f"{expected}: the file was altered"
-                )
-        valid = [np.asarray(pc.is_valid(part).to_numpy()) for part in parts]
-        if any((v != valid[0]).any() for v in valid):
-            raise PrivotError(f"{source}: column {name!r} is half reported: the file was altered")
-        lists = pa.types.is_list(parts[0].type) or pa.types.is_fixed_size_list(parts[0].type)
-        if lists and parts[0].combine_chunks().flatten().null_count:
-            raise PrivotError(problem + "the file was altered")
-        values, reported = decode_reports(schema, table, name, mechanism)
-        if (reported != valid[0]).any() or mechanism.impossible(values[reported]).any():
-            raise PrivotError(problem + "the file was altered")
-        count += valid[0]
-    if (count != num_reported).any():
-        raise PrivotError(
-            f"{source}: some reports do not hold {num_reported} columns, as the randomizer says: "
-            "the file was altered"
-        )
 
 
 def report_types(schema: Schema, name: str, mechanism: Mechanism) -> list[pa.DataType]:

@@ -30,10 +30,12 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms import SubsetSelection, random_words
+from privot.release.report_ids import one_array
 
 # More cells than this make reports of many numbers and tables that nobody can estimate.
 MOST_CELLS = 2**16
@@ -223,37 +225,31 @@ class JointReport:
             width = np.arange(self.mechanism(int(size)).subset_size)
             yield rows, answers.cells[answers.offsets[rows][:, None] + width]
 
-    def read(self, table: pa.Table, source: object) -> JointAnswers:
-        """The answers in a release's table.
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Names and types of the columns that a release holds them in."""
+        return {COMBINATION: pa.int32(), CELLS: pa.list_(pa.int32())}
 
-        Raises:
-            PrivotError: for what no device can have reported.
-        """
-        problem = f"{source}: the joint reports were altered: use the file that was written"
-        if not {COMBINATION, CELLS} <= set(table.column_names):
-            raise PrivotError(problem)
-        drawn, lists = (table.column(name).combine_chunks() for name in (COMBINATION, CELLS))
-        if drawn.type != pa.int32() or lists.type != pa.list_(pa.int32()):
-            raise PrivotError(problem)
-        if drawn.null_count or lists.null_count or lists.flatten().null_count:
-            raise PrivotError(problem)
-        combination = drawn.to_numpy()
-        cells = lists.flatten().to_numpy()
-        offsets = lists.offsets.to_numpy().astype(np.int64)
-        offsets -= offsets[0]
-        if combination.size and not 0 <= combination.min() <= combination.max() < len(
-            self.combinations
-        ):
-            raise PrivotError(problem)
-        widths = np.diff(offsets)
-        if (widths != self._widths[combination]).any():
-            raise PrivotError(problem)
-        most = np.repeat(self.num_cells[combination], widths)
+    def possible(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Which rows name a combination, and as many increasing cells of it as a device does."""
+        drawn, lists = (one_array(table.column(name)) for name in (COMBINATION, CELLS))
+        drawn = drawn.fill_null(-1).to_numpy()
+        possible = (drawn >= 0) & (drawn < len(self.combinations)) & np.asarray(lists.is_valid())
+        combination = np.where(possible, drawn, 0)
+        widths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+        possible &= widths == self._widths[combination]
+        cells = lists.flatten().fill_null(-1).to_numpy()
+        rows = np.repeat(np.arange(len(widths)), widths)
         rising = np.diff(cells, prepend=-1) > 0
-        rising[offsets[:-1]] = True
-        if (cells < 0).any() or (cells >= most).any() or not rising.all():
-            raise PrivotError(problem)
-        return JointAnswers(combination, offsets, cells)
+        rising[(np.cumsum(widths) - widths)[widths > 0]] = True
+        wrong = ~rising | (cells < 0) | (cells >= self.num_cells[combination][rows])
+        return np.asarray(possible & (np.bincount(rows, wrong, len(widths)) == 0))
+
+    def read(self, table: pa.Table) -> JointAnswers:
+        """The answers in a release's table, all of which are possible."""
+        drawn, lists = (one_array(table.column(name)) for name in (COMBINATION, CELLS))
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
 
     def _draw(self, number: int) -> NDArray[np.int32]:
         """Uniform combinations: words beyond the last full multiple are redrawn."""

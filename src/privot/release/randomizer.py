@@ -34,14 +34,9 @@ from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.release.budget import promise, require_cover, share_budget
 from privot.release.calibration import same_promise
-from privot.release.encoding import (
-    check_reports,
-    decode_reports,
-    encode_column,
-    privatize_columns,
-    report_names,
-)
-from privot.release.joint import CELLS, COMBINATION, JointAnswers, JointReport
+from privot.release.encoding import decode_reports, encode_column, privatize_columns
+from privot.release.joint import JointAnswers, JointReport
+from privot.release.possible import release_types, require_possible
 from privot.release.report_ids import REPORT_ID, draw_ids, in_order
 from privot.release.report_table import ReportTable
 from privot.release.storage import read_text, seal, unseal
@@ -229,9 +224,7 @@ class Release:
     randomizer: Randomizer
 
     def __post_init__(self) -> None:
-        split = self.randomizer.mechanisms.items()
-        names = [REPORT_ID, *(part for n, m in split for part in report_names(self.schema, n, m))]
-        names += [] if self.randomizer.joint is None else [COMBINATION, CELLS]
+        names = list(release_types(self.randomizer))
         if sorted(self.rows.column_names) != sorted(names) or len(self) == 0:
             raise PrivotError(
                 f"the reports have columns {self.rows.column_names} and {len(self)} rows, "
@@ -271,28 +264,36 @@ class Release:
 
     @cached_property
     def joint_answers(self) -> JointAnswers:
-        """The joint reports; refused if there are none, or they were altered."""
+        """The joint reports; refused if there are none."""
         if self.randomizer.joint is None:
             raise PrivotError("the release holds no joint reports: read its columns' reports")
-        return self.randomizer.joint.read(self.table, "the release")
+        return self.randomizer.joint.read(self.table)
 
     def save(self, path: str | Path) -> None:
         """Write `release.parquet`; an existing file survives any failure."""
         self.rows.save(path, self.randomizer.to_json())
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Open `release.parquet` and check that reports and randomizer belong together.
+    def open(cls, path: str | Path) -> Self:
+        """Open a file or a folder of shards, whose reports nobody has checked yet.
 
-        The reports stay in the file, which must not change, and are read whenever they are used.
+        They stay in the file, which must not change, and are read whenever they are used.
 
         Raises:
-            PrivotError: if the file is missing, truncated, not a release, or altered.
+            PrivotError: if it is missing, truncated, not a release, or of other columns.
         """
         rows, text = ReportTable.open(path)
-        release = cls(rows, made_by := Randomizer.from_json(text))
-        for piece in rows.pieces():
-            check_reports(made_by.schema, piece, made_by.mechanisms, made_by.num_reported, path)
-            if made_by.joint is not None:
-                made_by.joint.read(piece, path)
+        release = cls(rows, Randomizer.from_json(text))
+        rows.require_types(release_types(release.randomizer))
+        return release
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Open a release all of whose reports can be, each of them once.
+
+        Raises:
+            PrivotError: if the file cannot be opened, or was altered.
+        """
+        release = cls.open(path)
+        require_possible(release.randomizer, release.rows)
         return release

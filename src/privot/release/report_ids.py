@@ -39,7 +39,7 @@ def draw_ids(count: int) -> pa.Array:
 
 
 def id_words(ids: pa.Array) -> NDArray[np.uint64]:
-    """Ids as pairs of words (n, 2), whose order is that of the bytes; none may be null."""
+    """Ids as pairs of words (n, 2), whose order is that of the bytes."""
     buffer = ids.buffers()[1]
     words = np.frombuffer(buffer, ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
     return words.reshape(-1, 2).astype(np.uint64)
@@ -62,14 +62,17 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """A column's values in one piece."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def to_hex(ids: pa.Array) -> pa.Array:
     """Ids as text, 32 digits each."""
     text = id_words(ids).astype(">u8").tobytes().hex().encode()
     ends = np.arange(0, 2 * ID_BYTES * (len(ids) + 1), 2 * ID_BYTES, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(text))
+    texts = pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(text))
+    return pc.if_else(ids.is_valid(), texts, None) if ids.null_count else texts
 
 
 def from_hex(texts: pa.Array) -> pa.Array:

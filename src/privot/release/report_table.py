@@ -8,7 +8,7 @@ stay where it is for as long as the table is used.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,7 @@ from privot.release.shards import shard_files
 PIECE = 2**17
 # Whoever trains reads row groups in random order: many small ones mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
-_METADATA_KEY = b"privot.randomizer"
+METADATA_KEY = b"privot.randomizer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class ReportTable:
             local = pyarrow.fs.LocalFileSystem()
             dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
             for fragment in dataset.get_fragments():
-                texts.add((fragment.physical_schema.metadata or {}).get(_METADATA_KEY))
+                texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from None
         text = texts.pop()
@@ -97,6 +97,19 @@ class ReportTable:
     def column_names(self) -> list[str]:
         """Names of the columns."""
         return list(self.dataset.schema.names)
+
+    def require_types(self, types: Mapping[str, pa.DataType]) -> None:
+        """Refuse columns of other types than these.
+
+        Raises:
+            PrivotError: naming the first.
+        """
+        for name, kind in types.items():
+            if (found := self.dataset.schema.field(name).type) != kind:
+                raise PrivotError(
+                    f"{self.source}: column {name!r} has type {found}, the randomizer reports {kind}: "
+                    "the file was altered"
+                )
 
     def pieces(self, size: int = PIECE) -> Iterator[pa.Table]:
         """All rows in order, about `size` at a time.
@@ -178,7 +191,7 @@ def write_reports(path: Path, pieces: Iterable[pa.Table], randomizer: str) -> in
     first = next(pieces, None)
     if first is None:
         raise PrivotError("there are no rows: give at least one record")
-    schema = first.schema.with_metadata({_METADATA_KEY: randomizer.encode()})
+    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode()})
     # Noisy numbers and ids never repeat: a dictionary would only be built to be thrown away.
     repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))

@@ -9,7 +9,7 @@ was done to the records: whoever reads it has to bring the randomizer.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from privot.errors import PrivotError
-from privot.release.encoding import report_names, report_types
-from privot.release.joint import CELLS, COMBINATION
+from privot.release.possible import release_types
 from privot.release.randomizer import Randomizer, Release
-from privot.release.report_ids import ID_TYPE, REPORT_ID, from_hex, one_array, to_hex
+from privot.release.report_ids import ID_TYPE, from_hex, one_array, to_hex
 from privot.release.report_table import ReportTable
 
 _EMPTY = "none"
+_BLOCK_BYTES = 2**24
 
 
 def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
@@ -45,45 +45,71 @@ def read_text_reports(source: Path | IO[bytes], randomizer: Randomizer) -> Relea
     """The release that a CSV of reports is, given the randomizer that made them; unchecked.
 
     Raises:
-        PrivotError: if columns or values are not what the randomizer writes.
+        PrivotError: if columns or lines are not what the randomizer writes.
     """
-    types = _types(randomizer)
-    read_as_text = {n for n, kind in types.items() if _is_list(kind) or kind == ID_TYPE}
-    texts = {n: pa.string() if n in read_as_text else kind for n, kind in types.items()}
-    options = csv.ConvertOptions(
-        column_types=texts, strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
+
+    def refuse(words: str) -> None:
+        raise PrivotError(f"{source} cannot be read as reports ({words}): write it again")
+
     try:
-        # Nothing reported of the only column is an empty line.
-        lines = csv.ParseOptions(ignore_empty_lines=False)
-        table = csv.read_csv(source, parse_options=lines, convert_options=options)
-        if set(table.column_names) != set(types):
+        pieces = list(read_text(source, randomizer, refuse))
+    except (pa.ArrowException, OSError, EOFError) as error:
+        refuse(str(error).splitlines()[0])
+    return Release(ReportTable.of(*pieces), randomizer)
+
+
+def read_text(
+    source: Path | IO[bytes], randomizer: Randomizer, told: Callable[[str], None]
+) -> Iterator[pa.Table]:
+    """Reports of a CSV piece by piece, unchecked; a value that cannot be read is null.
+
+    Arguments:
+        source: The CSV.
+        randomizer: That made them.
+        told: Told of lines that have more or fewer fields, which are passed over.
+
+    Raises:
+        PrivotError: if columns are not what the randomizer writes.
+    """
+
+    def passed_over(line: csv.InvalidRow) -> str:
+        told(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
+        return "skip"
+
+    types = release_types(randomizer)
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(types, pa.string()),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    # Nothing reported of the only column is an empty line.
+    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=passed_over)
+    blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+    with csv.open_csv(source, blocks, lines, options) as reader:
+        if set(reader.schema.names) != set(types):
             raise PrivotError(
-                f"{source} has columns {table.column_names}, the randomizer writes {list(types)}: "
+                f"{source} has columns {reader.schema.names}, the randomizer writes {list(types)}: "
                 "give the randomizer that made these reports"
             )
-        columns = {name: _from_text(table.column(name), kind) for name, kind in types.items()}
-    except (pa.ArrowException, OSError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise PrivotError(
-            f"{source} cannot be read as reports ({reason}): write it again"
-        ) from None
-    return Release(ReportTable.of(pa.table(columns)), randomizer)
+        for batch in reader:
+            yield pa.table({n: _from_text(batch.column(n), kind) for n, kind in types.items()})
+
+
+def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+    """Columns as they are written: ids and lists as text."""
+    for name in reports.column_names:
+        yield name, _to_text(one_array(reports.column(name)))
 
 
 def _write(file: IO[bytes], pieces: Iterable[pa.Table]) -> int:
     rows = 0
-    for piece in _as_text(pieces):
-        csv.write_csv(piece, file, csv.WriteOptions(include_header=rows == 0))
+    for piece in pieces:
+        text = pa.table(dict(as_text(piece)))
+        csv.write_csv(text, file, csv.WriteOptions(include_header=rows == 0))
         rows += piece.num_rows
     if not rows:
         raise PrivotError("there are no rows: give at least one record")
     return rows
-
-
-def _as_text(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    for piece in pieces:
-        yield pa.table({n: _to_text(one_array(piece.column(n))) for n in piece.column_names})
 
 
 def _to_text(column: pa.Array) -> pa.Array:
@@ -92,11 +118,15 @@ def _to_text(column: pa.Array) -> pa.Array:
     return _joined(column) if _is_list(column.type) else column
 
 
-def _from_text(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    column = one_array(texts)
+def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if kind == ID_TYPE:
-        return from_hex(column)
-    return _as_list(column, kind) if _is_list(kind) else column
+        return from_hex(texts)
+    try:
+        return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
+    except pa.ArrowInvalid:
+        # Some stranger's text is none: only what is, is read.
+        texts = pc.if_else(pc.match_substring_regex(texts, _pattern(kind)), texts, None)
+        return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
 
 
 def _joined(lists: pa.Array) -> pa.Array:
@@ -113,20 +143,37 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
     width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
     values = lists.flatten().filter(pa.array(np.repeat(~empty, width)))
     ends = np.concatenate([[0], np.cumsum(np.where(empty, 0, width))]).astype(np.int32)
-    absent = np.concatenate([np.asarray(lists.is_null()), [False]])
-    return pa.ListArray.from_arrays(pa.array(ends, mask=absent), values).cast(kind)
+    absent = np.asarray(lists.is_null())
+    if pa.types.is_fixed_size_list(kind):
+        return _of_length(kind, values, width, absent)
+    ends = pa.array(ends, mask=np.concatenate([absent, [False]]))
+    return pa.ListArray.from_arrays(ends, values)
+
+
+def _of_length(
+    kind: pa.DataType, values: pa.Array, width: np.ndarray, absent: np.ndarray
+) -> pa.Array:
+    """Lists that have the length they must have; others, as those that are absent, are null."""
+    right = ~absent & (width == kind.list_size)
+    held = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
+    held[right] = (
+        values.filter(pa.array(np.repeat(right, width))).to_numpy().reshape(-1, held.shape[1])
+    )
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(held.ravel()), type=kind, mask=pa.array(~right)
+    )
+
+
+def _pattern(kind: pa.DataType) -> str:
+    if _is_list(kind):
+        number = _pattern(kind.value_type).strip("^$")
+        return f"^({_EMPTY}|{number}( {number})*)$"
+    if pa.types.is_boolean(kind):
+        return "^(true|false)$"
+    if pa.types.is_floating(kind):
+        return r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+    return r"^-?\d{1,9}$"
 
 
 def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
-def _types(randomizer: Randomizer) -> dict[str, pa.DataType]:
-    """Names and types of the columns of a randomizer's reports."""
-    types = (
-        {} if randomizer.joint is None else {COMBINATION: pa.int32(), CELLS: pa.list_(pa.int32())}
-    )
-    for name, mechanism in randomizer.mechanisms.items():
-        names = report_names(randomizer.schema, name, mechanism)
-        types |= dict(zip(names, report_types(randomizer.schema, name, mechanism), strict=True))
-    return types | {REPORT_ID: ID_TYPE}

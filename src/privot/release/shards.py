@@ -32,6 +32,11 @@ def write_manifest(folder: Path, rows: list[int]) -> None:
     (folder / _MANIFEST).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
 
+def is_release(folder: Path) -> bool:
+    """Whether a folder has a manifest of shards."""
+    return (folder / _MANIFEST).exists()
+
+
 def shard_files(folder: Path) -> list[Path]:
     """The shards of a folder, in order.
 

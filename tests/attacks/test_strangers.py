@@ -1,0 +1,337 @@
+"""Reports come from strangers: each counts once, and only if a device can have sent it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pytest
+from scipy import stats
+
+from commands import privot
+from privot import Randomizer, Release, Schema, collect
+from privot.errors import PrivotError
+from privot.mechanisms import Gaussian, Laplace, PlanarLaplace
+from privot.release.collect import collect_files
+from privot.release.possible import reasons
+from privot.release.report_ids import REPORT_ID
+from privot.release.report_table import ReportTable
+from privot.release.report_text import write_text
+from privot.schema.domain import Box, L2Ball
+
+HOME = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'
+TABLE = """
+[columns.age]
+kind = "numeric"
+bounds = [0, 100]
+[columns.sex]
+kind = "categorical"
+categories = ["F", "M", "X"]
+[columns.owner]
+kind = "boolean"
+nullable = true
+"""
+
+
+def homes(num=400, mechanism=None, **options):
+    schema = Schema.from_toml(HOME)
+    delta = 1e-6 if mechanism == "gaussian" else 0.0
+    randomizer = Randomizer.calibrate(schema, 2.0, delta, mechanism=mechanism)
+    angle = np.random.default_rng(0).uniform(0, 6, num)
+    return randomizer.privatize({"x": np.cos(angle), "y": np.sin(angle)}, **options)
+
+
+def answers(num=400, report="joint", **options):
+    randomizer = Randomizer.calibrate(Schema.from_toml(TABLE), 3.0, report=report, **options)
+    rng = np.random.default_rng(0)
+    ages, owners = rng.uniform(0, 100, num), rng.choice([True, False, None], num)
+    return randomizer.privatize({"age": ages, "sex": rng.choice([*"FMX"], num), "owner": owners})
+
+
+def changed(release, **columns):
+    """The release with other values in some columns, by row."""
+    table = release.table
+    for name, values in columns.items():
+        held = table[name].to_pylist()
+        for row, value in values.items():
+            held[row] = value
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.array(held, table.schema.field(name).type))
+    return Release(ReportTable.of(table), release.randomizer)
+
+
+def refused_rows(release):
+    return np.flatnonzero(reasons(release.randomizer, release.table).is_valid()).tolist()
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace", "square_wave"])
+def test_every_report_that_a_device_makes_is_possible(mechanism):
+    assert refused_rows(homes(20_000, mechanism)) == []
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"report": "split"}, {"report": "split", "mechanism": "auto"}]
+)
+def test_every_answer_that_a_device_makes_is_possible(options):
+    assert refused_rows(answers(20_000, **options)) == []
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace", "square_wave"])
+def test_points_that_no_device_sends_are_told(mechanism):
+    release = homes(mechanism=mechanism)
+    inside = release.table["x"][8].as_py()
+    bad = changed(
+        release,
+        x={0: 1e9, 1: np.nan, 2: np.inf, 3: None, 4: 1e308, 8: inside + 2.0**-45},
+        y={0: 1e9, 5: -1e4, 6: None},
+        report_id={7: None},
+    )
+    assert refused_rows(bad) == list(range(9))
+
+
+def test_joint_answers_that_no_device_sends_are_told():
+    release = answers()
+    cells = release.table["joint.cells"].to_pylist()
+    bad = changed(
+        release,
+        **{
+            "joint.columns": {0: -1, 1: 3, 2: None},
+            "joint.cells": {
+                3: [*cells[3], cells[3][-1] + 1],
+                4: cells[4][:-1],
+                5: [10**6] * len(cells[5]),
+                6: None,
+                7: [None] * len(cells[7]),
+                8: [-1, *cells[8][1:]],
+                9: [],
+            },
+        },
+    )
+    assert refused_rows(bad) == list(range(10))
+
+
+def test_split_answers_that_no_device_sends_are_told():
+    release = answers(report="split", mechanism="auto", report_columns=2)
+    bad = changed(release, sex={0: "Z"}, age={1: 1e12})
+    # Of rows that did not report the column, one that does holds three.
+    assert refused_rows(bad) == [0, 1]
+
+
+def test_a_list_as_long_as_a_stranger_likes_costs_no_memory():
+    schema = Schema.from_toml('[columns.c]\nkind = "numeric"\nbounds = [0, 40]\n')
+    categories = [f"c{k}" for k in range(40)]
+    schema = Schema.from_dict({"columns": {"c": {"kind": "categorical", "categories": categories}}})
+    randomizer = Randomizer.calibrate(schema, 3.0, report="split", mechanism="auto")
+    release = randomizer.privatize({"c": categories * 250})
+    # As wide as that, for all 10 000 rows, it would be 120 GB.
+    bad = changed(release, c={3: list(range(3_000_000))})
+    assert refused_rows(bad) == [3]
+
+
+@pytest.mark.parametrize("num", [1, 2, 30])
+def test_noise_beyond_its_reach_is_unheard_of(num):
+    """Half of the reach in the log, so that it can be compared with an exact tail."""
+    box, ball = Box((0.0,) * num, (1.0,) * num), L2Ball(num, 1.0)
+    laplace, gaussian = Laplace(1.0, 2.0**-20), Gaussian(1.0, 2.0**-20)
+    _, reach = laplace._reach(num)
+    assert np.log2(stats.gamma.sf(reach, num)) == pytest.approx(-64, abs=0.1)
+    _, reach = gaussian._reach(num)
+    assert np.log2(stats.chi2.sf(reach**2, num)) == pytest.approx(-64, abs=0.1)
+    y = np.zeros((3, num))
+    y[0, 0], y[1, 0], y[2, 0] = 10.0, 200.0 + num, np.nan
+    assert laplace.possible(y, box).tolist() == [True, False, False]
+    assert gaussian.possible(y, ball).tolist() == [bool(num), False, False]
+    if num == 2:
+        _, reach = PlanarLaplace(1.0, 2.0**-20)._reach(2)
+        assert np.log2(stats.gamma.sf(reach, 2)) == pytest.approx(-64, abs=0.1)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace", "square_wave"])
+def test_what_is_possible_bounds_what_one_report_says(mechanism):
+    """The worst report that is let in, against the bound of the additive noise's docstring."""
+    release = homes(10, mechanism)
+    noise, domain = (
+        release.randomizer.mechanisms["home"],
+        release.schema.point_column("home").domain,
+    )
+    far = np.array([10.0**k * np.array([np.cos(a), np.sin(a)]) for k in np.arange(-2, 12, 0.05)
+                    for a in (0.0, 0.7)])  # fmt: skip
+    far = noise.to_grid(far)
+    far = far[noise.possible(far, domain)]
+    angle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    records = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    told = noise.log_likelihood(far[None], records[:, None])
+    ratio = (told.max(axis=0) - told.min(axis=0)).max()
+    if mechanism == "gaussian":
+        diameter = 2.0
+        bound = diameter * (diameter + noise._reach(2)[1]) / noise.stddev**2
+        assert ratio <= bound * 1.001
+        assert bound < 25
+    else:
+        assert ratio <= 2.0 * (1 + 1e-9)
+
+
+def test_copies_count_once_and_conflicting_ids_not_at_all():
+    release = homes(100)
+    copied = Release(ReportTable.of(release.table, release.table.slice(0, 30)), release.randomizer)
+    lying = changed(release, x={5: release.table["x"][6].as_py()})
+    lying = Release(ReportTable.of(lying.table.slice(5, 1)), release.randomizer)
+    done = collect([copied, lying, release])
+    assert len(done.release) == 99
+    assert done.copies == 30 - 1 + 99  # of the conflicting id, no copy is counted
+    assert release.table[REPORT_ID][5].as_py() not in done.release.table[REPORT_ID].to_pylist()
+    assert "other content" in set(done.quarantined["reason"].to_pylist()).pop()
+    kept = release.table.filter(pa.array(np.arange(100) != 5))
+    assert done.release.table.equals(kept.combine_chunks())
+
+
+def test_answers_in_lists_are_compared_too():
+    release = answers(50)
+    twice = Release(ReportTable.of(release.table, release.table), release.randomizer)
+    assert (len(collect([twice]).release), collect([twice]).copies) == (50, 50)
+    table = release.table.set_column(
+        release.table.column_names.index(REPORT_ID),
+        REPORT_ID,
+        pa.array([release.table[REPORT_ID][0].as_py()] * 50, pa.binary(16)),
+    )
+    one = Release(ReportTable.of(table), release.randomizer)
+    with pytest.raises(PrivotError, match="no report can be counted"):
+        collect([one])
+
+
+def write_inbox(folder):
+    """Files of one report, of many, CSV, in folders; what strangers add."""
+    release = homes(200)
+    rows, made_by = release.table, release.randomizer
+    made_by.save(folder / "randomizer.json")
+    inbox = folder / "inbox"
+    (inbox / "deep" / "er").mkdir(parents=True)
+    for k in range(50):
+        Release(ReportTable.of(rows.slice(k, 1)), made_by).save(inbox / f"{k:03d}.parquet")
+    Release(ReportTable.of(rows.slice(50, 100)), made_by).save(inbox / "deep" / "b.parquet")
+    write_text(inbox / "deep" / "er" / "c.csv", [rows.slice(150)])
+    # Strangers.
+    (inbox / "junk.parquet").write_bytes(b"junk")
+    (inbox / "notes.txt").write_text("not a report")
+    (inbox / ".hidden.parquet").write_bytes(b"junk")
+    other = Randomizer.calibrate(release.schema, 3.0)
+    other.privatize({"x": [0.0], "y": [0.0]}).save(inbox / "other.parquet")
+    Release(ReportTable.of(rows.slice(0, 3)), made_by).save(inbox / "again.parquet")
+    far = changed(release, x={0: 1e9}, y={0: 1e9}, report_id={0: b"0" * 16})
+    Release(ReportTable.of(far.table.slice(0, 1)), made_by).save(inbox / "far.parquet")
+    with open(inbox / "deep" / "er" / "c.csv", "a") as file:
+        file.write("0.5,abc," + "1" * 32 + "\n" + "0.5,0.5\n" + "0.5,0.5,short\n")
+    return release
+
+
+def test_an_inbox_of_files_by_strangers(tmp_path):
+    release = write_inbox(tmp_path)
+    done = privot(tmp_path, "collect", "inbox", "-r", "randomizer.json", "-o", "all.parquet")
+    assert done.returncode == 0, done.stderr
+    assert Release.load(tmp_path / "all.parquet").table.equals(release.table)
+    assert "200 reports" in done.stdout
+    assert "3 copies of reports were left out" in done.stderr
+    assert "6 reports cannot be counted and are in all.parquet.quarantine.csv" in done.stderr
+    lines = csv.read_csv(tmp_path / "all.parquet.quarantine.csv").to_pylist()
+    told = {(os.path.basename(line["source"]), line["row"]): line["reason"] for line in lines}
+    assert "cannot be read" in told[("junk.parquet", None)]
+    assert "another randomizer" in told[("other.parquet", None)]
+    assert told[("far.parquet", 1)] == "column 'home' holds what the randomizer does not report"
+    assert "a line of 2 fields instead of 3" in told[("c.csv", None)]
+    assert "half reported" in told[("c.csv", 51)]
+    assert "no id" in told[("c.csv", 52)]
+    assert sorted(os.listdir(tmp_path)) == [
+        "all.parquet", "all.parquet.quarantine.csv", "inbox", "randomizer.json",
+    ]  # fmt: skip
+
+
+def test_strict_refuses_and_leaves_what_was_there(tmp_path):
+    write_inbox(tmp_path)
+    (tmp_path / "all.parquet").write_bytes(b"before")
+    done = privot(
+        tmp_path, "collect", "inbox", "-r", "randomizer.json", "-o", "all.parquet", "--strict"
+    )
+    assert done.returncode == 2
+    assert "6 reports cannot be counted, the first is inbox/" in done.stderr
+    assert (tmp_path / "all.parquet").read_bytes() == b"before"
+    assert sorted(os.listdir(tmp_path)) == ["all.parquet", "inbox", "randomizer.json"]
+
+
+def test_without_a_randomizer_others_reports_are_refused(tmp_path):
+    write_inbox(tmp_path)
+    with pytest.raises(PrivotError, match="without their randomizer|another randomizer"):
+        collect_files([tmp_path / "inbox"], tmp_path / "all.parquet")
+    pattern = tmp_path / "inbox" / "0*.parquet"
+    assert collect_files([pattern], tmp_path / "all.parquet").num_reports == 50
+    with pytest.raises(PrivotError, match="is not there"):
+        collect_files([tmp_path / "nothing*"], tmp_path / "all.parquet")
+
+
+def test_thousands_of_files_of_one_report(tmp_path):
+    release = homes(3000)
+    for k in range(3000):
+        one = Release(ReportTable.of(release.table.slice(k, 1)), release.randomizer)
+        one.save(tmp_path / f"{k}.parquet")
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
+    try:
+        done = collect_files([tmp_path], tmp_path / "all.parquet")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert done.num_reports == 3000
+    assert Release.load(tmp_path / "all.parquet").table.equals(release.table)
+
+
+def test_a_release_with_strangers_is_fitted_without_them(tmp_path):
+    """One of a hundred reports is far out, or a copy: the model is that of the others."""
+    clean = answers(300)
+    clean.save(tmp_path / "clean.parquet")
+    cells = [[99_999]] * 3
+    bad = changed(clean, **{"joint.cells": dict(enumerate(cells))}, report_id={0: b"a" * 16})
+    rows = pa.concat_tables([clean.table, bad.table.slice(0, 3), clean.table.slice(0, 3)])
+    Release(ReportTable.of(rows), clean.randomizer).save(tmp_path / "bad.parquet")
+    with pytest.raises(PrivotError, match=r"report 301: .*altered"):
+        Release.load(tmp_path / "bad.parquet")
+    for name in ("clean", "bad"):
+        done = privot(tmp_path, "fit", f"{name}.parquet", "-o", name)
+        assert done.returncode == 0, done.stderr
+    assert "3 reports cannot be counted and are in bad.quarantine.csv" in done.stderr
+    assert "learned from 300 reports" in done.stdout
+    sealed = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("clean", "bad")]
+    assert sealed[0] == sealed[1]
+    done = privot(tmp_path, "fit", "bad.parquet", "-o", "strict", "--strict")
+    assert done.returncode == 2
+    assert not (tmp_path / "strict").exists()
+
+
+def test_ids_that_repeat_are_found_in_any_order(tmp_path):
+    release = homes(100, keep_order=True)
+    release.save(tmp_path / "kept.parquet")
+    assert len(Release.load(tmp_path / "kept.parquet")) == 100
+    twice = changed(release, report_id={70: release.table[REPORT_ID][3].as_py()})
+    twice.save(tmp_path / "twice.parquet")
+    with pytest.raises(PrivotError, match="report 71: its id is there twice"):
+        Release.load(tmp_path / "twice.parquet")
+    first = homes(2)
+    twice = changed(first, report_id={1: first.table[REPORT_ID][0].as_py()})
+    twice.save(tmp_path / "twice.parquet")
+    with pytest.raises(PrivotError, match="its id is there twice"):
+        Release.load(tmp_path / "twice.parquet")
+
+
+def test_the_decimal_context_changes_no_mechanism():
+    code = (
+        "import decimal; decimal.getcontext().prec = {}\n"
+        "from privot.mechanisms import SquareWave\n"
+        "print([SquareWave(e).half_width for e in (0.1, 1.0, 4.0)])"
+    )
+    widths = {
+        subprocess.run(
+            [sys.executable, "-c", code.format(prec)], capture_output=True, text=True, check=True
+        ).stdout
+        for prec in (1, 3, 28)
+    }
+    assert len(widths) == 1
