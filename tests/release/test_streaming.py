@@ -118,7 +118,7 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     with pytest.raises(Killed):
         stream(raw, output, part_rows=1024, progress=kill)
     monkeypatch.undo()
-    kept = Parts.begin(output, 1024, 10, RANDOMIZER.to_json(), _identity(raw), True).done()
+    kept = Parts.begin(output, 1024, 10, RANDOMIZER.to_json(), _identity(raw), "resume").done()
     assert kept
     assert not output.exists()
     (unfinished(output) / ".part-000009.arrow.0a0a.draft").write_bytes(b"half a part")
@@ -127,7 +127,7 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     noised.clear()
     monkeypatch.setattr(Randomizer, "privatize", noting)
     told = []
-    done = stream(raw, output, part_rows=1024, resume=True, told=told.append)
+    done = stream(raw, output, part_rows=1024, left="resume", told=told.append)
     assert done.kept_rows == 1024 * len(kept)
     assert each_once(output, NUM)
     assert not set(noised) & {p for k in kept for p in range(1024 * k, 1024 * (k + 1))}
@@ -149,7 +149,7 @@ def test_a_run_killed_before_its_last_rename_needs_no_noise(raw, tmp_path, monke
 
     with pytest.raises(Killed):
         stream(raw, tmp_path / "release", part_rows=1024, progress=kill)
-    done = stream(raw, tmp_path / "release", part_rows=1024, resume=True)
+    done = stream(raw, tmp_path / "release", part_rows=1024, left="resume")
     assert done.kept_rows == done.num_rows == NUM
     assert each_once(tmp_path / "release", NUM)
 
@@ -175,18 +175,18 @@ def test_only_the_same_run_is_resumed(raw, tmp_path, change, words):
             open_records(raw, SCHEMA),
             tmp_path / "release",
             part_rows=2048 if change == "rows" else 1024,
-            resume=True,
+            left="resume",
         )
 
 
 def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_path):
     """A removal that was killed may leave parts of other people."""
-    stranger = Parts.begin(tmp_path / "release", 1024, 10, "{}", {}, False)
+    stranger = Parts.begin(tmp_path / "release", 1024, 10, "{}", {}, "refuse")
     assert stranger.folder.stat().st_mode & 0o077 == 0  # the order of the records: nobody else's
     stranger.publish(0, lambda draft: write_scattered(draft, [with_ids(people(0, 1024))], 10))
     (stranger.folder / "unfinished.json").unlink()
     with pytest.raises(PrivotError, match="is damaged"):
-        stream(raw, tmp_path / "release", part_rows=1024, resume=True)
+        stream(raw, tmp_path / "release", part_rows=1024, left="resume")
     assert not (tmp_path / "release").exists()
 
 
@@ -218,7 +218,7 @@ def test_sizes_tell_nothing_of_the_bytes_of_raw_records(tmp_path, name, monkeypa
 
 
 def test_two_runs_at_once_publish_a_part_once(tmp_path):
-    parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, False)
+    parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, "refuse")
     parts.publish(0, lambda draft: draft.write_bytes(b"first"))
     with pytest.raises(PrivotError, match="by another run at the same time"):
         parts.publish(0, lambda draft: draft.write_bytes(b"second"))
@@ -231,7 +231,7 @@ def test_where_there_are_no_links_a_part_is_not_replaced_either(tmp_path, monkey
         raise OSError(parts_module.errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", no_links)
-    parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, False)
+    parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, "refuse")
     parts.publish(0, lambda draft: draft.write_bytes(b"first"))
     with pytest.raises(PrivotError, match="by another run"):
         parts.publish(0, lambda draft: draft.write_bytes(b"second"))
@@ -245,8 +245,8 @@ def test_a_pipe_gets_all_or_nothing():
         privatize_records(RANDOMIZER, TableBatches(records), pipe, part_rows=512)
     assert pipe.getvalue() == b""
     privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, part_rows=512)
-    with pytest.raises(PrivotError, match="cannot know what a pipe has passed on"):
-        privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, resume=True)
+    with pytest.raises(PrivotError, match="records that come from memory are not known again"):
+        privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, left="resume")
     pipe.seek(0)
     back = read_text_reports(pipe, RANDOMIZER)
     assert np.array_equal(np.sort(np.rint(back.table["person"].to_numpy())), np.arange(3000))

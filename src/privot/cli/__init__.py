@@ -52,6 +52,9 @@ def _run() -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     except PrivotError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            # What is left in the buffer has nowhere to go, and Python would say so once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         complain(str(error))
         return 2
     except ModuleNotFoundError as error:

@@ -31,7 +31,19 @@ def privatize(
         ),
     ] = Path("release.parquet"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a killed run stopped.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
+        ),
+    ] = False,
+    discard: Annotated[
+        bool,
+        typer.Option(
+            "--discard",
+            help="Throw away what a stopped run has kept, and noise afresh: whoever's report somebody "
+            "was given meanwhile has then reported twice, and spent the budget twice.",
+        ),
     ] = False,
     shard_rows: Annotated[
         int | None, typer.Option(help="Records noised and kept at a time, and about those a shard.")
@@ -46,12 +58,14 @@ def privatize(
 
     Reports come in random order. Running it twice on the same records is two reports, and spends the
     budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
+    A pipe's reports are kept, in $PRIVOT_STATE_DIR or ~/.local/state/privot, until all are through.
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
     from privot.errors import PrivotError
     from privot.outputs import require_place
     from privot.release import Randomizer
+    from privot.release.parts import Left
     from privot.release.record_files import open_records
     from privot.release.streaming import privatize_records
 
@@ -63,6 +77,9 @@ def privatize(
     if not piped:
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
     form = record_form(separator, ignore)
+    if resume and discard:
+        raise PrivotError("--resume and --discard are two answers to one question: give one")
+    left: Left = "resume" if resume else "discard" if discard else "refuse"
     loaded = Randomizer.load(randomizer)
     if engine == "ray":
         from privot.distributed import privatize_files
@@ -73,7 +90,7 @@ def privatize(
                 table,
                 output,
                 form=form,
-                resume=resume,
+                left=left,
                 part_rows=shard_rows,
                 progress=progress,
                 told=note,
@@ -84,7 +101,7 @@ def privatize(
                 loaded,
                 open_records(table, loaded.schema, form),
                 sys.stdout.buffer if piped else output,
-                resume=resume,
+                left=left,
                 part_rows=shard_rows,
                 progress=progress,
                 told=note,

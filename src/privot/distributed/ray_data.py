@@ -36,7 +36,7 @@ import ray.data
 
 from privot.errors import PrivotError
 from privot.release import Randomizer
-from privot.release.parts import Parts
+from privot.release.parts import Left, Parts
 from privot.release.publishing import Progress, publish, refuse_unknown_output
 from privot.release.record_files import open_records
 from privot.release.record_form import COMMA_SEPARATED, RecordForm
@@ -78,7 +78,7 @@ def privatize_files(
     output: Path,
     *,
     form: RecordForm = COMMA_SEPARATED,
-    resume: bool = False,
+    left: Left = "refuse",
     part_rows: int | None = None,
     progress: Progress | None = None,
     told: Callable[[str], None] = lambda words: None,
@@ -93,7 +93,7 @@ def privatize_files(
         source: A Parquet file, or a folder of them.
         output: A path that ends in parquet, csv or csv.gz, or a folder.
         form: Columns to ignore.
-        resume: Whether to go on with what a killed run left.
+        left: What to do with what a killed run left: "refuse", "resume" or "discard" it.
         part_rows: Records a task.
         progress: Told after every task.
         told: Told what a resumed run found.
@@ -106,7 +106,7 @@ def privatize_files(
     if not records.num_rows or records.identity() is None:
         raise PrivotError(f"{source} cannot be cut for several workers: give parquet with rows")
     refuse_unknown_output(output)
-    parts = begin_parts(randomizer, records, output, resume, part_rows)
+    parts = begin_parts(randomizer, records, output, records.identity(), left, part_rows)
     tell_deleted(parts, told)
     kept = parts.done()
     missing = [n for n in range(-(-records.num_rows // parts.part_rows)) if n not in kept]

@@ -27,9 +27,10 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from privot.errors import PrivotError
 from privot.files import beside, cannot_write, create, flush, replacing_file
@@ -37,6 +38,10 @@ from privot.files import beside, cannot_write, create, flush, replacing_file
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+# What to do with what a stopped run has left.
+Left = Literal["refuse", "resume", "discard"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Parts:
         buckets: int,
         randomizer: str,
         identity: dict[str, Any] | None,
-        resume: bool,
+        left: Left,
     ) -> Self:
         """Start a run, or continue one that was killed.
 
@@ -73,13 +78,15 @@ class Parts:
             buckets: Buckets a part.
             randomizer: JSON of the randomizer.
             identity: What tells that the source is unchanged; None if nothing does.
-            resume: Whether parts of a killed run are kept.
+            left: What to do with parts of a killed run.
 
         Raises:
             PrivotError: if there is an output already, or parts of another run.
         """
         folder = unfinished(output)
-        _require_fresh(output, folder, resume)
+        if left == "discard":
+            discard(folder)
+        _require_fresh(output, folder, left == "resume")
         made_with = {
             "format": _FORMAT,
             "part_rows": part_rows,
@@ -150,7 +157,15 @@ class Parts:
 
     def remove(self) -> None:
         """Delete them: all is published, or nothing is to be."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        discard(self.folder)
+
+
+def discard(folder: Path) -> None:
+    """Delete parts, all of them at once for whoever looks for them."""
+    trash = beside(folder)
+    with suppress(FileNotFoundError):
+        os.rename(folder, trash)
+    shutil.rmtree(trash, ignore_errors=True)
 
 
 def unfinished(output: Path) -> Path:
@@ -168,11 +183,15 @@ def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
             "if these are other records, give another -o, or remove it"
         )
     if folder.exists() and not resume:
-        raise PrivotError(
-            f"{folder} is left from a run that was stopped: continue it with --resume; to start "
-            "again, remove it, provided that nobody was given its parts, else their budget is spent "
-            "twice"
-        )
+        raise left_behind(folder)
+
+
+def left_behind(folder: Path) -> PrivotError:
+    """What to raise where a run was stopped, and another begins."""
+    return PrivotError(
+        f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
+        "--discard it, but of whoever's report somebody was given meanwhile, the budget is spent twice"
+    )
 
 
 def _require_same_run(folder: Path, now: dict[str, Any]) -> None:

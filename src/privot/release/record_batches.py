@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from privot.errors import PrivotError
+from privot.release.source_identity import content_of
 from privot.schema.problems import RecordError
 
 BATCH_ROWS = 2**17
@@ -56,6 +57,10 @@ class RecordBatches(ABC):
     def place(self, row: int) -> str:
         """Where a person finds a row, counted from 0."""
         return f"row {row + 1:,} of {self.source}"
+
+    def content(self) -> str | None:
+        """A hash of the source's bytes; of a pipe, of those read so far; None if there are none."""
+        return None if (files := self.identity()) is None else content_of(files)
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from privot.errors import PrivotError
 from privot.release.csv_records import line_of, open_csv_file, read_csv_pieces
 from privot.release.record_batches import BATCH_ROWS, Piece, RecordBatches, TableBatches
 from privot.release.record_form import COMMA_SEPARATED, RecordForm
+from privot.release.source_identity import HashedStream
 from privot.release.tables import read_table, table_suffix
 from privot.schema import ArrayColumn, Schema
 from privot.schema.problems import RecordError
@@ -133,10 +134,16 @@ class CsvPipe(RecordBatches):
     def __init__(self, columns: Sequence[str] | None, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
         self._columns, self._form = columns, form
+        self._stream = HashedStream(lambda: sys.stdin.buffer)
+
+    def content(self) -> str | None:
+        """See `RecordBatches`."""
+        return self._stream.content()
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
-        for piece in read_csv_pieces(sys.stdin.buffer, self.source, self._columns, self._form):
+        stream = cast(BinaryIO, self._stream)
+        for piece in read_csv_pieces(stream, self.source, self._columns, self._form):
             yield first, piece
             first += piece.num_rows
 

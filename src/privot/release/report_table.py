@@ -250,7 +250,7 @@ def require_raw(table: pa.Table) -> pa.Table:
     Raises:
         PrivotError: if it is one.
     """
-    if _METADATA_KEY in (table.schema.metadata or {}):
+    if METADATA_KEY in (table.schema.metadata or {}):
         raise PrivotError(
             "the table is a release, its records are noised already: give raw records, or learn from "
             "the release with `privot fit`"

@@ -18,7 +18,6 @@ nowhere.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
@@ -26,16 +25,23 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.release.parts import Parts
+from privot.release.parts import Left, Parts
 from privot.release.pipeline import in_order
 from privot.release.publishing import Progress, publish, refuse_unknown_output
 from privot.release.randomizer import Randomizer
 from privot.release.record_batches import BATCH_ROWS, RecordBatches
+from privot.release.sending import (
+    IDENTITY,
+    place_of_pipe,
+    place_unknown,
+    recognized,
+    send,
+)
 from privot.release.shuffle import write_scattered
 from privot.schema import PointColumn
 from privot.schema.problems import RecordError
@@ -80,7 +86,7 @@ def privatize_records(
     records: RecordBatches,
     output: Path | IO[bytes],
     *,
-    resume: bool = False,
+    left: Left = "refuse",
     part_rows: int | None = None,
     progress: Progress | None = None,
     told: Callable[[str], None] = lambda words: None,
@@ -93,7 +99,8 @@ def privatize_records(
         records: Where they come from (`open_records`).
         output: A path that ends in parquet, csv or csv.gz; a folder, for a release in shards; or a
             stream of bytes, for CSV.
-        resume: Whether to go on with what a killed run left.
+        left: What to do with what a killed run, or a broken pipe, has left: "refuse" to start again,
+            "resume" it, or "discard" it (whoever got some of its reports gets others now).
         part_rows: Records a part, and about as many reports a shard.
         progress: Told after every batch.
         told: Told what a resumed run found.
@@ -101,31 +108,37 @@ def privatize_records(
 
     Raises:
         PrivotError: for records that the schema does not allow (nothing is left then); for an output
-            that exists; if parts of another run are there; if the disk is full (parts are kept); if
-            a stream is to be resumed.
+            that exists; if parts of another run are there; if the disk is full, or a pipe breaks
+            (parts are kept).
     """
-    if resume and not isinstance(output, Path):
-        raise PrivotError(
-            "--resume cannot know what a pipe has passed on, and would noise everybody again: "
-            "privatize to a file, which can be sent twice"
-        )
+    if isinstance(output, Path):
+        refuse_unknown_output(output)
+        place, identity, known = output, records.identity(), True
+    else:
+        found = place_of_pipe(records, randomizer, left)
+        place, identity, known = found or place_unknown(), IDENTITY, found is not None
+    parts = begin_parts(randomizer, records, place, identity, left, part_rows)
+    tell_deleted(parts, told)
     workers = workers or os.cpu_count() or 1
-    with tempfile.TemporaryDirectory(prefix="privot-") as folder:
-        if isinstance(output, Path):
-            refuse_unknown_output(output)
-            parts = begin_parts(randomizer, records, output, resume, part_rows)
-        else:
-            parts = begin_parts(randomizer, records, Path(folder) / "pipe", False, part_rows)
-        tell_deleted(parts, told)
-        try:
-            fresh, outside = make_parts(randomizer, records, parts, progress, workers)
-            if not parts.done():
-                raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
-        except RefusedRecordsError:
+    try:
+        fresh, outside = make_parts(randomizer, records, parts, progress, workers)
+        if not parts.done():
+            raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
+        if not known:
+            sent = recognized(parts, records, randomizer, left)
+            if sent != parts and parts.folder.exists():  # nobody was given the noise just made
+                parts.remove()
+                fresh = 0
+            parts, known = sent, True
+    except BaseException as error:
+        if isinstance(error, RefusedRecordsError) or not known:
             parts.remove()
-            raise
+        raise
+    if isinstance(output, Path):
         rows = publish(parts, output, randomizer.to_json(), progress, workers)
-        parts.remove()
+    else:
+        rows = send(parts, output, randomizer, progress, workers)
+    parts.remove()
     return Privatized(rows, rows - fresh, outside)
 
 
@@ -198,7 +211,8 @@ def begin_parts(
     randomizer: Randomizer,
     records: RecordBatches,
     output: Path,
-    resume: bool,
+    identity: dict[str, Any] | None,
+    left: Left,
     part_rows: int | None = None,
 ) -> Parts:
     """The parts of these records' reports, new or continued; see `Parts.begin`."""
@@ -211,9 +225,7 @@ def begin_parts(
     else:
         num_bytes = records.num_bytes
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
-    return Parts.begin(
-        output, rows, max(1, buckets), randomizer.to_json(), records.identity(), resume
-    )
+    return Parts.begin(output, rows, max(1, buckets), randomizer.to_json(), identity, left)
 
 
 def tell_deleted(parts: Parts, told: Callable[[str], None]) -> None:

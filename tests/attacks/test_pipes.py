@@ -1,0 +1,143 @@
+"""A pipe that breaks, or a run that is killed, gives nobody a second report."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.csv as csv
+import pytest
+
+from numbered_people import RANDOMIZER, people
+
+NUM = 20_000
+
+
+@pytest.fixture
+def folder(tmp_path):
+    RANDOMIZER.save(tmp_path / "randomizer.json")
+    csv.write_csv(people(0, NUM), tmp_path / "people.csv")
+    return tmp_path
+
+
+def start(folder, *arguments, source="people.csv", **options):
+    command = [sys.executable, "-m", "privot", "privatize", source, "-r", "randomizer.json"]
+    return subprocess.Popen(
+        [*command, "-o", "-", *arguments],
+        cwd=folder,
+        env=os.environ | {"PRIVOT_STATE_DIR": str(folder / "state")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def broken(process, lines=2001):
+    """What a reader that goes away halfway has read."""
+    got = [process.stdout.readline() for _ in range(lines)]
+    process.stdout.close()
+    err = process.stderr.read().decode()
+    return got, process.wait(), err
+
+
+def whole(process):
+    out, err = process.communicate(timeout=300)
+    return out.splitlines(keepends=True), process.returncode, err.decode()
+
+
+def who(lines):
+    return {round(float(line.split(b",")[0])): line for line in lines[1:]}
+
+
+def kept(folder):
+    return os.listdir(folder / "state" / "pipes")
+
+
+def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
+    got, code, err = broken(start(folder))
+    assert (len(got), code) == (2001, 2)
+    assert "the reports did not all go through" in err
+    assert "Exception" not in err
+    (left,) = kept(folder)
+    state = (folder / "state" / "pipes").stat()
+    assert state.st_mode & 0o077 == 0
+    # A plain run again is refused, and gives the reader nothing.
+    out, code, err = whole(start(folder))
+    assert (out, code) == ([], 2)
+    assert "continue it with --resume" in err
+    assert "budget is spent twice" in err
+    # Whatever the file is called now.
+    os.rename(folder / "people.csv", folder / "moved.csv")
+    out, code, err = whole(start(folder, "--resume", source="moved.csv"))
+    assert code == 0, err
+    assert out[:2001] == got
+    assert set(who(out)) == set(range(NUM))
+    assert kept(folder) == []
+    assert left not in err
+    out, code, err = whole(start(folder, "--resume", source="moved.csv"))
+    assert (out, code) == ([], 2)
+    assert "they went through" in err
+
+
+def test_reports_few_enough_for_the_pipe_to_hold_are_not_taken_for_read(folder):
+    """They were all written, without an error, and nobody has read them."""
+    csv.write_csv(people(0, 500), folder / "people.csv")
+    process = start(folder)
+    assert process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait() == 2
+    assert len(kept(folder)) == 1
+    out, code, _ = whole(start(folder, "--resume"))
+    assert (len(out), code) == (501, 0)
+
+
+def test_records_that_come_on_a_pipe_are_known_again_by_their_bytes(folder):
+    with open(folder / "people.csv", "rb") as file:
+        got, code, _ = broken(start(folder, source="-", stdin=file))
+    assert code == 2
+    (left,) = kept(folder)
+    with open(folder / "people.csv", "rb") as file:
+        out, code, err = whole(start(folder, source="-", stdin=file))
+    assert (out, code) == ([], 2)
+    assert "--resume" in err
+    csv.write_csv(people(5, NUM), folder / "others.csv")
+    with open(folder / "others.csv", "rb") as file:
+        out, code, err = whole(start(folder, source="-", stdin=file))  # other people: their own run
+    assert (len(out), code) == (NUM - 5 + 1, 0)
+    assert kept(folder) == [left]
+    with open(folder / "people.csv", "rb") as file:
+        out, code, err = whole(start(folder, "--resume", source="-", stdin=file))
+    assert (code, out[:2001]) == (0, got), err
+    assert kept(folder) == []
+
+
+def test_a_kill_while_sending_keeps_the_reports(folder):
+    process = start(folder)
+    got = [process.stdout.readline() for _ in range(100)]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    out, code, _ = whole(start(folder))
+    assert (out, code) == ([], 2)
+    out, code, _ = whole(start(folder, "--resume"))
+    assert (code, out[:100]) == (0, got)
+
+
+def test_what_is_kept_is_discarded_by_explicit_choice_only(folder):
+    got, _, _ = broken(start(folder))
+    out, code, err = whole(start(folder, "--resume", "--discard"))
+    assert (code, "give one" in err) == (2, True)
+    out, code, err = whole(start(folder, "--discard"))
+    assert code == 0
+    first, second = who(got), who(out)
+    assert set(second) == set(range(NUM))
+    assert np.mean([first[k] == second[k] for k in first]) < 0.01  # a second report, as was said
+    assert kept(folder) == []
+
+
+def test_a_state_folder_that_cannot_be_written_is_told_first(folder):
+    (folder / "state").write_text("a file")
+    out, code, err = whole(start(folder))
+    assert (out, code) == ([], 2)
+    assert "cannot be written" in err
+    assert "Traceback" not in err
