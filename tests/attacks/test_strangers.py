@@ -1,5 +1,6 @@
 """Reports come from strangers: each counts once, and only if a device can have sent it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from privot.release.possible import reasons
 from privot.release.report_ids import REPORT_ID
 from privot.release.report_table import ReportTable
 from privot.release.report_text import write_text
+from privot.release.storage import seal
 from privot.schema.domain import Box, L2Ball
 
 HOME = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'
@@ -251,7 +253,15 @@ def test_strict_refuses_and_leaves_what_was_there(tmp_path):
     write_inbox(tmp_path)
     (tmp_path / "all.parquet").write_bytes(b"before")
     done = privot(
-        tmp_path, "collect", "inbox", "-r", "randomizer.json", "-o", "all.parquet", "--strict"
+        tmp_path,
+        "collect",
+        "inbox",
+        "-r",
+        "randomizer.json",
+        "-o",
+        "all.parquet",
+        "--strict",
+        "--force",
     )
     assert done.returncode == 2
     assert "6 reports cannot be counted, the first is inbox/" in done.stderr
@@ -320,6 +330,34 @@ def test_ids_that_repeat_are_found_in_any_order(tmp_path):
     twice.save(tmp_path / "twice.parquet")
     with pytest.raises(PrivotError, match="its id is there twice"):
         Release.load(tmp_path / "twice.parquet")
+
+
+ABSURD = [10**400, -(10**400), 5e-324, 1e308, 2**70, True, None, "1", [], {}]
+
+
+@pytest.mark.parametrize("absurd", ABSURD, ids=lambda v: f"{v!r:.10}")
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace", "square_wave"])
+def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mechanism, absurd):
+    randomizer = homes(10, mechanism).randomizer
+    text, promised = randomizer.to_json(), str(randomizer.guarantee)
+    for part in ("mechanism", "guarantee", "delta", "report_columns"):
+        fields = json.loads(text)
+        del fields["fingerprint"], fields["format"]
+        if part == "mechanism":
+            held = fields["mechanisms"]["home"]
+            changed = [(held, name) for name in held if name != "kind"]
+        elif part == "guarantee":
+            changed = [(fields["guarantee"], "epsilon")]
+        else:
+            changed = [(fields, part)]
+        for place, name in changed:
+            before, place[name] = place[name], absurd
+            try:
+                # What is of no consequence may load: a δ that nothing spends.
+                assert str(Randomizer.from_json(seal(fields)).guarantee) == promised
+            except PrivotError as refused:
+                assert len(str(refused)) < 500
+            place[name] = before
 
 
 def test_the_decimal_context_changes_no_mechanism():

@@ -7,6 +7,7 @@ owner alone:
     key              32 random bytes, made once
     ledgers/         a witness of every ledger: how much is spent, and the head of its chain
     accounts/        the runs on each set of records
+    pipes/           reports that may not have gone through a pipe (`privot.release.sending`)
 
 Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
 used. Files are replaced as a whole, flushed, and their folder is flushed after the rename. The lock
@@ -40,7 +41,7 @@ def holding_state() -> Iterator[Path]:
     Raises:
         PrivotError: if it cannot be written, or the system has no locks.
     """
-    folder = _folder()
+    folder = state_folder()
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -93,7 +94,8 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _folder() -> Path:
+def state_folder() -> Path:
+    """Where it is; not made yet."""
     if given := os.environ.get("PRIVOT_STATE_DIR"):
         return Path(given).absolute()
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

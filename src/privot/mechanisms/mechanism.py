@@ -40,6 +40,9 @@ UNHEARD_OF = 2.0**-64
 # e^ε has more than 400 digits beyond; whoever wants that wants no noise.
 LARGEST_EPSILON = 1000.0
 
+# Of float64: an integer may be larger.
+_LARGEST = float(np.finfo(np.float64).max)
+
 _KINDS: dict[str, type[Mechanism]] = {}
 
 
@@ -165,8 +168,9 @@ def require_positive(name: str, value: float) -> None:
     Raises:
         PrivotError: naming the argument, its value and the remedy.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
-        raise PrivotError(f"{name} is {value!r}: give a finite number above 0")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value <= _LARGEST:
+        raise PrivotError(f"{name} is {value!r:.40}: give a finite number above 0")
 
 
 def require_epsilon(epsilon: float) -> None:

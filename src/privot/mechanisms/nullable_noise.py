@@ -91,8 +91,10 @@ class NullableNoise(Mechanism, kind="nullable"):
                 f"value is {type(self.value).__name__}: a point that may be missing needs "
                 f"{' or '.join(_VALUES)} noise"
             )
-        if self.flag.num_categories != 2:
-            raise PrivotError(f"flag has {self.flag.num_categories} categories: give two")
+        if type(self.flag) is not RandomizedResponse or self.flag.num_categories != 2:
+            raise PrivotError(
+                f"flag is {self.flag!r:.80}: give randomized response of two categories"
+            )
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float, kind: str = "laplace") -> Self:

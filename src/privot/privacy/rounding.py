@@ -7,6 +7,7 @@ numbers (every finite float is one) and round once, in the direction asked for.
 """
 
 import math
+import sys
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -56,9 +57,10 @@ def require_finite(name: str, value: float, *, positive: bool = False) -> None:
         PrivotError: naming the argument, its value and the remedy.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < 0 or (positive and value == 0):
+    # An integer may be larger than any float, and have more digits than anybody reads.
+    if not number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
         wanted = "finite and positive" if positive else "finite and at least 0"
-        raise PrivotError(f"{name} is {value!r}: give a number that is {wanted}")
+        raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
 
 
 def require_delta(delta: float, *, positive: bool = False) -> None:

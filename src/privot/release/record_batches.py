@@ -21,8 +21,7 @@ from privot.schema.problems import RecordError
 
 BATCH_ROWS = 2**17
 
-# Rows, and the number of the first of them.
-Piece = tuple[int, pa.Table]
+Piece = tuple[int, pa.Table]  # the number of the first row, and rows
 
 
 class RecordBatches(ABC):

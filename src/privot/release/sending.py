@@ -29,6 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from privot.disk.state import state_folder
 from privot.errors import PrivotError
 from privot.files import cannot_write
 from privot.release.parts import Left, Parts, discard, left_behind, unfinished
@@ -108,12 +109,7 @@ def place_unknown() -> Path:
 
 
 def _folder() -> Path:
-    if given := os.environ.get("PRIVOT_STATE_DIR"):
-        state = Path(given)
-    else:
-        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        state = Path(home) / "privot"
-    folder = state / "pipes"
+    folder = state_folder() / "pipes"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
