@@ -339,7 +339,7 @@ ABSURD = [10**400, -(10**400), 5e-324, 1e308, 2**70, True, None, "1", [], {}]
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace", "square_wave"])
 def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mechanism, absurd):
     randomizer = homes(10, mechanism).randomizer
-    text, promised = randomizer.to_json(), str(randomizer.guarantee)
+    text, promised, longest = randomizer.to_json(), str(randomizer.guarantee), 0
     for part in ("mechanism", "guarantee", "delta", "report_columns"):
         fields = json.loads(text)
         del fields["fingerprint"], fields["format"]
@@ -352,12 +352,14 @@ def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mecha
             changed = [(fields, part)]
         for place, name in changed:
             before, place[name] = place[name], absurd
-            try:
-                # What is of no consequence may load: a δ that nothing spends.
-                assert str(Randomizer.from_json(seal(fields)).guarantee) == promised
+            told = promised
+            try:  # what is of no consequence may load: a δ that nothing spends
+                told = str(Randomizer.from_json(seal(fields)).guarantee)
             except PrivotError as refused:
-                assert len(str(refused)) < 500
+                longest = max(longest, len(str(refused)))
+            assert told == promised
             place[name] = before
+    assert 0 < longest < 500
 
 
 def test_the_decimal_context_changes_no_mechanism():

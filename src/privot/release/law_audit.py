@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from privot.privacy.repeats import Stream, repeats
 from privot.privacy.uniformity import Array, agreement, dependence, fit, neighbors
-from privot.release.encoding import check_reports
+from privot.release.possible import require_possible
 from privot.release.randomizer import Randomizer
 from privot.release.report_ids import REPORT_ID
 from privot.release.streams import draw_streams
@@ -112,13 +112,9 @@ def _people(
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     """What devices send, checked for what no device can send."""
-    table = randomizer.privatize(people, keep_order=True).table
-    check_reports(
-        randomizer.schema, table, randomizer.mechanisms, randomizer.num_reported, "a release"
-    )
-    if randomizer.joint is not None:
-        randomizer.joint.read(table, "a release")
-    return table
+    release = randomizer.privatize(people, keep_order=True)
+    require_possible(randomizer, release.rows)
+    return release.table
 
 
 def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:

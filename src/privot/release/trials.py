@@ -230,7 +230,7 @@ class JointTrial(Trial):
         return Read(low, high, np.ones(len(low), bool), keys)
 
     def _answers(self, table: pa.Table) -> JointAnswers:
-        return self.joint.read(table, "a release")
+        return self.joint.read(table)
 
     def guarantee(self) -> PureDP:
         """That of one cell."""
