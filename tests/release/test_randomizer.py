@@ -223,7 +223,10 @@ def test_release_round_trip(tmp_path):
         ({"epsilon": 0.0}, "epsilon 0.0 promises nothing"),
         ({"epsilon": -1.0}, "epsilon -1.0"),
         ({"epsilon": float("nan")}, "epsilon nan"),
-        ({"epsilon": 1.0, "delta": 1.0, "mechanism": "gaussian"}, "delta is 1.0: give 0 <= delta < 1"),
+        (
+            {"epsilon": 1.0, "delta": 1.0, "mechanism": "gaussian"},
+            "delta is 1.0: give 0 <= delta < 1",
+        ),
         ({"epsilon": 1.0, "mechanism": "gaussian"}, "delta 0 cannot be had"),
         ({"epsilon": 1.0, "delta": 1e-6}, "not needed by mechanism 'laplace'"),
         ({"epsilon": 1.0, "mechanism": "cauchy"}, "mechanism 'cauchy' is not known"),
