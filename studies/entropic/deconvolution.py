@@ -36,9 +36,14 @@ _SAMPLES = 30_000
 
 
 def compare_on(
-    people: pa.Table, fresh: pa.Table | None, seed: int, epsilon: float, grid_iterations: list[int]
+    people: pa.Table,
+    fresh: pa.Table | None,
+    epsilon: float,
+    settings: FitSettings,
+    grid_iterations: list[int],
 ) -> Iterator[dict[str, Any]]:
     """Rows of (method, w2, seconds) for one release of `people`; `fresh` people give the floor."""
+    seed = settings.seed
     schema = Schema.from_toml(SCHEMA_TOML)
     domain = schema.point_column("home").domain
     truth = to_unit(domain, _points(people))
@@ -55,7 +60,7 @@ def compare_on(
         yield row("floor", _points(fresh), 0.0)
     yield row("reports, projected", domain.project(_points(release.table)), 0.0)
     started = time.perf_counter()
-    model = fit(release, FitSettings(seed=seed))
+    model = fit(release, settings)
     yield row("privot.fit", _points(model.sample(_SAMPLES, seed)), time.perf_counter() - started)
     for iterations in grid_iterations:
         started = time.perf_counter()
@@ -75,6 +80,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--people", type=int, default=200_000)
     parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--steps", type=int, help="of a fit, instead of the default")
     parser.add_argument("--grid-iterations", type=int, nargs="*", default=[100, 300])
     parser.add_argument("-o", "--output", type=Path)
 
@@ -93,4 +99,5 @@ def _measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
             if chosen.data is None:
                 raise PrivotError(f"--data is missing: name the folder that holds {ACCIDENTS}")
             people, fresh = read_table(Path(chosen.data) / ACCIDENTS), None
-        yield from compare_on(people, fresh, seed, chosen.epsilon, chosen.grid_iterations)
+        settings = FitSettings(seed=seed, steps=chosen.steps)
+        yield from compare_on(people, fresh, chosen.epsilon, settings, chosen.grid_iterations)

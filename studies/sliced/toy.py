@@ -143,12 +143,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("-o", "--output", type=Path, default=Path("sliced_toy"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="points of a sample")
+    parser.add_argument("--draws", type=int, default=DRAWS)
 
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
     chosen.output.mkdir(parents=True, exist_ok=True)
-    curves = measure(chosen.seed)
+    curves = measure(chosen.seed, chosen.sizes, chosen.draws)
     save_png(draw(curves), chosen.output / "sliced_toy.png")
     with replacing_file(chosen.output / "sliced_toy.md") as draft:
         draft.write_text(page(curves), encoding="utf-8")

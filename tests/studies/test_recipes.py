@@ -1,7 +1,10 @@
 """Every recipe runs from the one command line; every command on record is one that it takes."""
 
+import json
 import re
 import shlex
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
+from privot.datasets import load_images
 from privot.sliced import SlicedModel
 from studies import recipes
 from studies.__main__ import main
@@ -82,7 +86,7 @@ def folder(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     for name, side in (("mnist", 28), ("usps", 16)):
         arrays = {}
-        for part, num in (("train", 300), ("test", 100)):
+        for part, num in (("train", 450), ("test", 100)):
             labels = np.arange(num) % 10
             images = rng.integers(0, 40, (num, side, side)) + 20 * labels[:, None, None]
             arrays |= {f"x_{part}": images.astype(np.uint8), f"y_{part}": labels.astype(np.uint8)}
@@ -101,6 +105,8 @@ def folder(tmp_path, monkeypatch):
 
 
 QUICK = (
+    "entropic.deconvolution towns --people 1000 --steps 5 --grid-iterations 2 -o out/rows.json",
+    "sliced.toy --sizes 20 --draws 2 -o out",
     "tables.bayesian_network --people 300 -o out/rows.json",
     "sliced.timing --releases 2 -o out/rows.json",
     "sliced.images --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 -o out",
@@ -112,14 +118,48 @@ LONGER = (
     "sliced.rivals --data {0}/mnist.npz --method published --steps 2 -o out",
     "integral.audit --epsilons 1 --methods boost --draws 1000 -o out/rows.json",
     "tables.many_reports --people 200 -o out/rows.json",
-    "entropic.deconvolution towns --people 1000 --grid-iterations 2 -o out/rows.json",
     "entropic.manifolds --small -o out",
     "entropic.manifold_losses --steps 3 -o out",
-    "sliced.toy -o out",
     "sliced.adaptation --data {0} --pair mnist_usps --methods source --seeds 0 -o out",
     "integral.curves three --epsilons 1 --methods boost -o out/rows.json",
     "integral.accidents --data {0} --epsilons 1 -o out/rows.json --picture out/map.png",
 )
+
+
+IMAGES = (
+    "entropic.denoising --setting gaussian2",
+    "entropic.higher_privacy --kind laplace",
+    "entropic.noise_sweep",
+    "entropic.noisy_wasserstein",
+    "entropic.size_sweep",
+    "images.recipe --seconds 0.01 --only plain --only labeled",
+)
+
+
+@pytest.fixture
+def images(folder, monkeypatch):
+    """Recipes on images take made-up digits, and judge a hundred."""
+    made_up = partial(load_images, check=False)
+    monkeypatch.setattr("studies.common.image_recipe.load_images", made_up)
+    for module in ("common.image_recipe", *(words.split()[0] for words in IMAGES)):
+        if find_spec("pywt") or module not in NEEDS:
+            monkeypatch.setattr(f"studies.{module}.NUM_JUDGED", 100)
+    for module in ("measures", "noise_sweep", "size_sweep"):
+        monkeypatch.setattr(f"studies.entropic.{module}.NUM_POINTS", 20)
+    for name in ("_TIMED_STEPS", "_FEWEST_STEPS", "_STEPS_OF_REGRESSION"):
+        monkeypatch.setattr(f"studies.images.recipe.{name}", 3)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", IMAGES, ids=lambda words: words.split()[0])
+def test_it_runs_on_made_up_images(images, words):
+    parser(words.split()[0])
+    written = run(
+        images, f"{words} --data {{0}} --steps 8 --classifier {{0}}/judge.safetensors -o out"
+    )
+    row = json.loads(next(path for path in written if path.suffix == ".json").read_text())
+    assert row["command"].startswith(f"python -m studies {words} --data DIR --steps 8")
 
 
 def run(folder, words):
