@@ -331,10 +331,10 @@ class Bug:
 
     make: Callable[[], Randomizer]
     changes: tuple[tuple[object, str, object], ...]
-    num_draws: int = 20_000
+    num_draws: int = 8_000
 
 
-def bug(make, *change, num_draws=20_000):
+def bug(make, *change, num_draws=8_000):
     changes = tuple(zip(change[::3], change[1::3], change[2::3], strict=True))
     return Bug(make, changes, num_draws)
 
