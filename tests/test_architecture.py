@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1] / "src" / "privot"
 STUDIES = Path(__file__).parents[1] / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "own_process", "files", "outputs", "model_folder", "schema", "privacy", "disk",
-    "mechanisms", "release", "distributed", "datasets",
+    "errors", "limits", "own_process", "files", "outputs", "model_folder", "schema", "privacy",
+    "disk", "mechanisms", "release", "distributed", "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip

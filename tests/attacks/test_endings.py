@@ -130,7 +130,7 @@ def test_resuming_with_another_release_is_refused(folder, tmp_path):
 def test_a_demo_of_nobody_is_refused(folder):
     done = privot(folder, "demo", "--people", "-3", "-o", "new")
     assert done.returncode == 2
-    assert "privot: people -3 is not positive: give at least 1" in done.stderr
+    assert "privot: people -3 cannot be" in done.stderr
     assert not (folder / "new").exists()
 
 

@@ -179,7 +179,7 @@ def test_a_large_delta_is_refused_or_warned_of(account):
         ("laplace --sensitivity -1 --scale 1", "sensitivity is -1.0: give a number"),
         ("gaussian --sensitivity 1 --delta 0 --epsilon 1", "delta is 0.0: give 0 < delta < 1"),
         ("gaussian --sensitivity 1 --delta 1e-6 --stddev 0", "stddev is 0.0: give a number"),
-        ("randomized-response --categories 1 --epsilon 1", "needs at least 2 categories"),
+        ("randomized-response --categories 1 --epsilon 1", "categories 1 cannot be"),
         ("randomized-response --categories 2 --keep 1", "strictly between 0 and 1"),
         (f"sliced --epsilon 1 --batch-size 9 {ONCE}", "--epochs and --steps: neither given"),
         (f"sliced --epsilon 1 --batch-size 9 {ONCE} --steps 1 --epochs 1", "--steps: both given"),
@@ -191,7 +191,7 @@ def test_a_large_delta_is_refused_or_warned_of(account):
             f"sliced --epsilon 1 --steps 1 --batch-size 9 {ONCE} --sampling padded_poisson",
             "use neighboring 'zero_out'",
         ),
-        ("shuffle --epsilon 1 --people 0 --delta 1e-6", "give the number of reports"),
+        ("shuffle --epsilon 1 --people 0 --delta 1e-6", "people 0 cannot be"),
         ("shuffle --epsilon 41 --people 10 --delta 1e-6", "use epsilon0 itself"),
         ("shuffle --central-epsilon 41 --people 10 --delta 1e-6", "give every report epsilon"),
         (

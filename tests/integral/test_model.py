@@ -163,7 +163,7 @@ def test_changed_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fit(draws=0), "draws is 0"),
+        (lambda: fit(draws=0), "draws 0 cannot be"),
         (lambda: fit(epsilon=None), "give either epsilon"),
         (lambda: fit(epsilon_per_draw=1.0), "give either epsilon"),
         (lambda: fit(epsilon=-1.0), "epsilon is -1.0"),

@@ -239,11 +239,11 @@ def test_closed_form_condition():
     [
         (lambda: shuffled_epsilon(-1.0, 10, 1e-6), "epsilon0 is -1.0"),
         (lambda: shuffled_epsilon(50.0, 10, 1e-6), "above 40 shuffling amplifies nothing"),
-        (lambda: shuffled_epsilon(1.0, 0, 1e-6), "num_people is 0"),
+        (lambda: shuffled_epsilon(1.0, 0, 1e-6), "people 0 cannot be"),
         (lambda: shuffled_epsilon(1.0, 10, 0.0), "delta is 0.0"),
         (lambda: calibrate_shuffling(-1.0, 10, 1e-6), "epsilon is -1.0"),
         (lambda: calibrate_shuffling(50.0, 10, 1e-6), "give every report epsilon"),
-        (lambda: calibrate_shuffling(1.0, 0, 1e-6), "num_people is 0"),
+        (lambda: calibrate_shuffling(1.0, 0, 1e-6), "people 0 cannot be"),
         (lambda: calibrate_shuffling(1.0, 10, 1.0), "delta is 1.0"),
     ],
 )

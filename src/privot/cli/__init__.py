@@ -46,11 +46,9 @@ def _run() -> int:
 
     warnings.showwarning = short_warnings
     try:
-        from privot.cli.app import app
+        from privot.cli.app import run
 
-        app()
-    except SystemExit as stop:
-        return int(stop.code or 0)
+        return run()
     except PrivotError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             # What is left in the buffer has nowhere to go, and Python would say so once more.
@@ -63,7 +61,6 @@ def _run() -> int:
             raise
         complain(f"this command needs {error.name}: pip install 'privot[{extra}]'")
         return 2
-    return 0
 
 
 def _say(line: str) -> None:

@@ -6,6 +6,8 @@ the device's commands work where PyTorch is not installed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from privot.cli import (
@@ -23,6 +25,10 @@ from privot.cli import (
     schema,
     sliced,
 )
+from privot.cli.console import complain
+
+# What the parser refuses; the class has no public name.
+_UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="privot",
@@ -82,3 +88,21 @@ def _root() -> None:
 
     First steps: [bold]privot demo[/bold]
     """
+
+
+def run() -> int:
+    """Run the command; its exit code. What the parser refuses is one line, as any refusal is.
+
+    Raises:
+        PrivotError: for what cannot be used.
+        KeyboardInterrupt: for Ctrl-C.
+    """
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except _UsageError as error:
+        if words := error.format_message().strip().removesuffix("."):  # else help was asked for
+            command = "privot" if error.ctx is None else error.ctx.command_path
+            complain(f"{words}: see {command} --help")
+        return 2
+    except typer.Abort:
+        raise KeyboardInterrupt from None

@@ -231,6 +231,7 @@ def evaluate(
 
     from privot.errors import PrivotError
     from privot.evaluation import compare
+    from privot.limits import MOST_ROWS, require_count, require_seed
     from privot.local import Model
     from privot.model_folder import kind_of
     from privot.outputs import claim_file
@@ -239,6 +240,9 @@ def evaluate(
     from privot.report import write_evaluation_report
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
+    require_count("num_rows", num_rows, MOST_ROWS)
+    require_count("most_real", most_real, MOST_ROWS)
+    require_seed(seed)
     if kind_of(model) in ("sliced", "integral"):
         raise PrivotError(
             f"{model} is a model of another kind than `privot fit` makes, and is not evaluated here: "

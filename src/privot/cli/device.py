@@ -108,6 +108,8 @@ def _shares(given: list[str]) -> dict[str, float]:
     shares = {}
     for text in given:
         column, equals, value = text.rpartition("=")
+        if column in shares:
+            raise PrivotError(f"--share names column {column!r} twice: give it one share")
         try:
             shares[column] = float(value)
         except ValueError:

@@ -139,6 +139,7 @@ def adapt(
     """
     import numpy as np
 
+    from privot.errors import PrivotError
     from privot.model_folder import FILES
     from privot.outputs import claim_folder
     from privot.sliced import AdaptationSettings
@@ -157,6 +158,8 @@ def adapt(
         seed=seed,
     )
     claim_folder(output, FILES, inputs=[source, target], force=force)
+    if not 0 < maximum < float("inf"):
+        raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")
     public = _arrays(source, ("x", "y"))
     private = _arrays(target, ("x",))
     note_unit(unit)
@@ -187,10 +190,13 @@ def _images(
     import torch
 
     from privot.errors import PrivotError
+    from privot.limits import MOST_CODES, require_count
     from privot.sliced import LabeledImages
 
     if not maximum > 0:
         raise PrivotError(f"--pixel-maximum {maximum}: give a positive number, such as 255")
+    if num_labels is not None:
+        require_count("num_labels", num_labels, MOST_CODES)
     arrays = _arrays(data, ("x",) if num_labels is None else ("x", "y"))
     if num_labels is None and "y" in arrays:
         raise PrivotError(

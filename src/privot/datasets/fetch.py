@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from privot.datasets.images import find_files, read_source, require_whole
 from privot.datasets.sources import Source, find_source
 from privot.errors import PrivotError
+from privot.files import cannot_write
 
 _BLOCK = 2**16
 _SECONDS = 30.0
@@ -44,8 +46,17 @@ def fetch(
     """
     source = find_source(name)
     if address is not None:
+        _require_address(address)
         source = replace(source, addresses=(address.rstrip("/") + "/",))
     return fetch_source(source, Path(folder), say)
+
+
+def _require_address(address: str) -> None:
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise PrivotError(
+            f"address {address!r} is no folder on the web: give one such as https://example.org/mnist"
+        )
 
 
 def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
@@ -53,7 +64,10 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     target, archive = folder / source.name, folder / f"{source.name}.npz"
     if archive.exists():
         raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(target, error) from None
     missing = [target / file for file in source.files if not (target / file).exists()]
     for path in missing:
         _from_any(source, path, say)

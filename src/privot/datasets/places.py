@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from privot.errors import PrivotError
+from privot.limits import MOST_ROWS, require_count
 
 # Longitudes and latitudes that the demo's schema declares.
 BOX = ((-8.7, 1.8), (49.8, 60.9))
@@ -57,8 +57,7 @@ def draw_people(num_people: int, seed: int) -> pa.Table:
     Raises:
         PrivotError: if there are to be none.
     """
-    if num_people < 1:
-        raise PrivotError(f"people {num_people} is not positive: give at least 1")
+    require_count("people", num_people, MOST_ROWS)
     places = load_places()
     share = places.population / places.population.sum()
     town = np.random.default_rng(seed).choice(len(share), size=num_people, p=share)

@@ -50,9 +50,9 @@ def run_demo(
     """Draw people, privatize, fit, sample, measure, and write the report to `folder` if given."""
     settings = settings or FitSettings()
     schema = Schema.from_toml(SCHEMA_TOML)
+    randomizer = Randomizer.calibrate(schema, epsilon)
     people = draw_people(num_people, seed=settings.seed)
     say(f"1  {num_people:,} people live in towns of the United Kingdom")
-    randomizer = Randomizer.calibrate(schema, epsilon)
     release = randomizer.privatize(people)
     say(f"2  each noised their own location on their device: {randomizer.guarantee}")
     say(

@@ -40,6 +40,7 @@ from privot.integral.references import Reference
 from privot.integral.secure import Array
 from privot.integral.tilts import FeatureTilt
 from privot.integral.trees import Trees, grow_trees
+from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
 
 Coefficients = Literal["exact", "published"]
@@ -68,6 +69,7 @@ class BoostSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        require_seed(self.seed)
         if self.rounds < 1:
             raise PrivotError(f"rounds {self.rounds} is not positive: give at least 1")
         if self.coefficients not in get_args(Coefficients):

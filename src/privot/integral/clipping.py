@@ -49,6 +49,7 @@ from privot.integral.ratio import Estimator, fit_log_ratio
 from privot.integral.references import Reference
 from privot.integral.secure import Array, SecureGenerator
 from privot.integral.tilts import ConstantTilt, ShiftedTilt
+from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
 from privot.privacy.rounding import require_delta
 
@@ -85,6 +86,7 @@ class ClippedRatioSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        require_seed(self.seed)
         if self.estimator not in get_args(Estimator):
             raise PrivotError(
                 f"estimator is {self.estimator!r}: choose one of {', '.join(get_args(Estimator))}"

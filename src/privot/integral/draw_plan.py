@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from privot.errors import PrivotError
+from privot.limits import MOST_ROWS, require_count
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.figures import at_most, percent_at_most
 from privot.privacy.rounding import multiply_up, require_finite
@@ -81,10 +82,7 @@ def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: 
     Raises:
         PrivotError: unless exactly one of the two is given, and is positive.
     """
-    if not isinstance(draws, int) or draws < 1:
-        raise PrivotError(
-            f"draws is {draws!r}: declare how many will ever be published, at least 1"
-        )
+    require_count("draws", draws, MOST_ROWS, "all that will ever be published")
     if (epsilon is None) == (epsilon_per_draw is None):
         raise PrivotError(
             "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"

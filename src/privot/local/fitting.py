@@ -88,6 +88,7 @@ def fit(
                 f"checkpoint {path} is of a generator, and this fit makes latent classes, perhaps of "
                 "another release: resume with the same arguments, or remove it"
             )
+        settings.refuse_ignored()
         return fit_latent_class_model(release, settings)
     where = local_device(where)
     return fit_generator(release, settings, where, path, resume, progress, join(where))

@@ -19,6 +19,7 @@ import torch
 
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
+from privot.limits import MOST_ROWS, require_count, require_seed
 from privot.local.samplers import SAMPLERS, Sampler, read_condition
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP, PureDP
@@ -86,13 +87,13 @@ class Model:
         where: Mapping[str, Any] | None = None,
     ) -> Iterator[pa.Table]:
         """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
-        if num_rows < 0:
-            raise PrivotError(f"num_rows {num_rows} is negative: give how many records to draw")
+        require_count("num_rows", num_rows, MOST_ROWS, least=0)
         condition = read_condition(self.schema, where or {})
         rng = torch.Generator()
         if seed is None:
             rng.seed()
         else:
+            require_seed(seed)
             rng.manual_seed(seed)
         names, most = list(self.schema.table_columns), self._rows_at_once()
         for start in range(0, max(num_rows, 1), most):

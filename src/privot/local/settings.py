@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from privot.errors import PrivotError
+from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learning_rate, require_seed
 
 Estimator = Literal["auto", "latent_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
@@ -55,8 +56,28 @@ class FitSettings:
                 raise PrivotError(
                     f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
                 )
-        if self.batch_size is not None and self.batch_size < 2:
-            raise PrivotError(f"batch_size {self.batch_size} is too small: give at least 2")
+        if self.steps is not None:
+            require_count("steps", self.steps, MOST_STEPS)
+        if self.batch_size is not None:
+            require_count("batch_size", self.batch_size, MOST_BATCH, least=2)
+        if self.learning_rate is not None:
+            require_learning_rate(self.learning_rate)
+        require_seed(self.seed)
+
+    def refuse_ignored(self) -> None:
+        """Refuse what latent classes, which are fitted without steps, would ignore.
+
+        Raises:
+            PrivotError: naming the settings.
+        """
+        steps = ("steps", "batch_size", "learning_rate")
+        given = [name for name in steps if getattr(self, name) is not None]
+        given += ["loss"] if self.loss != "auto" else []
+        if given:
+            raise PrivotError(
+                f"{', '.join(given)} would be ignored: this release is fitted by latent classes; leave "
+                "out what is a generator's, or give estimator 'generator'"
+            )
 
     def schedule(
         self, loss: str = "plain", images: bool = False, labels: bool = False

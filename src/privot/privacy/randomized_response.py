@@ -15,6 +15,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from privot.errors import PrivotError
+from privot.limits import require_count
 from privot.privacy.rounding import require_finite, round_up
 
 _DIGITS = 50
@@ -66,7 +67,4 @@ def randomized_response_epsilon(keep_probability: float, num_categories: int) ->
 
 
 def _require_categories(num_categories: int) -> None:
-    if num_categories < 2:
-        raise PrivotError(
-            f"num_categories is {num_categories!r}: randomized response needs at least 2 categories"
-        )
+    require_count("categories", num_categories, 2**53, least=2)

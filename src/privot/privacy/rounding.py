@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from privot.errors import PrivotError
+from privot.limits import SMALLEST_DELTA
 
 
 def round_up(exact: Fraction) -> float:
@@ -73,4 +74,9 @@ def require_delta(delta: float, *, positive: bool = False) -> None:
         interval = "0 < delta < 1" if positive else "0 <= delta < 1"
         raise PrivotError(
             f"delta is {delta!r}: give {interval}, well below one over the number of people"
+        )
+    if 0 < delta < SMALLEST_DELTA:
+        raise PrivotError(
+            f"delta is {delta!r}: give at least {SMALLEST_DELTA:g} (formulas lose their digits below), "
+            "or use pure noise"
         )

@@ -50,6 +50,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from privot.errors import PrivotError
+from privot.limits import MOST_PEOPLE, require_count
 from privot.privacy.rounding import require_delta, require_finite
 
 Array = NDArray[np.float64]
@@ -126,8 +127,7 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
 
 
 def _require_people(num_people: int) -> None:
-    if isinstance(num_people, bool) or num_people != int(num_people) or num_people < 1:
-        raise PrivotError(f"num_people is {num_people!r}: give the number of reports, at least 1")
+    require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
 
 
 def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float) -> float:

@@ -102,6 +102,11 @@ def _share(
     sizes = {name: column.alphabet.size for name, column in coded.items()}
     apart = [name for name in schema.columns if name not in coded]
     if not apart:
+        if mechanism is not None:
+            raise PrivotError(
+                f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "
+                "leave it out, or use report 'split'"
+            )
         if delta > 0:
             raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
         k = _count(report_columns, sizes, epsilon)

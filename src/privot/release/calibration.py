@@ -160,8 +160,22 @@ def _is_point(schema: Schema, name: str) -> bool:
     )
 
 
+def _serves(mechanism: str, column: PointColumn) -> str:
+    """What serves a column that the mechanism does not; nothing where it does."""
+    plain = not column.nullable and not isinstance(column, VectorColumn | ArrayColumn)
+    if mechanism == "square_wave" and not (plain and not getattr(column, "spikes", ())):
+        return "it is for numbers and dates without spikes that are never missing: use 'laplace'"
+    if mechanism == "planar_laplace" and not isinstance(column, VectorColumn):
+        return "it is for vectors of two coordinates: use 'laplace'"
+    return ""
+
+
 def _pure(schema: Schema, name: str, share: float, mechanism: str) -> Mechanism:
     column = schema.point_column(name)
+    if remedy := _serves(mechanism, column):
+        raise PrivotError(
+            f"mechanism {mechanism!r} is not for column {name!r}: {remedy}, or 'auto'"
+        )
     if column.nullable:
         kind = "planar_laplace" if mechanism == "planar_laplace" else "laplace"
         return NullableNoise.calibrate(column.domain, share, kind)
@@ -170,11 +184,6 @@ def _pure(schema: Schema, name: str, share: float, mechanism: str) -> Mechanism:
             return PlanarLaplace.calibrate(column.domain, share)
         return Laplace.calibrate(column.domain, share)
     if isinstance(column, ArrayColumn):
-        if mechanism == "planar_laplace":
-            raise PrivotError(
-                f"mechanism 'planar_laplace' is not for column {name!r}, an image: use 'gaussian' or "
-                "'laplace'"
-            )
         return Laplace.calibrate(column.domain, share)
     if isinstance(column, NumericColumn) and column.spikes:
         # The square wave reports places, and a spike is a share of people at one place.

@@ -80,8 +80,6 @@ def read_csv_pieces(
             raise
         if ragged:
             raise _ragged(ragged[0], form) from None
-        if b"\0" in head:
-            raise PrivotError(f"{source} holds zero bytes: save it as CSV in UTF-8") from None
         raise PrivotError(f"{source} cannot be read as csv: {_reason(error)}") from None
     finally:
         stream.detach()  # whoever opened the file closes it
@@ -92,6 +90,8 @@ def _require_csv(head: bytes, source: str) -> None:
     for start, problem in _OTHERS.items():
         if head.startswith(start):
             raise PrivotError(f"{source} {problem}")
+    if b"\0" in head.partition(b"\n")[0]:
+        raise PrivotError(f"{source} holds zero bytes: save it as CSV in UTF-8")
     if not head.removeprefix(b"\xef\xbb\xbf").strip():
         raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
 

@@ -34,6 +34,7 @@ from itertools import combinations
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.limits import MOST_PEOPLE, require_count
 from privot.release.calibration import require_budget
 from privot.release.information import (
     MOST_PLANNED,
@@ -123,8 +124,7 @@ def plan_reports(
         PrivotError: for numbers out of range, a schema of vectors only, or too large alphabets.
     """
     require_budget(epsilon, 0.0)
-    if type(people) is not int or people < 1:
-        raise PrivotError(f"people is {people!r}: give the number of people who will report")
+    require_count("people", people, MOST_PEOPLE, "more than ever lived")
     if not 0 < target_error < 1:
         raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
     sizes = {name: column.alphabet.size for name, column in schema.coded.items()}

@@ -69,6 +69,8 @@ def require_columns(
         PrivotError: with the separator to give, where another one is right.
     """
     declared = set(columns)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
     if declared & set(names):
         return
     for other in SEPARATORS:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
+from privot.limits import MOST_ROWS, require_count, require_seed
 from privot.release.record_batches import RecordBatches
 
 
@@ -23,6 +24,8 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
     Raises:
         PrivotError: if there are none, or the source cannot be read.
     """
+    require_count("most", most, MOST_ROWS)
+    require_seed(seed)
     rng = np.random.default_rng(seed)
     held: pa.Table | None = None
     keys = np.zeros(0)

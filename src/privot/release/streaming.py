@@ -217,7 +217,7 @@ def begin_parts(
 ) -> Parts:
     """The parts of these records' reports, new or continued; see `Parts.begin`."""
     size = batch_rows(randomizer)
-    rows = part_rows or _PART_BATCHES * size
+    rows = _PART_BATCHES * size if part_rows is None else part_rows
     if rows < 1 or rows % min(size, rows):
         raise PrivotError(f"--shard-rows {rows} is no multiple of {size}: give one, or fewer rows")
     if records.num_rows is not None:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.limits import MOST_CODES
 
 Codes = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -223,10 +224,10 @@ def choose_edges(low: float, high: float, integer: bool, bins: int | None) -> tu
     values = int(high) - int(low) + 1
     if bins is None:
         bins = values if integer and values <= _EVERY_INTEGER else DEFAULT_BINS
-    if bins < 1 or (integer and bins > values):
+    most = min(values, MOST_CODES) if integer else MOST_CODES
+    if not 1 <= bins <= most:
         raise PrivotError(
-            f"bins {bins} do not fit between {low:g} and {high:g}: give a number from 1"
-            + (f" to {values}" if integer else "")
+            f"bins {bins} do not fit between {low:g} and {high:g}: give a number from 1 to {most}"
         )
     if integer:
         return tuple(float(int(low) + i * values // bins) for i in range(bins + 1))

@@ -52,6 +52,7 @@ from typing import Literal
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.limits import MOST_PIXELS
 from privot.schema.cosine import to_coefficients, to_pixels
 from privot.schema.domain import Array, Box, L1Ball, L2Ball
 from privot.schema.lengths import sqrt_up
@@ -238,4 +239,9 @@ def check_shape(shape: tuple[int, ...]) -> None:
         raise PrivotError(
             f"shape {list(shape)} is not an image's: give [height, width] or "
             "[height, width, channels]"
+        )
+    if math.prod(shape) > MOST_PIXELS:
+        raise PrivotError(
+            f"shape {list(shape)} has {math.prod(shape):,} numbers, more than {MOST_PIXELS:,}: "
+            "declare smaller images"
         )

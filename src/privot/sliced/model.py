@@ -20,6 +20,7 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_file, replacing_folder
+from privot.limits import require_seed
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP
 from privot.release import write_table
@@ -182,5 +183,6 @@ def _random(seed: int | None) -> torch.Generator:
     if seed is None:
         rng.seed()
     else:
+        require_seed(seed)
         rng.manual_seed(seed)
     return rng

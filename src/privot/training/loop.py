@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
+from privot.limits import MOST_STEPS, require_count, require_learning_rate, require_seed
 from privot.training.history import History
 from privot.training.interrupt import deferred_interruption
 from privot.training.parallel import ALONE, Group
@@ -47,12 +48,9 @@ class TrainingSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise PrivotError(f"steps {self.steps} is not positive: give at least 1")
-        if not 0 < self.learning_rate <= 1:
-            raise PrivotError(
-                f"learning_rate {self.learning_rate} is not in (0, 1], where Adam learns: try 1e-3"
-            )
+        require_count("steps", self.steps, MOST_STEPS)
+        require_learning_rate(self.learning_rate)
+        require_seed(self.seed)
         if not 0 <= self.averaging < 1:
             raise PrivotError(f"averaging {self.averaging} is not in [0, 1): try 0.999")
 

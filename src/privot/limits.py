@@ -1,0 +1,61 @@
+"""Limits: what is refused before memory or hours are spent on it, and what no computation can use.
+
+They are far beyond what anybody has needed, and far below what ends in a killed process: a typo of three
+zeros is told in one line. One place, so that an argument has the same limit wherever it is taken.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privot.errors import PrivotError
+
+# Codes of one column (bins, spikes, categories): a joint report's cells are as many at least.
+MOST_CODES = 2**16
+# Numbers in one image; the noise alone takes dozens of bytes for each.
+MOST_PIXELS = 2**24
+MOST_COORDINATES = 2**16
+MOST_PEOPLE = 2 * 10**11
+MOST_ROWS = 10**10
+MOST_STEPS = 10**9
+MOST_BATCH = 10**7
+MOST_LEARNING_RATE = 1.0
+# Smaller δ are no smaller promise, and exponents of formulas overflow.
+SMALLEST_DELTA = 1e-100
+# What all generators of random numbers take, with room for seeds derived from it.
+MOST_SEED = 2**63 - 1
+
+
+def require_count(name: str, value: int, most: int, why: str = "", least: int = 1) -> None:
+    """Refuse what is no whole number between `least` and `most`.
+
+    Raises:
+        PrivotError: naming the argument, the value and the limit.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        reason = f" ({why})" if why else ""
+        raise PrivotError(
+            f"{name} {value!r} cannot be: give a whole number from {least:,} to {most:,}{reason}"
+        )
+
+
+def require_seed(seed: int) -> None:
+    """Refuse what not every generator of random numbers takes.
+
+    Raises:
+        PrivotError: naming the value.
+    """
+    require_count("seed", seed, MOST_SEED, least=0)
+
+
+def require_learning_rate(rate: float) -> None:
+    """Refuse a rate by which nothing is learned.
+
+    Raises:
+        PrivotError: naming the value.
+    """
+    if not (math.isfinite(rate) and 0 < rate <= MOST_LEARNING_RATE):
+        raise PrivotError(
+            f"learning_rate {rate!r} learns nothing: give a number above 0, at most "
+            f"{MOST_LEARNING_RATE:g}, such as 0.001"
+        )

@@ -1,0 +1,84 @@
+"""One bad input, and how it is tried."""
+
+import shlex
+import shutil
+import zlib
+from dataclasses import dataclass, field
+
+import commands
+
+SECONDS = 10
+# Warnings, and the reminder of what a unit is.
+_ASIDE = ("privot: warning:", "per person:")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line, a part of what it must say, and files that are there beforehand.
+
+    Arguments:
+        line: What is typed after `privot`.
+        says: A part of the refusal.
+        files: Content by name.
+        stdin: What comes on the pipe.
+    """
+
+    line: str
+    says: str
+    files: dict = field(default_factory=dict)
+    stdin: str = ""
+
+    @property
+    def id(self):
+        """The line, and what tells its files apart."""
+        more = repr([*sorted(self.files.items()), self.stdin]) if self.files or self.stdin else ""
+        return self.line + (f" #{zlib.crc32(more.encode()):08x}" if more else "")
+
+    @property
+    def words(self):
+        """The arguments."""
+        return shlex.split(self.line)
+
+
+def cases(*rows):
+    """Cases of rows (line, says[, files[, stdin]])."""
+    return [Case(*row) for row in rows]
+
+
+def snapshot(folder):
+    """Every file and folder, with what tells that it was not written again."""
+    return {
+        str(path.relative_to(folder)): (stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_mode)
+        for path in sorted(folder.rglob("*"))
+        for stat in [path.lstat()]
+        if path.is_file()
+    } | {str(path.relative_to(folder)): None for path in folder.rglob("*") if path.is_dir()}
+
+
+def require_refused(done, says):
+    """One line, and it says what it must."""
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(_ASIDE)]
+    assert done.returncode in (1, 2), f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("privot: ")
+    assert says in lines[0], lines[0]
+    assert done.stdout == "", done.stdout
+
+
+def run_refused(folder, case):
+    """Try a case in this process."""
+    for name, content in case.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = snapshot(folder)
+    try:
+        require_refused(commands.privot(folder, *case.words, stdin=case.stdin), case.says)
+        assert snapshot(folder) == before
+    finally:  # so that a case that fails spoils no other
+        for name in {*case.files, *(snapshot(folder).keys() - before.keys())}:
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name, ignore_errors=True)
+            else:
+                (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,43 @@
+# ruff: noqa: E501 (a case is a row)
+"""Slices of what are no records, and budgets that are none."""
+
+from bad_inputs.cases import cases
+
+TABLE = "sliced fit ages.csv --schema one.toml -o out"
+DIGITS = "sliced fit digits.npz --num-labels 2 --unit person --batch-size 10 -o out"
+ADAPT = "sliced adapt digits.npz digits.npz --unit person --batch-size 10 -o out"
+CASES = cases(
+    *((f"{line} --epsilon {e}", "epsilon") for line in (TABLE, DIGITS, ADAPT) for e in ("0", "-1", "inf", "nan")),
+    *((f"{TABLE} --epsilon 1 --delta {d}", "delta") for d in ("0", "1", "-1", "nan", "1e-320")),
+    *((f"{TABLE} --epsilon 1 --steps {n}", "steps") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{TABLE} --epsilon 1 --batch-size {n}", "batch") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{TABLE} --epsilon 1 --num-projections {n}", "num_projections") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{TABLE} --epsilon 1 --seed {n}", "seed") for n in ("-1", "1" + "0" * 30)),
+    *((f"{TABLE} --epsilon 1 --degree {n}", "degree") for n in ("0", "3", "-1")),
+    (f"{TABLE} --epsilon 1 --neighboring next", "neighboring"),
+    (f"{TABLE} --epsilon 1 --release twice", "release 'twice'"),
+    (f"{TABLE} --epsilon 1 --estimator trees", "estimator"),
+    (f"{TABLE} --epsilon 1 --loss huber", "loss 'huber'"),
+    (f"{TABLE} --epsilon 1 --loss entropic", "release='once'"),
+    (f"{TABLE} --epsilon 1 --ignore size", "no such column"),
+    (f"{DIGITS} --epsilon 1 --pixel-maximum 0", "--pixel-maximum"),
+    (f"{DIGITS} --epsilon 1 --pixel-maximum nan", "--pixel-maximum"),
+    (f"{DIGITS} --epsilon 1 --pixel-maximum -1", "--pixel-maximum"),
+    (f"{DIGITS} --epsilon 1 --low-pass 0", "low_pass"),
+    (f"{DIGITS} --epsilon 1 --low-pass -3", "low_pass"),
+    (DIGITS.replace("--num-labels 2", "--num-labels 0") + " --epsilon 1", "num_labels"),
+    (DIGITS.replace("--num-labels 2", "--num-labels -2") + " --epsilon 1", "num_labels"),
+    (DIGITS.replace("--num-labels 2", "") + " --epsilon 1", "--num-labels"),
+    ("sliced fit nowhere.npz --num-labels 2 --unit person --epsilon 1 -o out", "nowhere.npz"),
+    ("sliced fit people.csv --num-labels 2 --unit person --epsilon 1 -o out", "people.csv"),
+    ("sliced fit images.npz --num-labels 2 --unit person --epsilon 1 -o out", "'x'"),
+    ("sliced fit release.parquet --schema schema.toml --epsilon 1 -o out", "release"),
+    ("sliced adapt nowhere.npz digits.npz --unit person --epsilon 1 -o out", "nowhere.npz"),
+    ("sliced adapt digits.npz people.csv --unit person --epsilon 1 -o out", "people.csv"),
+    ("sliced adapt images.npz digits.npz --unit person --epsilon 1 -o out", "'x'"),
+    *((f"{ADAPT} --epsilon 1 --steps {n}", "steps") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{ADAPT} --epsilon 1 --batch-size {n}", "batch") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{ADAPT} --epsilon 1 --maximum {n}", "--maximum") for n in ("0", "-1", "nan")),
+    *((f"{ADAPT} --epsilon 1 --weight {n}", "weight") for n in ("-1", "nan")),
+    *((f"{ADAPT} --epsilon 1 --seed {n}", "seed") for n in ("-1", "1" + "0" * 30)),
+)  # fmt: skip
