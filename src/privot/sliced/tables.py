@@ -4,7 +4,8 @@ A numeric or datetime column becomes one coordinate in [0, 1] between its public
 many; its domain must be a box), any other column the one-hot of its public alphabet. With c scalars and
 alphabets, a row has norm at most √c: that, and nothing computed from data, scales degree 1 into the
 unit ball. Degree 2, the default, squares the lifted row: pairwise relations of all columns are then
-means. Every coordinate is non-negative. Nullable numbers are taken as codes, missing being one of them.
+means. Every coordinate is non-negative, which Δ rests on: values that come from elsewhere than `encode`
+are cut to [0, 1], row by row. Nullable numbers are taken as codes, missing being one of them.
 """
 
 from __future__ import annotations
@@ -98,8 +99,13 @@ class TableRecords:
         return torch.from_numpy(np.concatenate(parts, axis=1))
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Coordinates are what is kept; see `RecordMap`."""
-        return values
+        """Coordinates (n, p), cut to [0, 1]: whoever gives others keeps the Δ that was paid for."""
+        if tuple(values.shape[1:]) != (self.num_coordinates,):
+            raise PrivotError(
+                f"rows have shape {tuple(values.shape[1:])}: give ({self.num_coordinates},), as "
+                "encode(table) does"
+            )
+        return values.clamp(0.0, 1.0)  # NaN stays NaN, and is refused by the mechanism
 
     def features(self, prepared: Tensor) -> Tensor:
         """See `RecordMap`."""
