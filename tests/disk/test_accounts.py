@@ -8,7 +8,7 @@ import pytest
 from disk.conftest import Uses
 from privot.disk import Ledger, RepeatedRecords, accounts, charge, fingerprint
 from privot.errors import PrivotError
-from privot.privacy import IntegralPrivacy, compose
+from privot.privacy import ApproximateDP, IntegralPrivacy, compose
 
 ROWS = np.random.default_rng(0).random((50, 3))
 
@@ -69,12 +69,36 @@ def test_runs_on_the_same_records_are_composed_and_told():
         charge(fingerprint([ROWS[1:]]), second)
     with pytest.warns(RepeatedRecords, match=r"2 runs, together ε = 1.3, δ = 2e-06"):
         account = charge(digest, second)
-    assert account.guarantees == (compose(first.guarantee, second.guarantee),)
-    with pytest.warns(RepeatedRecords, match="3 runs, .* and ε = 2 "):
+    assert account.sums == ((compose(first.guarantee, second.guarantee), 2),)
+    with pytest.warns(
+        RepeatedRecords, match=r"3 runs, together ε = 3.3\d*, δ = 2e-06, replace_one"
+    ):
         account = charge(digest, Ledger(Draws(5, epsilon=2.0)))
-    assert account.guarantees[1] == IntegralPrivacy(2.0)
     assert sorted(len(known.runs) for known in accounts()) == [1, 3]
     assert [run.uses for run in account.runs] == ["10 releases", "20 releases", "5 draws"]
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_slices_and_draws_have_one_sum(swap):
+    """Neither promise holds of both: what slices tell, no integral privacy covers."""
+    runs = [Ledger(Uses(10, epsilon=1.5)), Ledger(Draws(5, epsilon=2.0))]
+    if swap:
+        runs.reverse()
+    digest = fingerprint([ROWS])
+    charge(digest, runs[0])
+    with pytest.warns(RepeatedRecords):
+        account = charge(digest, runs[1])
+    assert account.sums == ((ApproximateDP(3.5, 1e-6, "replace_one"), 2),)
+
+
+def test_runs_without_a_common_promise_are_not_said_to_have_one():
+    digest = fingerprint([ROWS])
+    charge(digest, Ledger(Uses(10)))
+    with pytest.warns(RepeatedRecords, match="no promise covers what all of them released") as told:
+        charge(digest, Ledger(Uses(10, neighboring="zero_out")))
+    assert "together" not in str(told[0].message)
+    with pytest.warns(RepeatedRecords, match="of 2 alone ε = 2, .* of 1 alone ε = 1, "):
+        charge(digest, Ledger(Uses(10)))
 
 
 def test_a_damaged_account_is_refused(state_folder):

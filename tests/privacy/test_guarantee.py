@@ -106,6 +106,20 @@ def test_mixed_kinds_compose_to_the_kind_all_of_them_imply():
     assert compose(ZeroConcentratedDP(0.1), curve).epsilons == pytest.approx((0.7, 4.2))
     assert compose(IntegralPrivacy(1.0), IntegralPrivacy(2.0)) == IntegralPrivacy(3.0)
     assert IntegralPrivacy(1.0).to_pure("replace_one") == PureDP(1.0, "replace_one")
+    estimated = ApproximateDP(1.0, 1e-9, "any")
+    assert compose(IntegralPrivacy(0.5), estimated) == ApproximateDP(1.5, 1e-9, "any")
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "zero_out"])
+def test_any_two_data_sets_are_neighbors_of_every_kind(neighboring):
+    slices = ApproximateDP(0.5, 1e-6, neighboring)
+    both = ApproximateDP(1.5, 1e-6, neighboring)
+    assert compose(slices, IntegralPrivacy(1.0)) == compose(IntegralPrivacy(1.0), slices) == both
+    assert compose(ApproximateDP(1.0, 0.0, "any"), slices) == both
+    assert compose(PureDP(1.0, neighboring), IntegralPrivacy(1.0)) == PureDP(2.0, neighboring)
+    for refused in (PureDP(1.0), ApproximateDP(0.5, 1e-6, neighboring, "household")):
+        with pytest.raises(PrivotError, match="neighboring is|unit is"):
+            compose(IntegralPrivacy(1.0), refused)
 
 
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 50.0])

@@ -7,13 +7,19 @@ records with its plan's **whole** guarantee; runs that go on, and go on again, h
 their ledger. Entries are never taken back: what was promised to be the end of a run may have left.
 
 **Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
-depend on what the earlier ones released. Promises between different neighbors or of kinds that do not
-add up stand side by side; all of them hold.
+depend on what the earlier ones released; draws, which are promised between any two data sets, add to
+slices under the neighbors of those. Where no rule adds runs up (different units, `zero_out` beside
+`replace_one`) there is **no promise of ours about all of them**: sums are of parts, each about the
+releases of its own runs, and are told as such.
+
+**How many runs** there are must not depend on what they showed, if δ > 0: a sum of the runs that *were*
+made is no odometer, as little as a ledger's (`privot.disk.ledger`). Who goes on until something shows
+spends the δ of every run that might have followed, too.
 
 **Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
 records are equal. It is told to the curator alone: as a warning on standard error when a run is
 entered (`RepeatedRecords`), and by `accounts`. It is never written to a model, a history or a report.
-What is seen are runs of one user account on one machine, on records that are equal row for row
+What is seen are runs that share a state folder, on records that are equal row for row
 (`privot.disk.fingerprint`): runs elsewhere, or on records that overlap, are the curator's to add.
 """
 
@@ -70,23 +76,27 @@ class Account:
     runs: tuple[Run, ...]
 
     @property
-    def guarantees(self) -> tuple[AnyGuarantee, ...]:
-        """What all runs together promise: one guarantee, or several that hold side by side."""
-        totals: list[AnyGuarantee] = []
+    def sums(self) -> tuple[tuple[AnyGuarantee, int], ...]:
+        """What runs promise together, and how many do: one sum of all of them, or several of parts."""
+        sums: list[tuple[AnyGuarantee, int]] = []
         for run in self.runs:
-            for index, total in enumerate(totals):
+            for index, (total, count) in enumerate(sums):
                 try:
-                    totals[index] = compose(total, run.guarantee)
+                    sums[index] = compose(total, run.guarantee), count + 1
                     break
                 except PrivotError:
                     continue
             else:
-                totals.append(run.guarantee)
-        return tuple(totals)
+                sums.append((run.guarantee, 1))
+        return tuple(sums)
 
     def __str__(self) -> str:
         runs = f"{len(self.runs)} runs" if len(self.runs) > 1 else "1 run"
-        return f"{runs}, together {'; and '.join(map(str, self.guarantees))}"
+        sums = self.sums
+        if len(sums) == 1:
+            return f"{runs}, together {sums[0][0]}"
+        parts = "; ".join(f"of {count} alone {total}" for total, count in sums)
+        return f"{runs}, and no promise covers what all of them released: {parts}"
 
 
 def charge(digest: str, ledger: Ledger[Any]) -> Account:

@@ -6,11 +6,13 @@ zero-concentrated, ε for integral draws, and ε per unit of distance for locati
 the *same* unit: reports of different people do not compose, each of them keeps their own guarantee.
 
 Mixed kinds are first brought to one kind that all of them imply: pure → approximate,
-pure → zero-concentrated → Rényi. Anything else, and any difference in who may differ or in
-whom a record belongs to, is refused: no formula of ours covers it.
+pure → zero-concentrated → Rényi, integral → approximate; and a promise between *any* two data sets to
+the weaker one between the neighbors of the other. Anything else, and any other difference in who may
+differ or in whom a record belongs to, is refused: no formula of ours covers it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -19,6 +21,7 @@ from privot.privacy.geo import GeoIndistinguishability, add_geo
 from privot.privacy.guarantee import (
     ApproximateDP,
     IntegralPrivacy,
+    Neighboring,
     PureDP,
     RenyiDP,
     ZeroConcentratedDP,
@@ -81,6 +84,7 @@ def guarantee_from_dict(values: dict[str, Any]) -> AnyGuarantee:
 
 
 def _compose_two(first: AnyGuarantee, second: AnyGuarantee) -> AnyGuarantee:
+    first, second = _between(first, second.neighboring), _between(second, first.neighboring)
     for name in ("neighboring", "unit"):
         mine, other = getattr(first, name), getattr(second, name)
         if mine != other:
@@ -96,6 +100,15 @@ def _compose_two(first: AnyGuarantee, second: AnyGuarantee) -> AnyGuarantee:
         f"{kinds[0].__name__} and {kinds[1].__name__} cannot be composed: bring both to "
         "one kind first, with to_pure(…) or to_approximate(delta)"
     )
+
+
+def _between(guarantee: AnyGuarantee, neighboring: Neighboring) -> AnyGuarantee:
+    """A promise between any two data sets, as the one between a curator's neighbors that it implies."""
+    if guarantee.neighboring != "any" or neighboring in ("any", "local"):
+        return guarantee
+    if isinstance(guarantee, IntegralPrivacy):
+        return guarantee.to_pure(neighboring)
+    return replace(guarantee, neighboring=neighboring)
 
 
 def _add_pure(first: PureDP, second: PureDP) -> PureDP:
@@ -139,6 +152,7 @@ _RULES: dict[tuple[type, type], Callable[[Any, Any], AnyGuarantee]] = {
     (IntegralPrivacy, IntegralPrivacy): _add_integral,
     (GeoIndistinguishability, GeoIndistinguishability): add_geo,
     (PureDP, ApproximateDP): lambda a, b: _add_approximate(a.to_approximate(), b),
+    (IntegralPrivacy, ApproximateDP): lambda a, b: _add_approximate(a.to_approximate(), b),
     (PureDP, ZeroConcentratedDP): lambda a, b: _add_zero_concentrated(a.to_zero_concentrated(), b),
     (PureDP, RenyiDP): lambda a, b: _add_renyi(a.to_renyi(b.orders), b),
     (ZeroConcentratedDP, RenyiDP): lambda a, b: _add_renyi(a.to_renyi(b.orders), b),

@@ -121,6 +121,10 @@ class IntegralPrivacy(Guarantee):
             "density, its weights and plots of it are not among them."
         )
 
+    def to_approximate(self, delta: float = 0.0) -> "ApproximateDP":
+        """Return the same promise of the draws as (ε, δ) between any two data sets."""
+        return ApproximateDP(self.epsilon, delta, self.neighboring, self.unit)
+
     def to_pure(self, neighboring: Neighboring) -> PureDP:
         """Return the weaker promise between neighboring data sets of one kind.
 
