@@ -53,14 +53,13 @@ def holding_state() -> Iterator[Path]:
             "stays and that this account may write to"
         ) from None
     try:
-        if fcntl is None:
-            raise PrivotError("this system has no file locks that ledgers know: use POSIX")
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        if fcntl is not None:
+        _lock(handle, folder)
+        try:
+            yield folder
+        finally:
             # A process forked meanwhile has the handle as well: closing would not let go of it.
             fcntl.flock(handle, fcntl.LOCK_UN)
+    finally:
         os.close(handle)
 
 
@@ -69,6 +68,11 @@ def secret_key() -> bytes:
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
+            if any((folder / "accounts").iterdir()):
+                raise PrivotError(
+                    f"{path} is gone, and with another no account is found again: restore it, or move "
+                    f"{folder} away, and with it all that is known of earlier runs"
+                )
             with replacing_file(path, secret=True) as draft:
                 draft.write_bytes(secrets.token_bytes(32))
             flush_folder(folder)
@@ -94,9 +98,26 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _lock(handle: int, folder: Path) -> None:
+    if fcntl is None:
+        raise PrivotError("this system has no file locks that ledgers know: use POSIX")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be locked ({error.strerror}): set PRIVOT_STATE_DIR to a folder on a "
+            "local disk"
+        ) from None
+
+
 def state_folder() -> Path:
     """Where it is; not made yet."""
     if given := os.environ.get("PRIVOT_STATE_DIR"):
         return Path(given).absolute()
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise PrivotError(
+            "this account has no home folder: set PRIVOT_STATE_DIR to a folder that stays"
+        ) from None
     return Path(home) / "privot"

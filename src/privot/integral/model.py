@@ -201,7 +201,7 @@ class IntegralModel:
             if self._digest is not None:
                 charge(self._digest, self.ledger)
             self.ledger.begin(path / LEDGER)
-        except PrivotError:
+        except BaseException:  # Ctrl-C, too, and warnings that a program made errors
             shutil.rmtree(path)  # without its ledger it could never be drawn from
             raise
 

@@ -19,8 +19,8 @@ pooled mean is followed to the end, or, by the published loss, the weights are l
 
 **Resuming.** The checkpoint holds the model, the pooled mean and the optimizer; the ledger is a file of
 its own that is never behind (`privot.disk.ledger`). After a kill, releases that were counted but
-whose effect was lost stay spent. Losses in the history are functions of releases; times are not
-kept, for they depend on raw records.
+whose effect was lost stay spent. Losses in the history are functions of releases. Times depend on
+raw records: a model has none, a checkpoint keeps them, and stays with the curator.
 """
 
 from __future__ import annotations
