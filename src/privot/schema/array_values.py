@@ -74,7 +74,7 @@ def read_pixels(
         values = values.drop_null()
     parts = [_numbers(name, _storage(chunk), wanted) for chunk in values.chunks]
     raw = np.concatenate(parts) if parts else np.zeros((0, column.domain.num_pixels))
-    infinite = ~np.isfinite(raw).all(axis=1) if raw.dtype.kind == "f" else np.zeros(0, bool)
+    infinite = np.asarray(~np.isfinite(raw).all(axis=1))
     if infinite.any() and not problems:
         remedy = "give finite numbers only"
         problems.append(Problem(name, "has a pixel that is not finite", remedy, infinite))
