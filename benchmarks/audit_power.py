@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from privot.release import randomizer as randomizer_module
-from privot.release.audit import audit_randomizer
+from privot.release.audits.audit import audit_randomizer
 
 RUNS = 200
 

@@ -23,8 +23,8 @@ from privot.mechanisms import (
     UnaryEncoding,
 )
 from privot.privacy import calibrate_gaussian, calibrate_laplace, calibrate_randomized_response
-from privot.privacy.audit import AuditResult, audit
-from privot.schema.domain import Box, L2Ball
+from privot.privacy.audits.lower_bound import AuditResult, audit
+from privot.schema.domains.domain import Box, L2Ball
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-4

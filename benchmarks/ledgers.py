@@ -32,7 +32,7 @@ from privot.disk import Ledger, accounts
 from privot.errors import PrivotError
 from privot.integral import IntegralModel, UniformBox
 from privot.sliced import LabeledImages, Plan, SlicedSettings, SlicingMechanism, fit_sliced
-from privot.sliced.plan import accounted_grid
+from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
 RELEASES, DRAWS, KILLS = 400, 60, 100

@@ -121,7 +121,7 @@ import json, resource, sys, time
 import torch
 torch.set_num_threads(1)
 from privot import FitSettings, Release, fit
-from privot.local import minibatches
+from privot.local.generators import minibatches
 from privot.training.parallel import is_first
 path, steps, size, loss, hidden = sys.argv[1:6]
 start = time.perf_counter()
@@ -145,8 +145,8 @@ if is_first():
 def write_release(path, reports, columns):
     """A release made up: uniform people, privatized in shards."""
     from privot import Randomizer
-    from privot.release.record_batches import TableBatches
-    from privot.release.streaming import privatize_records
+    from privot.release.streaming.privatize import privatize_records
+    from privot.tables.batches import TableBatches
 
     if path.exists():
         return

@@ -19,7 +19,7 @@ from privot import Randomizer, Schema
 from privot.datasets import draw_people
 from privot.datasets.places import BOX
 from privot.local import LikelihoodCost
-from privot.local.cost import Reports
+from privot.local.likelihood.cost import Reports
 
 NUM_NUMERIC, NUM_CATEGORICAL, EPSILON = 6, 8, 28.0
 # Beyond this a matrix of doubles is too large: some rows of a certified solution are compared.

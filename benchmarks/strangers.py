@@ -24,8 +24,8 @@ from privot.datasets.places import SCHEMA_TOML
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.release import Randomizer, Release, collect_files
-from privot.release.report_ids import REPORT_ID, draw_ids
-from privot.release.report_table import ReportTable
+from privot.release.reports.ids import REPORT_ID, draw_ids
+from privot.release.reports.rows import ReportTable
 from privot.schema import Schema, to_unit
 
 PEOPLE, STRANGERS, SEEDS = 100_000, 1_000, 3

@@ -12,7 +12,7 @@ STUDIES = Path(__file__).parents[1] / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
     "errors", "limits", "own_process", "files", "outputs", "model_folder", "schema", "privacy",
-    "disk", "mechanisms", "release", "distributed", "datasets",
+    "disk", "mechanisms", "tables", "release", "distributed", "datasets",
     "transport", "generators", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip

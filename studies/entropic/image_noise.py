@@ -29,10 +29,10 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace
-from privot.mechanisms.additive_noise import choose_grid
+from privot.mechanisms.additive.additive_noise import choose_grid
 from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian_zhao
 from privot.schema import Domain, from_unit, to_unit
-from privot.schema.domain import Box, L1Ball, L2Ball
+from privot.schema.domains.domain import Box, L1Ball, L2Ball
 from privot.transport import manhattan, squared_euclidean
 
 DELTA = 1e-4

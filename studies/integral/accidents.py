@@ -28,10 +28,10 @@ import numpy as np
 from privot.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.integral import ClippedRatioSettings, UniformBox
-from privot.integral.classifiers import NetworkSettings
 from privot.integral.clipping import mollify
-from privot.integral.grid import make_grid
-from privot.integral.ratio import fit_log_ratio
+from privot.integral.densities.grid import make_grid
+from privot.integral.learners.classifiers import NetworkSettings
+from privot.integral.learners.ratio import fit_log_ratio
 from privot.release import read_table
 from privot.report.maps import Panel, draw_maps
 from privot.report.style import save_png

@@ -39,10 +39,10 @@ from privot.integral import (
     TruncatedNormal,
     boost,
 )
-from privot.integral.classifiers import NetworkSettings
 from privot.integral.clipping import clip_ratio, mollify
-from privot.integral.density import Tilt, TiltedDensity
-from privot.integral.ratio import fit_log_ratio
+from privot.integral.densities.density import Tilt, TiltedDensity
+from privot.integral.learners.classifiers import NetworkSettings
+from privot.integral.learners.ratio import fit_log_ratio
 from studies.common.densities import (
     Array,
     Grid,

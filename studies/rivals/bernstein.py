@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from privot.errors import PrivotError
-from privot.mechanisms.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from privot.privacy import PureDP
 
 Array = NDArray[np.float64]

@@ -26,16 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.local.count_tables import CountTables, count_tables
-from privot.local.expectation import expectation
-from privot.local.marginals import stacked_marginals
-from privot.local.product_mixture import (
+from privot.local.classes.count_tables import CountTables, count_tables
+from privot.local.classes.expectation import expectation
+from privot.local.classes.marginals import stacked_marginals
+from privot.local.classes.product_mixture import (
     Condition,
     condition_mask,
     draw_categories,
     require_columns,
 )
-from privot.local.report_counts import Array, ReportGroup
+from privot.local.classes.report_counts import Array, ReportGroup
 
 _STRENGTHS = (1.0, 10.0, 100.0)
 _PASSES = 60

@@ -37,12 +37,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from privot.errors import PrivotError
-from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
+from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced.adaptation import Course
-from privot.sliced.adapters import random_affine
-from privot.sliced.batches import poisson_sample
-from privot.sliced.classifier import AdaptationSettings, Classifier, as_records
+from privot.sliced.adaptation.adapters import random_affine
+from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
+from privot.sliced.adaptation.rounds import Course
+from privot.sliced.releases.batches import poisson_sample
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 

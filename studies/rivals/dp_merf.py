@@ -30,9 +30,9 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
+from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
-from privot.privacy.gaussian import calibrate_gaussian
+from privot.privacy.curves.gaussian import calibrate_gaussian
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator

@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
-from privot.privacy.guarantee import ApproximateDP
+from privot.privacy.guarantees.guarantee import ApproximateDP
 
 PACKAGE = "opacus"
 

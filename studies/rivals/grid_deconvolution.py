@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.local.cost import LikelihoodCost
+from privot.local.likelihood.cost import LikelihoodCost
 from privot.release import Release
 from privot.schema import Box, from_unit
 

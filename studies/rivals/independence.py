@@ -3,8 +3,8 @@ r"""Independence: every column by maximum likelihood, and nothing else.
 $$ p(v_1, …, v_m) = \prod_c m_c(v_c) . $$
 
 The least that a table model must beat, and what it should return when reports show no dependence. Its
-one-way marginals are as good as the reports allow (`privot.local.marginals`); its two-way error is that
-of independence itself plus what the marginals add.
+one-way marginals are as good as the reports allow (`privot.local.classes.marginals`); its two-way error
+is that of independence itself plus what the marginals add.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from privot.local.marginals import column_marginals
-from privot.local.product_mixture import LatentClasses
-from privot.local.report_counts import ReportGroup
+from privot.local.classes.marginals import column_marginals
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.report_counts import ReportGroup
 
 
 def independence(groups: Iterable[ReportGroup], sizes: Sequence[int]) -> LatentClasses:

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.local.product_mixture import LatentClasses
+from privot.local.classes.product_mixture import LatentClasses
 
 PACKAGE = "multi_freq_ldpy"
 _PREFIXES = {"SPL": "SPL", "SMP": "SMP", "RS+FD": "RSpFD"}

@@ -1,6 +1,7 @@
 r"""Adaptation by the same losses without privacy: what the noise of released slices costs.
 
-- `align_means`: the rounds of `privot.sliced.adaptation` with the exact mean record of the target;
+- `align_means`: the rounds of `privot.sliced.adaptation.rounds` with the exact mean record of the
+  target;
 - `align_slices`: the published joint training with exact slices of target batches, and gradient through
   **both** branches, as no privacy forbids it: "SWD" of the paper's tables.
 
@@ -13,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.sliced.adaptation import Course, adapter_training
-from privot.sliced.adapters import random_affine
-from privot.sliced.classifier import AdaptationSettings, Classifier, as_records
+from privot.sliced.adaptation.adapters import random_affine
+from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
+from privot.sliced.adaptation.rounds import Course, adapter_training
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 from privot.transport.line.sliced import random_directions

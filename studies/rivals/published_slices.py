@@ -35,8 +35,8 @@ from privot.disk import Ledger
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing import SlicedAccounting
 from privot.sliced.loss import smoothed_sliced_loss
-from privot.sliced.mechanism import SlicingMechanism
-from privot.sliced.plan import Plan
+from privot.sliced.releases.mechanism import SlicingMechanism
+from privot.sliced.releases.plan import Plan
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator

@@ -8,7 +8,7 @@ $$ W_p^p(G_θ(z), y) = \min_{s ∈ S_b} \frac1b \sum_i ‖G_θ(z_i) − y_{s(i)}
 p = 1 for Laplace noise and p = 2 for Gaussian noise, by exact assignment. $W_p(P_G, P_Y)$ is zero
 only where $P_G = P_Y$: a generator that is rich enough is drawn to the distribution of the *noisy*
 reports, and the more faithfully it is trained, the more noise it learns. One entropic term of the
-right weight is all that separates it from the recovery theorem in `privot.local.cost`.
+right weight is all that separates it from the recovery theorem in `privot.local.likelihood.cost`.
 
 Privacy: computed from a release, hence post-processing; the guarantee of the release is kept.
 
@@ -27,8 +27,8 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local import FitSettings, Model
-from privot.local.cost import LikelihoodCost
-from privot.local.heads import Head
+from privot.local.likelihood.cost import LikelihoodCost
+from privot.local.likelihood.heads import Head
 from privot.local.samplers import GeneratorSampler
 from privot.mechanisms import Gaussian, Laplace, Mechanism
 from privot.release import Release

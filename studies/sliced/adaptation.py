@@ -43,8 +43,8 @@ import torch
 
 from privot.errors import PrivotError
 from privot.sliced import AdaptationSettings, adapt
-from privot.sliced.adaptation import Course
-from privot.sliced.classifier import Classifier, as_records
+from privot.sliced.adaptation.classifier import Classifier, as_records
+from privot.sliced.adaptation.rounds import Course
 from privot.training import TrainingSettings, train
 from studies.common.rows import write_row
 from studies.rivals.dann import DANNSettings, fit_dann

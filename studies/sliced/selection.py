@@ -2,8 +2,9 @@ r"""Choosing the public settings of noisy slices on held-out training images.
 
 50 000 training images are fitted, 10 000 judge; test images are not touched. Fits are simulated: the
 pooled mean is the true one of the 50 000 plus Gaussian noise of the error that the plan states
-(`privot.sliced.pooled.noise_stddev`), which is what a fit gives within a tenth and costs seconds instead
-of minutes. So nothing here is private: it is a curator's rehearsal, and its looks at data are in no ε.
+(`privot.sliced.releases.pooled.noise_stddev`), which is what a fit gives within a tenth and costs
+seconds instead of minutes. So nothing here is private: it is a curator's rehearsal, and its looks at
+data are in no ε.
 
 Usage:
     python -m studies sliced.selection --data mnist.npz --epsilon 10 \
@@ -25,8 +26,8 @@ from torch import Tensor
 
 from privot.sliced import LabeledImages, SlicedModel, SlicedSettings
 from privot.sliced.factors import estimate_factors
-from privot.sliced.plan import Plan
-from privot.sliced.pooled import PooledMean, noise_stddev
+from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.pooled import PooledMean, noise_stddev
 from privot.sliced.samplers import FactorSampler
 from studies.common.rows import write_rows
 from studies.sliced.images import accuracies, load_split, recipe, single_recipe

@@ -20,7 +20,7 @@ import torch
 
 from privot.privacy.slicing import SlicedAccounting
 from privot.sliced import LabeledImages, Ledger, Plan, SlicingMechanism
-from privot.sliced.plan import accounted_grid
+from privot.sliced.releases.plan import accounted_grid
 from privot.training.threads import threads_for
 from studies.common.rows import write_row
 

@@ -31,12 +31,12 @@ from privot.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
-from privot.local.grouping import alphabet_sizes, report_groups
-from privot.local.latent_classes import fit_latent_classes
+from privot.local.classes.grouping import alphabet_sizes, report_groups
+from privot.local.classes.latent_classes import fit_latent_classes
 from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
-from privot.schema.values import decode_codes, encode_codes
+from privot.schema.columns.values import decode_codes, encode_codes
 from studies.common.rows import gather
 from studies.rivals.as_if_clean import as_if_clean
 from studies.rivals.chow_liu import chow_liu

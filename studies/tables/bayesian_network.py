@@ -27,12 +27,12 @@ import pyarrow as pa
 
 from privot.evaluation import total_variation
 from privot.local import fit
-from privot.local.grouping import report_groups
-from privot.local.report_counts import ReportGroup
+from privot.local.classes.grouping import report_groups
+from privot.local.classes.report_counts import ReportGroup
 from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
-from privot.schema.values import decode_codes
+from privot.schema.columns.values import decode_codes
 from studies.common.rows import gather
 
 HELD_OUT = 200_000

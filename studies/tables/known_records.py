@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from privot.generators import MLP
-from privot.local.heads import Head
+from privot.local.likelihood.heads import Head
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
 from privot.release import Randomizer, Release
 from privot.schema import Schema

@@ -39,8 +39,8 @@ from torch import Tensor
 from privot.files import replacing_file
 from privot.generators import MLP
 from privot.local import FitSettings
-from privot.local.entropic_fit import TransportObjective
-from privot.local.heads import Head
+from privot.local.generators.entropic_fit import TransportObjective
+from privot.local.likelihood.heads import Head
 from privot.release import Release
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from privot.local import fit
-from privot.local.count_tables import count_tables
-from privot.local.grouping import alphabet_sizes, report_groups
+from privot.local.classes.count_tables import count_tables
+from privot.local.classes.grouping import alphabet_sizes, report_groups
 from privot.release import Randomizer, Release, collect
 from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population

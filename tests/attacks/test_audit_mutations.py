@@ -21,16 +21,17 @@ from privot.mechanisms import (
     UnaryEncoding,
     random_words,
 )
-from privot.mechanisms.additive_noise import AdditiveNoise
-from privot.mechanisms.discrete_laplace import sample_discrete_laplace
-from privot.mechanisms.rounded_gaussian import sample_rounded_gaussian
-from privot.release import Randomizer, encoding
+from privot.mechanisms.additive.additive_noise import AdditiveNoise
+from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
+from privot.release import Randomizer
 from privot.release import randomizer as randomizer_module
-from privot.release.audit import audit_randomizer
-from privot.release.report_ids import ID_TYPE
+from privot.release.audits.audit import audit_randomizer
+from privot.release.reports import split as encoding
+from privot.release.reports.ids import ID_TYPE
 from privot.schema import Schema, to_unit
-from privot.schema.domain import L2Ball
-from privot.schema.values import encode_points
+from privot.schema.columns.values import encode_points
+from privot.schema.domains.domain import L2Ball
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 BALL = Schema.from_toml(

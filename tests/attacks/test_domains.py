@@ -9,7 +9,7 @@ import pytest
 
 from privot import PrivotError, Schema
 from privot.mechanisms import PlanarLaplace
-from privot.release.encoding import encode_column
+from privot.release.reports.split import encode_column
 from privot.schema import Box, ImageDomain, L1Ball, L2Ball
 
 

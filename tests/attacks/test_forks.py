@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from privot import own_process
-from privot.mechanisms import Laplace, entropy, random_bits
-from privot.mechanisms.entropy import random_word, random_words
+from privot.mechanisms import Laplace, random_bits
+from privot.mechanisms.samplers import entropy
+from privot.mechanisms.samplers.entropy import random_word, random_words
 from privot.release import Randomizer
 from privot.schema import Box, Schema
-from privot.sliced.directions import draw_directions
+from privot.sliced.releases.directions import draw_directions
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 PLACE = Schema.from_toml("""

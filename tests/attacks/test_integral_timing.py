@@ -16,9 +16,9 @@ from privot.integral import (
     StandardNormal,
     TiltedDensity,
     UniformBox,
-    trees,
 )
-from privot.integral.tilts import ConstantTilt
+from privot.integral.densities.tilts import ConstantTilt
+from privot.integral.learners import trees
 
 QUICK = NetworkSettings(hidden=(8,), steps=20, batch_size=64)
 BOX, LINE = UniformBox([0] * 3, [1] * 3), UniformBox([0], [1])

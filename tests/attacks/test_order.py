@@ -8,10 +8,10 @@ import pytest
 
 from numbered_people import RANDOMIZER, people
 from privot import Randomizer, Release, Schema, collect
-from privot.release.record_batches import TableBatches
-from privot.release.report_ids import REPORT_ID
-from privot.release.report_text import read_text_reports
-from privot.release.streaming import privatize_records
+from privot.release.collecting.report_text import read_text_reports
+from privot.release.reports.ids import REPORT_ID
+from privot.release.streaming.privatize import privatize_records
+from privot.tables.batches import TableBatches
 
 NUM = 5000
 

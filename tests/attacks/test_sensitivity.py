@@ -10,7 +10,7 @@ from privot.disk import Ledger
 from privot.errors import PrivotError
 from privot.schema import Schema
 from privot.sliced import LabeledImages, SlicedSettings, TableRecords
-from privot.sliced.mechanism import SlicingMechanism
+from privot.sliced.releases.mechanism import SlicingMechanism
 
 SCHEMA = Schema.from_toml("""
 [columns.age]

@@ -15,13 +15,13 @@ from commands import privot
 from privot import Randomizer, Release, Schema, collect
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, PlanarLaplace
-from privot.release.collect import collect_files
-from privot.release.possible import reasons
-from privot.release.report_ids import REPORT_ID
-from privot.release.report_table import ReportTable
-from privot.release.report_text import write_text
-from privot.release.storage import seal
-from privot.schema.domain import Box, L2Ball
+from privot.release.collecting.collect import collect_files
+from privot.release.collecting.possible import reasons
+from privot.release.collecting.report_text import write_text
+from privot.release.reports.ids import REPORT_ID
+from privot.release.reports.rows import ReportTable
+from privot.release.reports.sealed import seal
+from privot.schema.domains.domain import Box, L2Ball
 
 HOME = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'
 TABLE = """

@@ -14,7 +14,7 @@ import pytest
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, write_people
 from privot import Randomizer, Release
 from privot.errors import PrivotError
-from privot.release.parts import unfinished
+from privot.release.streaming.parts import unfinished
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pytest.importorskip("ray.data", reason="the extra `ray` is not installed")

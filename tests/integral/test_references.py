@@ -16,8 +16,8 @@ from privot.integral import (
     Uniform,
     UniformBox,
 )
-from privot.integral.grid import make_grid
-from privot.integral.references import reference_from_dict
+from privot.integral.densities.grid import make_grid
+from privot.integral.densities.references import reference_from_dict
 
 
 class TestStandardNormal(ReferenceLaws):

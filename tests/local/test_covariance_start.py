@@ -3,7 +3,11 @@ import torch
 
 from privot.errors import PrivotError
 from privot.generators import MLP
-from privot.local.covariance_start import MOST_COORDINATES, leading_axes, start_at_moments
+from privot.local.generators.covariance_start import (
+    MOST_COORDINATES,
+    leading_axes,
+    start_at_moments,
+)
 
 
 def made_reports(num_reports=20_000, seed=0):

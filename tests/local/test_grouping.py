@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.local.grouping import Tally, report_groups
+from privot.local.classes.grouping import Tally, report_groups
 from privot.release import Randomizer, collect
-from privot.release import report_table as report_table_module
+from privot.release.reports import rows as report_table_module
 from privot.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -10,15 +10,15 @@ import torch
 
 from privot.errors import PrivotError
 from privot.local import FitSettings, Model, fit
-from privot.local.channels import channel_of
-from privot.local.heads import Head
-from privot.local.image_channels import CosineChannel, CosineMap
-from privot.local.image_fit import _Strata, fits_images, image_generator
-from privot.local.labeled_generator import LabeledGenerator, label_shares
+from privot.local.generators.image_fit import _Strata, fits_images, image_generator
+from privot.local.generators.labeled_generator import LabeledGenerator, label_shares
+from privot.local.likelihood.channels import channel_of
+from privot.local.likelihood.heads import Head
+from privot.local.likelihood.images import CosineChannel, CosineMap
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.release import Randomizer, Release, read_table, state_noise, write_table
 from privot.schema import ImageDomain, Schema
-from privot.schema.array_values import tensor_values
+from privot.schema.columns.array_values import tensor_values
 from privot.training import Interrupted
 from privot.transport import manhattan, squared_euclidean
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.local.count_tables import count_tables
-from privot.local.latent_classes import (
+from privot.local.classes.count_tables import count_tables
+from privot.local.classes.latent_classes import (
     INDEPENDENCE,
     LatentClassSettings,
     ascend,
@@ -12,9 +12,9 @@ from privot.local.latent_classes import (
     objective,
     random_start,
 )
-from privot.local.marginals import column_marginals, stacked_marginals
-from privot.local.product_mixture import LatentClasses
-from privot.local.report_counts import ReportGroup
+from privot.local.classes.marginals import column_marginals, stacked_marginals
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.report_counts import ReportGroup
 from simulated_reports import (
     draw_classes,
     draw_people,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.local.latent_classes import LatentClassSettings, fit_latent_classes
-from privot.local.marginals import column_marginals
-from privot.local.product_mixture import LatentClasses
-from privot.local.report_counts import Factor, ReportGroup
+from privot.local.classes.latent_classes import LatentClassSettings, fit_latent_classes
+from privot.local.classes.marginals import column_marginals
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.report_counts import Factor, ReportGroup
 from simulated_reports import (
     draw_classes,
     draw_people,

@@ -7,10 +7,10 @@ import torch
 from numbered_people import RANDOMIZER, people
 from privot import FitSettings, Randomizer, Release, Schema, fit
 from privot.errors import PrivotError
-from privot.local import minibatches as module
-from privot.local.cost import LikelihoodCost
-from privot.local.minibatches import FromDisk, FromMemory, minibatches
-from privot.release import report_table
+from privot.local.generators import minibatches as module
+from privot.local.generators.minibatches import FromDisk, FromMemory, minibatches
+from privot.local.likelihood.cost import LikelihoodCost
+from privot.release.reports import rows as report_table
 
 CPU = torch.device("cpu")
 NUM, SIZE, ROW_BYTES = 2600, 50, 8 + 16
@@ -100,7 +100,7 @@ def test_fits_from_disk_resume_bit_for_bit(tmp_path, monkeypatch, report, loss):
     Randomizer.calibrate(MIXED, 4.0, report=report).privatize(table).save(tmp_path / "r.parquet")
     release = Release.load(tmp_path / "r.parquet")
     monkeypatch.setattr(module, "_MOST_IN_MEMORY", 100)
-    monkeypatch.setattr("privot.local.entropic_fit._REPORTS_OF_TABLES", 200)
+    monkeypatch.setattr("privot.local.generators.entropic_fit._REPORTS_OF_TABLES", 200)
     settings = FitSettings(
         estimator="generator", loss=loss, steps=60, batch_size=50, hidden=(16,), seed=1
     )

@@ -7,7 +7,7 @@ from scipy import stats
 
 import privot
 from privot.local import FitSettings
-from privot.local.channels import channel_of
+from privot.local.likelihood.channels import channel_of
 from privot.release import Randomizer
 from privot.schema import Schema
 

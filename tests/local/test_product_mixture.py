@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.local.product_mixture import LatentClasses, draw_categories
+from privot.local.classes.product_mixture import LatentClasses, draw_categories
 from simulated_reports import draw_classes, joint_reports
 
 SIZES = (3, 2, 4)

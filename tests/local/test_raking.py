@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.local.product_mixture import LatentClasses
-from privot.local.raking import rake
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.raking import rake
 from simulated_reports import draw_classes, total_variation
 
 SIZES = (2, 5, 3)

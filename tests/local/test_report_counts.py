@@ -3,9 +3,9 @@ import pytest
 from scipy import sparse
 
 from privot.errors import PrivotError
-from privot.local.count_tables import count_tables
-from privot.local.expectation import expectation
-from privot.local.report_counts import Factor, ReportGroup
+from privot.local.classes.count_tables import count_tables
+from privot.local.classes.expectation import expectation
+from privot.local.classes.report_counts import Factor, ReportGroup
 from simulated_reports import draw_classes, draw_people, joint_reports, split_reports
 
 SIZES = (3, 4, 2)

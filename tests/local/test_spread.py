@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from privot.local import FitSettings
-from privot.local.entropic_fit import TransportObjective
-from privot.local.heads import Head
+from privot.local.generators.entropic_fit import TransportObjective
+from privot.local.likelihood.heads import Head
 from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer
 from privot.schema import Schema

@@ -5,7 +5,7 @@ import pytest
 
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
-from privot.schema.domain import Box, L2Ball
+from privot.schema.domains.domain import Box, L2Ball
 
 
 class AdditiveNoiseLaws(MechanismLaws):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from privot.mechanisms import PlanarLaplace, SquareWave, SubsetSelection, UnaryEncoding
-from privot.privacy.audit import audit
-from privot.schema.domain import Box, L2Ball
+from privot.privacy.audits.lower_bound import audit
+from privot.schema.domains.domain import Box, L2Ball
 
 EPSILONS = [0.5, 1.0, 2.0, 4.0]
 CONFIDENCE = 1 - 1e-6

@@ -15,8 +15,8 @@ from privot.mechanisms import (
     choose_mechanism,
 )
 from privot.mechanisms.choice import CATEGORICAL, NUMERIC
-from privot.mechanisms.square_wave import GRID, STEPS
-from privot.schema.domain import Box, L2Ball
+from privot.mechanisms.windows.square_wave import GRID, STEPS
+from privot.schema.domains.domain import Box, L2Ball
 
 UNIT = Box((0.0,), (3.0,))
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square
 from privot.errors import PrivotError
-from privot.mechanisms import discrete_laplace, exact_rounding
-from privot.mechanisms.discrete_laplace import (
+from privot.mechanisms.samplers import discrete_laplace, exact_rounding
+from privot.mechanisms.samplers.discrete_laplace import (
     draw_discrete_laplace,
     enclose,
     sample_discrete_laplace,
 )
-from privot.mechanisms.exact_log import directed_contexts
-from privot.mechanisms.exact_rounding import decide
+from privot.mechanisms.samplers.exact_log import directed_contexts
+from privot.mechanisms.samplers.exact_rounding import decide
 
 FINE = 2.0**19.5
 

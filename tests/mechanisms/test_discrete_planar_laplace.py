@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square
 from privot.errors import PrivotError
-from privot.mechanisms import discrete_planar_laplace, sample_planar_laplace
-from privot.mechanisms.discrete_planar_laplace import (
+from privot.mechanisms import sample_planar_laplace
+from privot.mechanisms.samplers import discrete_planar_laplace
+from privot.mechanisms.samplers.discrete_planar_laplace import (
     draw_planar_laplace,
     exact_keep,
     proposal_ratio,

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.mechanisms import entropy
-from privot.mechanisms.discrete_laplace import draw_discrete_laplace, sample_discrete_laplace
-from privot.mechanisms.entropy import random_bits, random_word, random_words, upcoming
+from privot.mechanisms.samplers import entropy
+from privot.mechanisms.samplers.discrete_laplace import (
+    draw_discrete_laplace,
+    sample_discrete_laplace,
+)
+from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words, upcoming
 
 
 def test_every_bit_is_fair_and_neighboring_bits_are_independent():

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.mechanisms import exact_log
-from privot.mechanisms.exact_log import directed_contexts, negative_log
+from privot.mechanisms.samplers import exact_log
+from privot.mechanisms.samplers.exact_log import directed_contexts, negative_log
 
 
 @given(numerator=st.integers(1, 2**127), extra=st.integers(0, 60))

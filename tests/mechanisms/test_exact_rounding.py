@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.mechanisms import exact_rounding
-from privot.mechanisms.exact_log import dyadic
-from privot.mechanisms.exact_rounding import decide, middles, sample, settle
+from privot.mechanisms.samplers import exact_rounding
+from privot.mechanisms.samplers.exact_log import dyadic
+from privot.mechanisms.samplers.exact_rounding import decide, middles, sample, settle
 
 
 def enclose_uniform(prefixes, bits, ratio, context):

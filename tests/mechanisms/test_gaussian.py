@@ -7,7 +7,7 @@ import pytest
 from mechanisms.additive import AdditiveNoiseLaws
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian
-from privot.schema.domain import Box, L2Ball
+from privot.schema.domains.domain import Box, L2Ball
 
 
 class TestGaussian(AdditiveNoiseLaws):

@@ -8,10 +8,10 @@ import pytest
 from laws.mechanism import MechanismLaws, chi_square
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace, RandomizedResponse
-from privot.mechanisms.additive_noise import stand_in
-from privot.mechanisms.nullable_noise import mark_missing
-from privot.schema.domain import Box, L1Ball, L2Ball
-from privot.schema.polyline import Polyline
+from privot.mechanisms.additive.additive_noise import stand_in
+from privot.mechanisms.additive.nullable_noise import mark_missing
+from privot.schema.domains.domain import Box, L1Ball, L2Ball
+from privot.schema.domains.polyline import Polyline
 
 GRID = 2.0**-5
 MISSING = np.array([0.0, 1.0])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import PlanarLaplace
-from privot.mechanisms.planar_laplace import _SERIES, _lattice_sum
-from privot.privacy.uniformity import fit
-from privot.schema.domain import Box, L2Ball
+from privot.mechanisms.additive.planar_laplace import _SERIES, _lattice_sum
+from privot.privacy.audits.uniformity import fit
+from privot.schema.domains.domain import Box, L2Ball
 
 GRID = 2.0**-2
 AXIS = np.arange(-100, 101)

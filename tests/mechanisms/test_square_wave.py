@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import SquareWave
-from privot.mechanisms.square_wave import GRID, STEPS
-from privot.schema.domain import Box
+from privot.mechanisms.windows.square_wave import GRID, STEPS
+from privot.schema.domains.domain import Box
 
 HALF = SquareWave(2.0)._half_cells
 CELLS = np.arange(-HALF, STEPS + HALF + 1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, MechanismLaws, chi_square
 from privot.errors import PrivotError
-from privot.mechanisms import UnaryEncoding, unary_encoding
+from privot.mechanisms import UnaryEncoding
+from privot.mechanisms.oracles import unary_encoding
 
 BITS = np.array(list(product([False, True], repeat=5)))
 

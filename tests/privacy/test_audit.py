@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.mechanisms.gaussian import Gaussian
-from privot.mechanisms.laplace import Laplace
-from privot.mechanisms.randomized_response import RandomizedResponse
+from privot.mechanisms.additive.gaussian import Gaussian
+from privot.mechanisms.additive.laplace import Laplace
+from privot.mechanisms.oracles.randomized_response import RandomizedResponse
 from privot.privacy import (
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_randomized_response,
 )
-from privot.privacy.audit import audit
-from privot.schema.domain import Box
+from privot.privacy.audits.lower_bound import audit
+from privot.schema.domains.domain import Box
 
 GRID = 2.0**-10
 EPSILONS = [0.5, 1.0, 2.0, 4.0]

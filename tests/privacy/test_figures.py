@@ -19,8 +19,14 @@ from benchmarks.printed_figures import (
     calibrate_lines,
     guarantees,
 )
-from privot.privacy import figures
-from privot.privacy.figures import at_least, at_most, exactly, odds_factor, percent_at_most
+from privot.privacy.guarantees import figures
+from privot.privacy.guarantees.figures import (
+    at_least,
+    at_most,
+    exactly,
+    odds_factor,
+    percent_at_most,
+)
 
 NUMBERS = st.floats(min_value=0, max_value=1e300)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from privot.errors import PrivotError
-from privot.privacy.shuffling import (
+from privot.privacy.curves.shuffling import (
     _binomial_pmf,
     _delta_attained,
     calibrate_shuffling,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.privacy.repeats import Stream, repeats, row_keys
-from privot.privacy.uniformity import agreement, dependence, fit, neighbors
+from privot.privacy.audits.repeats import Stream, repeats, row_keys
+from privot.privacy.audits.uniformity import agreement, dependence, fit, neighbors
 
 COUNT = 20_000
 

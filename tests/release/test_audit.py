@@ -12,7 +12,7 @@ from privot.errors import PrivotError
 from privot.mechanisms import SquareWave
 from privot.privacy import PureDP
 from privot.release import Randomizer
-from privot.release.audit import audit_randomizer, stated_guarantee
+from privot.release.audits.audit import audit_randomizer, stated_guarantee
 from privot.schema import Schema
 
 SURE = 1 - 1e-6

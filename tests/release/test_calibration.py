@@ -5,10 +5,10 @@ import math
 import pytest
 
 from privot.mechanisms import Gaussian
-from privot.mechanisms.additive_noise import rounded_sensitivity
+from privot.mechanisms.additive.additive_noise import rounded_sensitivity
 from privot.privacy import gaussian_epsilon
 from privot.privacy.rounding import sum_up
-from privot.release.calibration import calibrate_columns, split_guarantee
+from privot.release.budget.split_columns import calibrate_columns, split_guarantee
 from privot.schema import Schema
 
 

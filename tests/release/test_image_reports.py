@@ -6,13 +6,13 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, RandomizedResponse
-from privot.mechanisms.additive_noise import choose_grid
+from privot.mechanisms.additive.additive_noise import choose_grid
 from privot.privacy import gaussian_epsilon
 from privot.release import Randomizer, Release, as_table, read_table, state_noise, write_table
-from privot.release.audit import audit_randomizer
-from privot.release.expected import expected_noise
+from privot.release.audits.audit import audit_randomizer
+from privot.release.planning.expected import expected_noise
 from privot.schema import Schema
-from privot.schema.array_values import tensor_array, tensor_values
+from privot.schema.columns.array_values import tensor_array, tensor_values
 
 LABELED = """
 [columns.image]

@@ -11,17 +11,17 @@ from scipy import stats
 from privot.errors import PrivotError
 from privot.mechanisms import RandomizedResponse
 from privot.release import Randomizer, Release, collect
-from privot.release.audit import audit_randomizer
-from privot.release.expected import expected_noise
-from privot.release.information import choose_report_columns
-from privot.release.joint import (
+from privot.release.audits.audit import audit_randomizer
+from privot.release.budget.information import choose_report_columns
+from privot.release.planning.expected import expected_noise
+from privot.release.reports.ids import REPORT_ID
+from privot.release.reports.joint import (
     CELLS,
     COMBINATION,
     JointReport,
     largest_fitting,
 )
-from privot.release.report_ids import REPORT_ID
-from privot.release.report_table import ReportTable
+from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

@@ -7,10 +7,10 @@ import pytest
 from privot.errors import PrivotError
 from privot.mechanisms import Laplace, NullableNoise, RandomizedResponse
 from privot.release import Randomizer, Release
-from privot.release.audit import audit_randomizer
-from privot.release.report_table import ReportTable
+from privot.release.audits.audit import audit_randomizer
+from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
-from privot.schema.values import count_outside, decode_points
+from privot.schema.columns.values import count_outside, decode_points
 
 HOME = {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 10], [0, 20]], "nullable": True}
 SCHEMA = Schema.from_dict(

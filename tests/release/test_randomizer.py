@@ -15,7 +15,7 @@ from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection
 from privot.privacy import gaussian_delta
 from privot.release import Randomizer, Release
-from privot.release.expected import expected_noise
+from privot.release.planning.expected import expected_noise
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

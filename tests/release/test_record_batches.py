@@ -10,8 +10,8 @@ import pytest
 
 from numbered_people import SCHEMA, people
 from privot.errors import PrivotError
-from privot.release.record_batches import TableBatches
-from privot.release.record_files import open_records
+from privot.tables.batches import TableBatches
+from privot.tables.record_files import open_records
 
 
 def numbers(batches):

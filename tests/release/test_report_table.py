@@ -6,7 +6,7 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.release import Randomizer, Release, collect
-from privot.release.report_table import ReportTable
+from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -11,15 +11,15 @@ import pytest
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, who_reported, write_people
 from privot import Randomizer, Release, Schema
 from privot.errors import PrivotError
-from privot.release import parts as parts_module
-from privot.release import streaming
-from privot.release.parts import Parts, unfinished
-from privot.release.record_batches import TableBatches
-from privot.release.record_files import open_records
-from privot.release.report_ids import REPORT_ID, draw_ids
-from privot.release.report_text import read_text_reports, write_text
-from privot.release.shuffle import bucket_rows, gather, write_scattered
-from privot.release.streaming import batch_rows, privatize_records
+from privot.release.collecting.report_text import read_text_reports, write_text
+from privot.release.reports.ids import REPORT_ID, draw_ids
+from privot.release.streaming import parts as parts_module
+from privot.release.streaming import privatize as streaming
+from privot.release.streaming.parts import Parts, unfinished
+from privot.release.streaming.privatize import batch_rows, privatize_records
+from privot.release.streaming.shuffle import bucket_rows, gather, write_scattered
+from privot.tables.batches import TableBatches
+from privot.tables.record_files import open_records
 
 NUM = 10_000
 

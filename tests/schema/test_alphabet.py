@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privot.errors import PrivotError
-from privot.schema.alphabet import Bins, Categories, choose_edges
+from privot.schema.columns.alphabet import Bins, Categories, choose_edges
 
 
 @given(

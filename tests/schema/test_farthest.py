@@ -5,7 +5,7 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.schema import Box, L1Ball, L2Ball, Polyline
-from privot.schema.farthest import farthest_pairs
+from privot.schema.domains.farthest import farthest_pairs
 
 
 @pytest.mark.parametrize(

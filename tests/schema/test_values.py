@@ -9,8 +9,8 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.problems import RecordError
-from privot.schema.values import (
+from privot.schema.columns.problems import RecordError
+from privot.schema.columns.values import (
     decode_codes,
     decode_points,
     encode_codes,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-import privot.sliced.adaptation
-import privot.sliced.settings
+import privot.sliced.adaptation.rounds
+import privot.sliced.releases.settings
 from privot.errors import PrivotError
 from privot.sliced import (
     AdaptationSettings,
@@ -16,8 +16,8 @@ from privot.sliced import (
     SlicingMechanism,
     adapt,
 )
-from privot.sliced.classifier import Classifier
-from privot.sliced.joint_adaptation import TargetFeatures, adaptation_loss
+from privot.sliced.adaptation.classifier import Classifier
+from privot.sliced.adaptation.joint import TargetFeatures, adaptation_loss
 
 SETTINGS = AdaptationSettings(
     alignment="joint",
@@ -33,7 +33,7 @@ def _little_noise(monkeypatch):
         accounting = self.accounting(records, record_map, 2.0**-15)
         return Plan(accounting, 0.05, self.steps, self.delta, 2.0**-20)
 
-    monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
+    monkeypatch.setattr(privot.sliced.releases.settings.SlicedSettings, "plan", plan)
 
 
 def domains(shift=1.0):
@@ -184,15 +184,15 @@ def test_joint_records_lie_in_the_ball_and_never_point_apart():
 def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     source, y, target = moved()
     path = tmp_path / "state"
-    fit = privot.sliced.adaptation.Course.align
+    fit = privot.sliced.adaptation.rounds.Course.align
 
     def stop(self, x, labels):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(privot.sliced.adaptation.Course, "align", stop)
+    monkeypatch.setattr(privot.sliced.adaptation.rounds.Course, "align", stop)
     with pytest.raises(KeyboardInterrupt):
         adapt(source, y, target, ROUNDS, checkpoint=path)
-    monkeypatch.setattr(privot.sliced.adaptation.Course, "align", fit)
+    monkeypatch.setattr(privot.sliced.adaptation.rounds.Course, "align", fit)
     with pytest.raises(PrivotError, match="75 releases already"):
         adapt(source, y, target, ROUNDS, checkpoint=path)
     other = replace(ROUNDS, jitter=0.5)
@@ -211,14 +211,14 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
 def test_a_checkpoint_never_lacks_its_ledger(tmp_path, monkeypatch):
     """Not even before the first release: a kill then leaves what can be resumed."""
     source, y, target = moved()
-    save, spent = privot.sliced.adaptation.save_counted, []
+    save, spent = privot.sliced.adaptation.rounds.save_counted, []
 
     def saving(counted, settings, ledger, path):
         entries = json.loads(path.with_name("state.ledger").read_text())["entries"]
         spent.append(entries[-1]["spent"])
         save(counted, settings, ledger, path)
 
-    monkeypatch.setattr(privot.sliced.adaptation, "save_counted", saving)
+    monkeypatch.setattr(privot.sliced.adaptation.rounds, "save_counted", saving)
     adapt(source, y, target, ROUNDS, checkpoint=tmp_path / "state")
     assert spent == [0, 75, 75, 75, 150, 150, 150]
 

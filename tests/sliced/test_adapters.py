@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from privot.sliced.adapters import ImageAdapter, VectorAdapter, make_adapter, random_affine
+from privot.sliced.adaptation.adapters import (
+    ImageAdapter,
+    VectorAdapter,
+    make_adapter,
+    random_affine,
+)
 
 SHARES = torch.tensor([0.25, 0.75])
 

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privot.sliced.batches import EMPTY, fill_slots, ordered_sample, poisson_sample, random_order
+from privot.sliced.releases.batches import (
+    EMPTY,
+    fill_slots,
+    ordered_sample,
+    poisson_sample,
+    random_order,
+)
 
 
 @pytest.mark.parametrize(("population", "size"), [(50, 3), (5, 3), (3, 3), (1, 1)])

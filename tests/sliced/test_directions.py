@@ -2,7 +2,7 @@ import pytest
 import torch
 from scipy import stats
 
-from privot.sliced.directions import draw_directions
+from privot.sliced.releases.directions import draw_directions
 
 
 def drawn(dim, count, orthonormal=False):
@@ -49,6 +49,7 @@ def test_two_calls_differ():
 
 def test_a_column_of_zeros_gets_a_direction(monkeypatch):
     monkeypatch.setattr(
-        "privot.sliced.directions._normal", lambda rows, columns: torch.zeros(rows, columns)
+        "privot.sliced.releases.directions._normal",
+        lambda rows, columns: torch.zeros(rows, columns),
     )
     assert bool((drawn(3, 5).norm(dim=0) - 1).abs().max() < 1e-5)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-import privot.sliced.settings
+import privot.sliced.releases.settings
 from privot.privacy.slicing import SlicedAccounting
 from privot.sliced import LabeledImages, Ledger, Plan, SlicedSettings, SlicingMechanism, fit_sliced
 from privot.sliced.loss import smoothed_sliced_loss
@@ -51,7 +51,7 @@ def test_network_learns_colors(monkeypatch):
         accounting = self.accounting(records, record_map, 2.0**-15)
         return Plan(accounting, 0.02, self.steps, self.delta, 2.0**-20)
 
-    monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
+    monkeypatch.setattr(privot.sliced.releases.settings.SlicedSettings, "plan", plan)
     records = LabeledImages((3, 64, 64), unit="person", low_pass=52, degree=1, scale=60.0)
     assert records.width == 8112
     images, _ = reddish(60)

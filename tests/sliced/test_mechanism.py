@@ -12,7 +12,7 @@ from privot.sliced import (
     SlicedSettings,
     SlicingMechanism,
 )
-from privot.sliced.plan import accounted_grid
+from privot.sliced.releases.plan import accounted_grid
 
 IMAGES = LabeledImages((4, 4), unit="person", num_labels=2, low_pass=2)
 

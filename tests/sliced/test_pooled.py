@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from privot.sliced import Ledger, Plan, SlicedSettings, SlicingMechanism
-from privot.sliced.mechanism import Slices
-from privot.sliced.plan import Plan as LedgerPlan
-from privot.sliced.pooled import PooledMean, noise_stddev
+from privot.sliced.releases.mechanism import Slices
+from privot.sliced.releases.plan import Plan as LedgerPlan
+from privot.sliced.releases.pooled import PooledMean, noise_stddev
 
 DIM = 24
 

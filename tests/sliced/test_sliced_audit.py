@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from privot.privacy import SlicedAccounting
-from privot.privacy.audit import audit
+from privot.privacy.audits.lower_bound import audit
 from privot.sliced import Ledger, Plan, SlicingMechanism
-from privot.sliced.plan import accounted_grid
+from privot.sliced.releases.plan import accounted_grid
 
 # A large δ: events that reach ε are then frequent enough to be counted.
 RADIUS, DELTA, GRID, SLICES = 1.0, 0.05, 2.0**-18, 4

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-import privot.sliced.settings
+import privot.sliced.releases.settings
 from privot.errors import PrivotError
 from privot.schema import Schema
 from privot.sliced import (
@@ -18,7 +18,7 @@ from privot.sliced import (
     fit_sliced,
 )
 from privot.sliced.factors import shrink
-from privot.sliced.plan import accounted_grid
+from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
 IMAGES = LabeledImages((6, 6), unit="person", num_labels=2, low_pass=3)
@@ -40,7 +40,7 @@ def _little_noise(monkeypatch):
             grid,
         )
 
-    monkeypatch.setattr(privot.sliced.settings.SlicedSettings, "plan", plan)
+    monkeypatch.setattr(privot.sliced.releases.settings.SlicedSettings, "plan", plan)
 
 
 def data(count=400):

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from privot.errors import PrivotError
-from privot.privacy.figures import at_least, at_most, exactly
+from privot.privacy.guarantees.figures import at_least, at_most, exactly
 
 Epsilon = Annotated[float | None, typer.Option(help="Privacy loss; asks for the noise.")]
 Unit = Annotated[str, typer.Option(help="Whom one record belongs to.")]
@@ -158,7 +158,7 @@ def shuffle(
 
     The other way: privot account shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6
     """
-    from privot.privacy.shuffling import calibrate_shuffling, shuffled_epsilon
+    from privot.privacy.curves.shuffling import calibrate_shuffling, shuffled_epsilon
     from privot.privacy.slack import check_delta
 
     check_delta(delta, people)

@@ -15,7 +15,7 @@ import typer
 
 from privot.cli.account import AsJson, Epsilon, Unit, as_object, rounded_up, solve
 from privot.errors import PrivotError
-from privot.privacy.figures import exactly
+from privot.privacy.guarantees.figures import exactly
 
 if TYPE_CHECKING:
     from privot.privacy.slicing import SlicedAccounting

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from privot.release.audit import RandomizerAudit
+    from privot.release.audits.audit import RandomizerAudit
 
 
 def audit(
@@ -32,7 +32,7 @@ def audit(
     Example: privot audit randomizer.json
     """
     from privot.release import Randomizer
-    from privot.release.audit import audit_randomizer, stated_guarantee
+    from privot.release.audits.audit import audit_randomizer, stated_guarantee
 
     loaded = Randomizer.load(randomizer)
     promised = stated_guarantee(randomizer.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def audit(
 
 
 def _print_tests(result: RandomizerAudit) -> None:
-    from privot.privacy.figures import at_least, at_most
+    from privot.privacy.guarantees.figures import at_least, at_most
 
     print(
         f"by law, {len(result.tests)} questions; an honest randomizer passes this audit with "
@@ -77,7 +77,7 @@ def _print_tests(result: RandomizerAudit) -> None:
 
 
 def _print_bounds(result: RandomizerAudit) -> None:
-    from privot.privacy.figures import at_least, at_most
+    from privot.privacy.guarantees.figures import at_least, at_most
 
     print(
         "by trial, what the reports of two records prove (a bound below the promise proves nothing):"

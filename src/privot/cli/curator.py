@@ -49,8 +49,8 @@ def fit(
     from privot.local import fit as fit_model
     from privot.model_folder import FILES
     from privot.outputs import claim_file, claim_folder
-    from privot.release.collect import checked
-    from privot.release.quarantine import quarantine_of
+    from privot.release.collecting.collect import checked
+    from privot.release.collecting.quarantine import quarantine_of
     from privot.training import Interrupted
     from privot.training.parallel import is_first
 
@@ -129,8 +129,8 @@ def sample(
     from privot.local import Model
     from privot.model_folder import kind_of
     from privot.release import write_table
-    from privot.release.tables import check_output
-    from privot.release.written_pieces import STREAMED, write_pieces
+    from privot.tables.files import check_output
+    from privot.tables.written_pieces import STREAMED, write_pieces
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
@@ -165,8 +165,8 @@ def sample(
 def _claim_table(output: Path, model: Path, force: bool) -> None:
     """Refuse an output of records; one without a suffix is a folder of images."""
     from privot.outputs import claim_file, claim_folder
-    from privot.release.image_files import WRITTEN
-    from privot.release.tables import SUFFIXES
+    from privot.tables.files import SUFFIXES
+    from privot.tables.image_folders import WRITTEN
 
     if output.suffix:
         claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
@@ -235,9 +235,9 @@ def evaluate(
     from privot.local import Model
     from privot.model_folder import kind_of
     from privot.outputs import claim_file
-    from privot.release.record_files import open_records
-    from privot.release.reservoir import sample_rows
     from privot.report import write_evaluation_report
+    from privot.tables.record_files import open_records
+    from privot.tables.reservoir import sample_rows
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
     require_count("num_rows", num_rows, MOST_ROWS)

@@ -54,7 +54,7 @@ def calibrate(
     from privot.errors import PrivotError
     from privot.outputs import claim_file
     from privot.release import Randomizer, state_noise
-    from privot.release.expected import expected_noise
+    from privot.release.planning.expected import expected_noise
     from privot.schema import Schema
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
@@ -149,7 +149,7 @@ def collect(
     """
     from privot.outputs import claim_file
     from privot.release import Randomizer, collect_files
-    from privot.release.quarantine import quarantine_of
+    from privot.release.collecting.quarantine import quarantine_of
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]
     claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)

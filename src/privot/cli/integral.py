@@ -39,7 +39,7 @@ def fit(
     from privot.errors import PrivotError
     from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
     from privot.outputs import require_place
-    from privot.privacy.figures import at_most
+    from privot.privacy.guarantees.figures import at_most
     from privot.release import read_table
     from privot.schema import Schema
 
@@ -94,7 +94,7 @@ def sample(
     from privot.integral import IntegralModel
     from privot.outputs import claim_file
     from privot.release import write_table
-    from privot.release.tables import SUFFIXES
+    from privot.tables.files import SUFFIXES
 
     # Whatever can be refused is refused before draws are spent.
     claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)

@@ -65,9 +65,9 @@ def privatize(
     from privot.errors import PrivotError
     from privot.outputs import require_place
     from privot.release import Randomizer
-    from privot.release.parts import Left
-    from privot.release.record_files import open_records
-    from privot.release.streaming import privatize_records
+    from privot.release.streaming.parts import Left
+    from privot.release.streaming.privatize import privatize_records
+    from privot.tables.record_files import open_records
 
     if engine not in ("local", "ray"):
         raise PrivotError(f"engine {engine!r} is not known: use local or ray")

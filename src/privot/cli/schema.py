@@ -34,7 +34,7 @@ def check(
     Example: privot schema check schema.toml --against people.csv
     """
     from privot.errors import PrivotError
-    from privot.privacy.figures import at_most
+    from privot.privacy.guarantees.figures import at_most
     from privot.schema import Schema
 
     checked = Schema.load(schema)
@@ -64,8 +64,8 @@ def check(
 
 
 def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
-    from privot.release.record_check import check_records
-    from privot.release.record_files import open_records
+    from privot.tables.record_check import check_records
+    from privot.tables.record_files import open_records
 
     found = check_records(open_records(against, schema, record_form(separator, ignore)), schema)
     note("what follows shows records: it is not private, keep it where they are")

@@ -11,7 +11,7 @@ from privot.cli.console import complain, note, note_unit, training_bar
 from privot.cli.options import Force, Ignore, Separator, record_form
 
 if TYPE_CHECKING:
-    from privot.release.record_form import RecordForm
+    from privot.tables.record_form import RecordForm
 
 
 def fit(

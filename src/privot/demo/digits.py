@@ -25,7 +25,7 @@ from privot.files import replacing_folder
 from privot.local import FitSettings, Model, fit
 from privot.release import Release, state_noise
 from privot.schema import Schema
-from privot.schema.values import decode_pixels, encode_codes, encode_points
+from privot.schema.columns.values import decode_pixels, encode_codes, encode_points
 from privot.training import Progress
 
 SCHEMA_TOML = """\

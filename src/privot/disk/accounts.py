@@ -35,7 +35,7 @@ from typing import Any
 from privot.disk.ledger import Ledger
 from privot.disk.state import holding_state, write_down
 from privot.errors import PrivotError
-from privot.privacy.composition import AnyGuarantee, compose, guarantee_from_dict
+from privot.privacy.guarantees.composition import AnyGuarantee, compose, guarantee_from_dict
 
 
 class RepeatedRecords(UserWarning):

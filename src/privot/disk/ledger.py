@@ -52,7 +52,7 @@ from privot.disk.state import holding_state, write_down
 from privot.disk.witness import check_witness, write_witness
 from privot.errors import PrivotError
 from privot.own_process import OwnProcess
-from privot.privacy.composition import AnyGuarantee
+from privot.privacy.guarantees.composition import AnyGuarantee
 
 
 class BudgetExhausted(PrivotError):  # noqa: N818 (an end, not a fault)

@@ -7,7 +7,7 @@ owner alone:
     key              32 random bytes, made once
     ledgers/         a witness of every ledger: how much is spent, and the head of its chain
     accounts/        the runs on each set of records
-    pipes/           reports that may not have gone through a pipe (`privot.release.sending`)
+    pipes/           reports that may not have gone through a pipe (`privot.release.streaming.sending`)
 
 Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
 used. Files are replaced as a whole, flushed, and their folder is flushed after the rename. The lock

@@ -4,9 +4,9 @@ r"""Ray Data runs the randomizer on the workers of a cluster.
 is then noised twice, and the guarantee of one report holds only if nobody sees the first noise. So:
 
 * `privatize_files` (`privot privatize --engine ray`) makes one task of each part of the source. A task
-  publishes its part by a link that fails if the part is there (`privot.release.parts`). A task that died
-  before left a draft that no reader is given; one that died after is run again, finds its part, and
-  noises nothing.
+  publishes its part by a link that fails if the part is there (`privot.release.streaming.parts`). A
+  task that died before left a draft that no reader is given; one that died after is run again, finds
+  its part, and noises nothing.
 * `privatize` returns a lazy Ray data set. A task's output becomes visible to the rest of the pipeline
   when the task has ended, all at once; of a task that died, nothing was visible. But Ray also runs a
   task again when its *finished* output is lost with a node, and every time the data set is executed: so
@@ -14,8 +14,8 @@ is then noised twice, and the guarantee of one report holds only if nobody sees 
   had, use `privatize_files`.
 
 **Independent noise.** Each worker is a process of its own, and every thread in it keys its own stream
-from the operating system (`privot.mechanisms.entropy`), also after a fork. No generator's state, and no
-seed, is sent with a task: the randomizer that is sent is public.
+from the operating system (`privot.mechanisms.samplers.entropy`), also after a fork. No generator's
+state, and no seed, is sent with a task: the randomizer that is sent is public.
 
 References:
     Moritz et al., *Ray: a distributed framework for emerging AI applications* (2018).
@@ -36,12 +36,9 @@ import ray.data
 
 from privot.errors import PrivotError
 from privot.release import Randomizer
-from privot.release.parts import Left, Parts
-from privot.release.publishing import Progress, publish, refuse_unknown_output
-from privot.release.record_files import open_records
-from privot.release.record_form import COMMA_SEPARATED, RecordForm
-from privot.release.report_ids import REPORT_ID
-from privot.release.streaming import (
+from privot.release.reports.ids import REPORT_ID
+from privot.release.streaming.parts import Left, Parts
+from privot.release.streaming.privatize import (
     Privatized,
     RefusedRecordsError,
     batch_rows,
@@ -49,6 +46,9 @@ from privot.release.streaming import (
     make_parts,
     tell_deleted,
 )
+from privot.release.streaming.publishing import Progress, publish, refuse_unknown_output
+from privot.tables.record_files import open_records
+from privot.tables.record_form import COMMA_SEPARATED, RecordForm
 
 
 def privatize(
@@ -83,7 +83,7 @@ def privatize_files(
     progress: Progress | None = None,
     told: Callable[[str], None] = lambda words: None,
 ) -> Privatized:
-    """Noise the records of Parquet files on a Ray cluster; see `privot.release.streaming`.
+    """Noise the records of Parquet files on a Ray cluster; see `privot.release.streaming.privatize`.
 
     Every worker must see `source` and `output` under these paths: a local folder for a local cluster, a
     shared one otherwise. Connects to the cluster that Ray finds, or starts a local one.

@@ -12,7 +12,7 @@ from privot.evaluation.distances import sample_distance
 from privot.evaluation.image_scores import ImageScore, score_images
 from privot.evaluation.tables import TableComparison, compare_tables, require_records
 from privot.schema import Schema, VectorColumn, to_unit
-from privot.schema.values import encode_points
+from privot.schema.columns.values import encode_points
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ import torch
 
 from privot.errors import PrivotError
 from privot.schema import CategoricalColumn, Schema
-from privot.schema.array_values import read_images
-from privot.schema.values import encode_codes
+from privot.schema.columns.array_values import read_images
+from privot.schema.columns.values import encode_codes
 from privot.transport import sliced_wasserstein
 from privot.transport.line.sliced import random_directions
 

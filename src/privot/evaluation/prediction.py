@@ -25,7 +25,7 @@ from privot.evaluation.auc import ClassifierScore, Prediction, area_under_curve
 from privot.evaluation.pairs import Array, Codes
 from privot.evaluation.tables import require_records
 from privot.schema import Bins, BooleanColumn, CategoricalColumn, Schema
-from privot.schema.values import encode_codes
+from privot.schema.columns.values import encode_codes
 
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier

@@ -42,7 +42,7 @@ from privot.evaluation.pairs import (
     joint_shares,
 )
 from privot.schema import Bins, Schema
-from privot.schema.values import encode_codes
+from privot.schema.columns.values import encode_codes
 
 FEWEST_RECORDS = 4
 _MOST_PAIRED = 100

@@ -5,14 +5,10 @@ Any two data sets, of any sizes, are told apart by a draw by a factor of at most
 """
 
 from privot.integral.boosting import BoostSettings, boost
-from privot.integral.classifiers import NetworkSettings
 from privot.integral.clipping import ClippedRatioSettings, clip_ratio, mollify
-from privot.integral.density import Normalizer, Tilt, TiltedDensity
-from privot.integral.marginals import Choice, Integers, Marginal, Normal, Uniform
-from privot.integral.model import IntegralModel
-from privot.integral.ratio import fit_log_ratio
-from privot.integral.records import RecordSpace
-from privot.integral.references import (
+from privot.integral.densities.density import Normalizer, Tilt, TiltedDensity
+from privot.integral.densities.marginals import Choice, Integers, Marginal, Normal, Uniform
+from privot.integral.densities.references import (
     CustomReference,
     ProductReference,
     Reference,
@@ -20,7 +16,11 @@ from privot.integral.references import (
     TruncatedNormal,
     UniformBox,
 )
-from privot.integral.secure import SecureGenerator
+from privot.integral.densities.secure import SecureGenerator
+from privot.integral.learners.classifiers import NetworkSettings
+from privot.integral.learners.ratio import fit_log_ratio
+from privot.integral.model import IntegralModel
+from privot.integral.records import RecordSpace
 
 __all__ = [
     "BoostSettings",

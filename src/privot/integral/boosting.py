@@ -7,7 +7,7 @@ $q_{t−1}$, and
 $$ q_t ∝ q_{t−1} e^{θ_t c_t} , \qquad s = \sum_t θ_t c_t , \qquad |s| ≤ \log 2 \sum_t θ_t . $$
 
 With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$, and not being normalized it makes
-each draw ε-integrally private (`privot.integral.density`, $w = ε/2$).
+each draw ε-integrally private (`privot.integral.densities.density`, $w = ε/2$).
 
 **Coefficients.** The paper takes $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is $ε/(4 \log 2)$;
 after $T$ rounds part of the budget is unspent (of a nominal 10 at $T = 3$, 5.2). `"exact"` scales them
@@ -32,14 +32,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.integral.classifiers import NetworkSettings, train_network
-from privot.integral.density import TiltedDensity
-from privot.integral.grid import require_inside
-from privot.integral.networks import Network
-from privot.integral.references import Reference
-from privot.integral.secure import Array
-from privot.integral.tilts import FeatureTilt
-from privot.integral.trees import Trees, grow_trees
+from privot.integral.densities.density import TiltedDensity
+from privot.integral.densities.grid import require_inside
+from privot.integral.densities.references import Reference
+from privot.integral.densities.secure import Array
+from privot.integral.densities.tilts import FeatureTilt
+from privot.integral.learners.classifiers import NetworkSettings, train_network
+from privot.integral.learners.networks import Network
+from privot.integral.learners.trees import Trees, grow_trees
 from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
 

@@ -12,10 +12,11 @@ whatever the data is. One half treats floor and ceiling alike and accepts $e^{�
 narrow modes rise higher above the reference, and suits data that is concentrated where the reference
 is thin. If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{ε} − 1 + c)$.
 
-**The normalizer enters the guarantee** (`privot.integral.density`): $|\log Z| ≤ η$ gives $ε = w + 2η$.
+**The normalizer enters the guarantee** (`privot.integral.densities.density`): $|\log Z| ≤ η$ gives $ε =
+w + 2η$.
 
-- `"exact"`: the reference is cut into cells (`privot.integral.grid`), the tilt is a table, $Z$ is a
-  finite sum, and $η = 10^{−9}$ covers the rounding of that sum and the root finding of $r$.
+- `"exact"`: the reference is cut into cells (`privot.integral.densities.grid`), the tilt is a table,
+  $Z$ is a finite sum, and $η = 10^{−9}$ covers the rounding of that sum and the root finding of $r$.
 - `"estimated"`: for any reference. $Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws of
   $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
   probability at most γ. $r$ is found on other draws, and kept if $|\hat Z − 1| + t ≤ 1 − e^{−η}$,
@@ -42,13 +43,19 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from privot.errors import PrivotError
-from privot.integral.classifiers import NetworkSettings
-from privot.integral.density import Normalizer, Tilt, TiltedDensity
-from privot.integral.grid import GridReference, TabulatedTilt, make_grid, require_inside, tabulate
-from privot.integral.ratio import Estimator, fit_log_ratio
-from privot.integral.references import Reference
-from privot.integral.secure import Array, SecureGenerator
-from privot.integral.tilts import ConstantTilt, ShiftedTilt
+from privot.integral.densities.density import Normalizer, Tilt, TiltedDensity
+from privot.integral.densities.grid import (
+    GridReference,
+    TabulatedTilt,
+    make_grid,
+    require_inside,
+    tabulate,
+)
+from privot.integral.densities.references import Reference
+from privot.integral.densities.secure import Array, SecureGenerator
+from privot.integral.densities.tilts import ConstantTilt, ShiftedTilt
+from privot.integral.learners.classifiers import NetworkSettings
+from privot.integral.learners.ratio import Estimator, fit_log_ratio
 from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
 from privot.privacy.rounding import require_delta

@@ -36,12 +36,12 @@ from privot.errors import PrivotError
 from privot.files import replacing_folder
 from privot.integral.boosting import BoostSettings, boost
 from privot.integral.clipping import ClippedRatioSettings, clip_ratio
-from privot.integral.density import TiltedDensity
+from privot.integral.densities.density import TiltedDensity
+from privot.integral.densities.grid import require_inside
+from privot.integral.densities.references import ProductReference, Reference
+from privot.integral.densities.storage import build_density, plain_marginal
 from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
-from privot.integral.grid import require_inside
 from privot.integral.records import RecordSpace
-from privot.integral.references import ProductReference, Reference
-from privot.integral.storage import build_density, plain_marginal
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.release import as_table
@@ -161,7 +161,7 @@ class IntegralModel:
         Arguments:
             n: How many. They are spent even if the process dies before it returns.
             proposals: A fixed number a draw, to close the timing channel: see
-                [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
+                [`TiltedDensity.draw`][privot.integral.densities.density.TiltedDensity.draw].
 
         Raises:
             PrivotError: if the model is not saved, fewer are left, or the ledger cannot be trusted.

@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privot.errors import PrivotError
-from privot.integral.marginals import Choice, Integers, Marginal, Uniform
-from privot.integral.references import ProductReference
-from privot.integral.secure import Array
-from privot.release.report_table import require_raw
+from privot.integral.densities.marginals import Choice, Integers, Marginal, Uniform
+from privot.integral.densities.references import ProductReference
+from privot.integral.densities.secure import Array
+from privot.release.reports.rows import require_raw
 from privot.schema import (
     ArrayColumn,
     BooleanColumn,
@@ -42,7 +42,7 @@ from privot.schema import (
     Schema,
     VectorColumn,
 )
-from privot.schema.values import (
+from privot.schema.columns.values import (
     decode_codes,
     decode_points,
     encode_codes,

@@ -1,7 +1,7 @@
 """Learning from locally privatized records: nobody is trusted with a raw one."""
 
-from privot.local.cost import LikelihoodCost
 from privot.local.fitting import fit
+from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.model import Model
 from privot.local.settings import FitSettings
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import torch
 
 from privot.errors import PrivotError
-from privot.local.count_tables import count_tables
-from privot.local.entropic_fit import fit_generator
-from privot.local.grouping import all_coded, alphabet_sizes, report_groups
-from privot.local.latent_classes import LatentClassSettings, choose, refit
-from privot.local.marginals import column_marginals
+from privot.local.classes.count_tables import count_tables
+from privot.local.classes.grouping import all_coded, alphabet_sizes, report_groups
+from privot.local.classes.latent_classes import LatentClassSettings, choose, refit
+from privot.local.classes.marginals import column_marginals
+from privot.local.classes.raking import rake
+from privot.local.generators.entropic_fit import fit_generator
 from privot.local.model import Model
-from privot.local.raking import rake
 from privot.local.samplers import LatentClassSampler
 from privot.local.settings import FitSettings
 from privot.privacy.slack import check_delta

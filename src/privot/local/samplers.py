@@ -19,13 +19,13 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.generators import MLP
-from privot.local.heads import Head, Outputs
-from privot.local.labeled_generator import LabeledGenerator
-from privot.local.product_mixture import LatentClasses
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.generators.labeled_generator import LabeledGenerator
+from privot.local.likelihood.heads import Head, Outputs
 from privot.release import Randomizer
 from privot.schema import CodedColumn, Schema
-from privot.schema.alphabet import MISSING
-from privot.schema.values import decode_codes
+from privot.schema.columns.alphabet import MISSING
+from privot.schema.columns.values import decode_codes
 
 # By column, the codes that a record may have there.
 Condition = Mapping[str, list[int]]

@@ -24,7 +24,7 @@ class FitSettings:
             are all reported as codes), `"generator"` (a network trained by steps, for anything), or
             `"auto"`: latent classes where they can be used.
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
-            `privot.local.entropic_fit`).
+            `privot.local.generators.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
         batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
             for images, 128 for labeled ones.

@@ -31,14 +31,14 @@ import numpy as np
 from scipy.special import gammaln
 
 from privot.errors import PrivotError
-from privot.mechanisms.laplace import Laplace
+from privot.mechanisms.additive.laplace import Laplace
 from privot.mechanisms.mechanism import Array, Mechanism, require_positive
-from privot.mechanisms.randomized_response import RandomizedResponse
-from privot.mechanisms.square_wave import STEPS, SquareWave
-from privot.mechanisms.subset_selection import SubsetSelection
-from privot.mechanisms.unary_encoding import UnaryEncoding
-from privot.privacy.figures import at_most
-from privot.schema.domain import Domain
+from privot.mechanisms.oracles.randomized_response import RandomizedResponse
+from privot.mechanisms.oracles.subset_selection import SubsetSelection
+from privot.mechanisms.oracles.unary_encoding import UnaryEncoding
+from privot.mechanisms.windows.square_wave import STEPS, SquareWave
+from privot.privacy.guarantees.figures import at_most
+from privot.schema.domains.domain import Domain
 
 CATEGORICAL = ("randomized_response", "subset_selection", "unary_encoding")
 NUMERIC = ("laplace", "square_wave")

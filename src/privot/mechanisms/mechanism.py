@@ -8,7 +8,7 @@ privacy: neighbors are any two values that one person may hold).
 
 A mechanism also says what an **audit** of its draws should find: which reports are `impossible`, and, by
 `probability_cells`, how its reports of one record are turned into independent uniform numbers, which is
-one test for all laws (`privot.privacy.uniformity`).
+one test for all laws (`privot.privacy.audits.uniformity`).
 
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.privacy.guarantee import ApproximateDP, PureDP
-from privot.schema.domain import Domain
+from privot.privacy.guarantees.guarantee import ApproximateDP, PureDP
+from privot.schema.domains.domain import Domain
 
 Array = NDArray[np.float64]
 

@@ -1,22 +1,27 @@
 """What is promised: guarantees and the arithmetic behind them.
 
 What a device never needs is left to its own import, for it loads SciPy:
-`privot.privacy.shuffling` (amplification by shuffling) and `privot.privacy.audit`. What is in
-`privot.privacy.slicing` loads on first use.
+`privot.privacy.curves.shuffling` (amplification by shuffling) and `privot.privacy.audits.lower_bound`.
+What is in `privot.privacy.slicing` loads on first use.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from privot.privacy.composition import compose, guarantee_from_dict
-from privot.privacy.gaussian import (
+from privot.privacy.curves.gaussian import (
     calibrate_gaussian,
     calibrate_gaussian_zhao,
     gaussian_delta,
     gaussian_epsilon,
 )
-from privot.privacy.geo import GeoIndistinguishability
-from privot.privacy.guarantee import (
+from privot.privacy.curves.laplace import calibrate_laplace, laplace_epsilon
+from privot.privacy.curves.randomized_response import (
+    calibrate_randomized_response,
+    randomized_response_epsilon,
+)
+from privot.privacy.guarantees.composition import compose, guarantee_from_dict
+from privot.privacy.guarantees.geo import GeoIndistinguishability
+from privot.privacy.guarantees.guarantee import (
     ApproximateDP,
     Guarantee,
     IntegralPrivacy,
@@ -24,11 +29,6 @@ from privot.privacy.guarantee import (
     PureDP,
     RenyiDP,
     ZeroConcentratedDP,
-)
-from privot.privacy.laplace import calibrate_laplace, laplace_epsilon
-from privot.privacy.randomized_response import (
-    calibrate_randomized_response,
-    randomized_response_epsilon,
 )
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ private, whatever ε is, and must be well below:
 import warnings
 
 from privot.errors import PrivotError
-from privot.privacy.figures import at_most
+from privot.privacy.guarantees.figures import at_most
 from privot.privacy.rounding import require_delta
 
 _REFUSED = 0.1

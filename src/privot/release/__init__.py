@@ -1,10 +1,10 @@
 """From records to reports: the randomizer on the device, the release that leaves it."""
 
-from privot.release.collect import Collected, Collection, collect, collect_files
-from privot.release.planning import Plan, plan_reports
+from privot.release.budget.stated_noise import state_noise
+from privot.release.collecting.collect import Collected, Collection, collect, collect_files
+from privot.release.planning.plan import Plan, plan_reports
 from privot.release.randomizer import Randomizer, Release
-from privot.release.stated_noise import state_noise
-from privot.release.tables import as_table, read_table, write_table
+from privot.tables.files import as_table, read_table, write_table
 
 __all__ = [
     "Collected",

@@ -1,16 +1,16 @@
 r"""The randomizer, which every device applies to its own record, and the release that it makes.
 
 The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
-reported **jointly**, k of them as one cell of their product alphabet (`privot.release.joint`); vectors,
-and whatever else the user wants so, are **split**: each column has a mechanism and a share of the
-budget of its own. Sent to every device as `randomizer.json`, it turns records into a `Release`, and its
-guarantee is that of one report under *local* differential privacy: any two records of the schema,
+reported **jointly**, k of them as one cell of their product alphabet (`privot.release.reports.joint`);
+vectors, and whatever else the user wants so, are **split**: each column has a mechanism and a share of
+the budget of its own. Sent to every device as `randomizer.json`, it turns records into a `Release`, and
+its guarantee is that of one report under *local* differential privacy: any two records of the schema,
 no neighbor relation.
 
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
 report; the diameter of each split column's domain, rounding to the grid included. What leaves the
 device: the randomized values, and fresh coins, independent of the record: which columns they are, and
-the report's id (`privot.release.report_ids`), whose order is that of the rows. What depends on the raw
+the report's id (`privot.release.reports.ids`), whose order is that of the rows. What depends on the raw
 record besides: the time the exact sampler takes (see `mechanisms`), the counts of `count_outside`, and
 the texts of refusals; none of them is in the release, and they belong to whoever holds the raw records.
 (Refused devices send nothing, which is seen: with `nullable` and `other`, nothing is refused.) The
@@ -32,17 +32,17 @@ from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
-from privot.release.budget import promise, require_cover, share_budget
-from privot.release.calibration import same_promise
-from privot.release.encoding import decode_reports, encode_column, privatize_columns
-from privot.release.joint import JointAnswers, JointReport
-from privot.release.possible import release_types, require_possible
-from privot.release.report_ids import REPORT_ID, draw_ids, in_order
-from privot.release.report_table import ReportTable
-from privot.release.storage import read_text, seal, unseal
-from privot.release.tables import as_table
+from privot.release.budget.sharing import promise, require_cover, share_budget
+from privot.release.budget.split_columns import same_promise
+from privot.release.collecting.possible import release_types, require_possible
+from privot.release.reports.ids import REPORT_ID, draw_ids, in_order
+from privot.release.reports.joint import JointAnswers, JointReport
+from privot.release.reports.rows import ReportTable
+from privot.release.reports.sealed import read_text, seal, unseal
+from privot.release.reports.split import decode_reports, encode_column, privatize_columns
 from privot.schema import PointColumn, Schema
-from privot.schema.values import count_outside, encode_codes
+from privot.schema.columns.values import count_outside, encode_codes
+from privot.tables.files import as_table
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from privot.report.pages import write_page
 from privot.report.style import data_uri
 from privot.report.tables import MOST_COLUMNS, MOST_PAIRED, column_bars, draw_pair_errors
 from privot.schema import VectorColumn
-from privot.schema.values import encode_points
+from privot.schema.columns.values import encode_points
 
 _MEASURES = {
     "one_way": ("Each column", "total variation"),

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from privot.evaluation import Score, TableComparison
 from privot.report.style import INK, MUTED, new_figure, styled
 from privot.schema import Bins, Schema
-from privot.schema.values import encode_codes
+from privot.schema.columns.values import encode_codes
 
 MOST_COLUMNS = 60
 MOST_PAIRED = 30

@@ -1,8 +1,8 @@
 """What one record may be. Public, written by hand, never computed from data."""
 
-from privot.schema.alphabet import Bins, Categories
-from privot.schema.array_column import ArrayColumn
-from privot.schema.columns import (
+from privot.schema.columns.alphabet import Bins, Categories
+from privot.schema.columns.array import ArrayColumn
+from privot.schema.columns.kinds import (
     BooleanColumn,
     CategoricalColumn,
     CodedColumn,
@@ -12,9 +12,9 @@ from privot.schema.columns import (
     PointColumn,
     VectorColumn,
 )
-from privot.schema.domain import Box, Domain, L1Ball, L2Ball, from_unit, to_unit
-from privot.schema.image_domain import ImageDomain
-from privot.schema.polyline import Polyline
+from privot.schema.domains.domain import Box, Domain, L1Ball, L2Ball, from_unit, to_unit
+from privot.schema.domains.image import ImageDomain
+from privot.schema.domains.polyline import Polyline
 from privot.schema.schema import Schema
 
 __all__ = [

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privot.errors import PrivotError
-from privot.schema.columns import ArrayColumn, CodedColumn, Column, PointColumn, VectorColumn
+from privot.schema.columns.kinds import ArrayColumn, CodedColumn, Column, PointColumn, VectorColumn
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",

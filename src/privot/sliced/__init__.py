@@ -5,14 +5,14 @@ that its ledger has counted.
 """
 
 from privot.disk import BudgetExhausted, Ledger
-from privot.sliced.adaptation import adapt
-from privot.sliced.classifier import AdaptationSettings, AdaptedClassifier
+from privot.sliced.adaptation.classifier import AdaptationSettings, AdaptedClassifier
+from privot.sliced.adaptation.rounds import adapt
 from privot.sliced.fitting import fit_sliced
 from privot.sliced.images import LabeledImages
-from privot.sliced.mechanism import Slices, SlicingMechanism
 from privot.sliced.model import SlicedModel
-from privot.sliced.plan import Plan
-from privot.sliced.settings import SlicedSettings
+from privot.sliced.releases.mechanism import Slices, SlicingMechanism
+from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.settings import SlicedSettings
 from privot.sliced.tables import TableRecords
 
 __all__ = [

@@ -33,9 +33,9 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.sliced.images import LabeledImages
-from privot.sliced.plan import Plan
-from privot.sliced.pooled import PooledMean, noise_stddev
 from privot.sliced.records import unsquare
+from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.pooled import PooledMean, noise_stddev
 
 Array = NDArray[np.float64]
 _SIGNIFICANT = 4.0  # standard deviations

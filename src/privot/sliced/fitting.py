@@ -3,7 +3,7 @@ r"""Fitting a generative model to private records through noisy slices.
 The mechanism owns the records; everything here sees releases only, so the guarantee of the plan is the
 model's, however it is trained (post-processing). Per release:
 
-- the mean record is pooled over all releases so far (`privot.sliced.pooled`);
+- the mean record is pooled over all releases so far (`privot.sliced.releases.pooled`);
 - `"factors"`: when the budget is spent, classes are read off the pooled mean in closed form;
 - `"network"`: one step of Adam on
 
@@ -35,15 +35,15 @@ from torch import Tensor
 
 from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
-from privot.sliced.checkpoints import Counted, load_counted, open_ledger, save_counted
 from privot.sliced.factors import estimate_factors, require_visible
 from privot.sliced.images import LabeledImages
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
-from privot.sliced.mechanism import Slices, SlicingMechanism
 from privot.sliced.model import SlicedModel
-from privot.sliced.pooled import PooledMean
+from privot.sliced.releases.checkpoints import Counted, load_counted, open_ledger, save_counted
+from privot.sliced.releases.mechanism import Slices, SlicingMechanism
+from privot.sliced.releases.pooled import PooledMean
+from privot.sliced.releases.settings import SlicedSettings
 from privot.sliced.samplers import FactorSampler, LabeledNetwork, Records
-from privot.sliced.settings import SlicedSettings
 from privot.training import History, Interrupted, Progress, train
 from privot.training.interrupt import deferred_interruption
 from privot.training.threads import threads_for

@@ -12,7 +12,7 @@ $$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
 
 and averaging the first part over uniform directions gives ‖m_P − m_Q‖²/d of the laws in R^d. Each part
 may use a different estimate: `spread_loss` is the second part, of one release; the first is far better
-estimated from all releases so far (`privot.sliced.pooled`).
+estimated from all releases so far (`privot.sliced.releases.pooled`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from privot.privacy import ApproximateDP
 from privot.release import write_table
 from privot.schema import Schema
 from privot.sliced.images import LabeledImages
-from privot.sliced.plan import Plan
+from privot.sliced.releases.plan import Plan
 from privot.sliced.samplers import SAMPLERS, Records, Sampler
 from privot.sliced.tables import TableRecords
 from privot.training import History

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.release import as_table
-from privot.release.report_table import require_raw
+from privot.release.reports.rows import require_raw
 from privot.schema import Box, Schema, from_unit, to_unit
-from privot.schema.values import decode_codes, decode_points, encode_codes, encode_points
+from privot.schema.columns.values import decode_codes, decode_points, encode_codes, encode_points
 from privot.sliced.records import lift, square
 
 

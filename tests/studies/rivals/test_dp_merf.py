@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.privacy.gaussian import gaussian_epsilon
+from privot.privacy.curves.gaussian import gaussian_epsilon
 from studies.rivals.dp_merf import (
     DPMERFSettings,
     FourierFeatures,

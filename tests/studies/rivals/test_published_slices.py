@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import studies.rivals.published_slices as published
-from privot.sliced.plan import Plan
+from privot.sliced.releases.plan import Plan
 from studies.rivals.published_slices import (
     AppendedLabels,
     PublishedSlicesSettings,

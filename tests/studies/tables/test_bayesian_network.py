@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import stats
 
-from privot.local.grouping import report_groups
+from privot.local.classes.grouping import report_groups
 from privot.release import Randomizer
-from privot.schema.values import encode_codes
+from privot.schema.columns.values import encode_codes
 from studies.tables.bayesian_network import SCHEMA, Population, measure
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from scipy import special
 
 from privot.errors import PrivotError
-from privot.privacy.approximate import ApproximateDP
-from privot.privacy.figures import exactly
-from privot.privacy.renyi import RenyiDP
+from privot.privacy.guarantees.approximate import ApproximateDP
+from privot.privacy.guarantees.figures import exactly
+from privot.privacy.guarantees.renyi import RenyiDP
 from privot.privacy.rounding import require_delta, require_finite
 from privot.privacy.slack import check_delta
 from privot.privacy.slicing.calibration import smallest_stddev

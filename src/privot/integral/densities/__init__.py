@@ -1,0 +1,1 @@
+"""Densities that may not stray far from a public one."""

@@ -1,0 +1,186 @@
+r"""Public reference densities $q_0$: where every model of this package starts, and never ends far from.
+
+A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants, so $q_0$ decides what
+can be drawn at all: it must cover the data, and it must not come from it. Where $q_0$ is small
+against the truth, ε is spent on making up for it.
+
+- `StandardNormal(dim)`, `TruncatedNormal(lower, upper)`, `UniformBox(lower, upper)`;
+- `ProductReference(marginals)`: any product of [marginals][privot.integral.densities.marginals], such as
+  `privot.integral.records` makes of a schema;
+- `CustomReference`: your own sampler and log density. Its sampler is trusted to draw from nothing but
+  the generator it is given.
+
+**Who sees what.** References are public. They see no data but in `contains` and `log_density`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from privot.errors import PrivotError
+from privot.integral.densities.marginals import Bools, Marginal, Normal, Uniform, marginal_from_dict
+from privot.integral.densities.secure import Array, Generator
+
+
+class Reference(Protocol):
+    """A public density on R^dim (or, coordinates being discrete, on a part of it)."""
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+
+    @property
+    def marginals(self) -> tuple[Marginal, ...] | None:
+        """The coordinates' laws if they are independent, else None."""
+
+    def sample(self, n: int, generator: Generator, /) -> Array:
+        """Independent draws (n, dim), from nothing but the generator."""
+
+    def log_density(self, x: Array, /) -> Array:
+        """Log density (n,) of points (n, dim); −∞ outside the support."""
+
+    def contains(self, x: Array, /) -> Bools:
+        """Whether points (n, dim) lie in the support."""
+
+    def features(self, x: Array, /) -> Array:
+        """What a classifier sees of points: (n, k), of order 1."""
+
+
+class ProductReference:
+    """Independent coordinates with public marginals.
+
+    Examples:
+        >>> from privot.integral.densities.marginals import Choice, Uniform
+        >>> reference = ProductReference((Uniform(0.0, 10.0), Choice((0.25, 0.75))))
+        >>> reference.log_density(np.array([[5.0, 1.0]])).round(4).tolist()
+        [-2.5903]
+    """
+
+    def __init__(self, marginals: Sequence[Marginal]) -> None:
+        if not marginals:
+            raise PrivotError("marginals are empty: give one a coordinate")
+        self.marginals: tuple[Marginal, ...] = tuple(marginals)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return len(self.marginals)
+
+    def sample(self, n: int, generator: Generator, /) -> Array:
+        """Draws (n, dim)."""
+        return np.stack([marginal.sample(n, generator) for marginal in self.marginals], axis=1)
+
+    def log_density(self, x: Array, /) -> Array:
+        """Sum of the marginals' log densities."""
+        x = require_points(x, self.dim)
+        parts = [m.log_density(x[:, j]) for j, m in enumerate(self.marginals)]
+        return np.asarray(np.sum(parts, axis=0), np.float64)
+
+    def contains(self, x: Array, /) -> Bools:
+        """Whether every coordinate is in its support."""
+        x = require_points(x, self.dim)
+        parts = [m.contains(x[:, j]) for j, m in enumerate(self.marginals)]
+        return np.asarray(np.all(parts, axis=0), np.bool_)
+
+    def features(self, x: Array, /) -> Array:
+        """The marginals' features, side by side."""
+        parts = [m.features(x[:, j]) for j, m in enumerate(self.marginals)]
+        return np.concatenate(parts, axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `reference_from_dict`."""
+        return {
+            "kind": "product",
+            "marginals": [{"kind": m.kind, **asdict(m)} for m in self.marginals],  # type: ignore[call-overload]  # all are dataclasses
+        }
+
+
+class StandardNormal(ProductReference):
+    """N(0, I) on R^dim."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__([Normal()] * dim)
+
+
+class TruncatedNormal(ProductReference):
+    """Independent normals given that they lie in the box [lower, upper]."""
+
+    def __init__(
+        self,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        mean: float = 0.0,
+        stddev: float = 1.0,
+    ) -> None:
+        pairs = zip(lower, upper, strict=True)
+        super().__init__([Normal(mean, stddev, float(low), float(high)) for low, high in pairs])
+
+
+class UniformBox(ProductReference):
+    """Uniform on the box [lower, upper]."""
+
+    def __init__(self, lower: Sequence[float], upper: Sequence[float]) -> None:
+        pairs = zip(lower, upper, strict=True)
+        super().__init__([Uniform(float(low), float(high)) for low, high in pairs])
+
+
+@dataclass(frozen=True)
+class CustomReference:
+    """Your own public density.
+
+    Arguments:
+        dim: Number of coordinates.
+        sampler: n and a generator (`random`, `standard_normal`, `integers`) to draws (n, dim). It
+            must use no other randomness: a seeded one would make draws a function of the data.
+        density: Points (n, dim) to log densities (n,), −∞ outside the support.
+        scaler: Points to what a classifier sees of them, of order 1; by default themselves.
+    """
+
+    dim: int
+    sampler: Callable[[int, Generator], Array]
+    density: Callable[[Array], Array]
+    scaler: Callable[[Array], Array] | None = None
+    marginals = None
+
+    def sample(self, n: int, generator: Generator, /) -> Array:
+        """Draws (n, dim), of the shape promised."""
+        points = require_points(self.sampler(n, generator), self.dim)
+        if len(points) != n:
+            raise PrivotError(f"sampler gave {len(points)} draws for n = {n}: give n of them")
+        return points
+
+    def log_density(self, x: Array, /) -> Array:
+        """Log density (n,)."""
+        return np.asarray(self.density(require_points(x, self.dim)), np.float64)
+
+    def contains(self, x: Array, /) -> Bools:
+        """Whether the log density is finite."""
+        return np.isfinite(self.log_density(x))
+
+    def features(self, x: Array, /) -> Array:
+        """What `scaler` makes of the points."""
+        return x if self.scaler is None else np.asarray(self.scaler(x), np.float64)
+
+
+def reference_from_dict(fields: dict[str, Any]) -> ProductReference:
+    """The reference that `to_dict` wrote."""
+    if fields.get("kind") != "product":
+        raise PrivotError(f"kind of reference is {fields.get('kind')!r}: only 'product' is known")
+    return ProductReference([marginal_from_dict(plain) for plain in fields["marginals"]])
+
+
+def require_points(x: Any, dim: int) -> Array:
+    """Points as float64 of shape (n, dim), or a refusal that carries none of them."""
+    try:
+        points = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        raise PrivotError("points are not numbers: give an array of shape (n, dim)") from None
+    if points.ndim == 1 and dim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] != dim:
+        raise PrivotError(f"points have shape {points.shape}: give (n, {dim})")
+    return points

@@ -1,0 +1,1 @@
+"""What learns the ratio of two densities."""

@@ -1,0 +1,59 @@
+"""Learning log p/q₀: which estimator, for which reference.
+
+One continuous coordinate is best served by a penalized spline, anything else by a network that tells
+records from draws of the reference; trees are for tables of mixed columns.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from privot.errors import PrivotError
+from privot.integral.densities.density import Tilt
+from privot.integral.densities.references import Reference
+from privot.integral.densities.secure import Array
+from privot.integral.densities.tilts import FeatureTilt
+from privot.integral.learners.classifiers import NetworkSettings, train_network
+from privot.integral.learners.spline import fit_spline
+from privot.integral.learners.trees import grow_trees
+
+Estimator = Literal["auto", "spline", "mlp", "trees"]
+
+
+def fit_log_ratio(
+    records: Array,
+    reference: Reference,
+    estimator: Estimator,
+    network: NetworkSettings,
+    seed: int,
+) -> Tilt:
+    """The ratio log p/q₀ up to a constant, learned from records (n, dim) (**not private**).
+
+    Raises:
+        PrivotError: for a spline of several coordinates, or of a discrete one.
+    """
+    marginals = reference.marginals
+    smooth = marginals is not None and len(marginals) == 1 and marginals[0].num_values is None
+    if estimator == "spline" and not smooth:
+        raise PrivotError(
+            "estimator is 'spline', which needs one continuous coordinate with a marginal: "
+            "choose 'mlp' or 'trees'"
+        )
+    if marginals is not None and smooth and estimator in ("auto", "spline"):
+        return fit_spline(records, marginals[0], seed)
+    positives = reference.features(records)
+    if estimator == "trees":
+        drawn = reference.features(
+            reference.sample(max(len(records), 1000), np.random.default_rng([seed, 1]))
+        )
+        labels = np.repeat([1.0, 0.0], [len(positives), len(drawn)])
+        learned = grow_trees(np.concatenate([positives, drawn]), labels, seed, None)
+        # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
+        return FeatureTilt(reference, (learned,), (1.0,))
+
+    def negatives(num: int, rng: np.random.Generator) -> Array:
+        return reference.features(reference.sample(num, rng))
+
+    return FeatureTilt(reference, (train_network(positives, negatives, network, seed),), (1.0,))

@@ -1,0 +1,1 @@
+"""Latent classes of a table, by maximum likelihood."""

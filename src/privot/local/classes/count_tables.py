@@ -1,0 +1,178 @@
+"""Reports of all groups in flat arrays, which is how compiled loops read them.
+
+Equal reports are added up, whatever pieces they came in: the tables grow with the distinct reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from privot.errors import PrivotError
+from privot.local.classes.report_counts import Array, Factor, ReportGroup
+
+
+class CountTables(NamedTuple):
+    """Groups of reports laid end to end in flat arrays, as the kernels read them.
+
+    Rows of all factors are numbered through, and so are all reports. `alone` lists the reports of one
+    factor, sorted by factor (`alone_start`, `alone_rows`, and their places `alone_report` in `counts`);
+    `several` those of more, as runs of (factor, row) pairs.
+    """
+
+    sizes: NDArray[np.int64]  # (columns,)
+    offsets: NDArray[np.int64]  # (columns+1,) first category of each column, all numbered through
+    factor_columns: NDArray[np.int64]
+    factor_start: NDArray[np.int64]  # (factors+1,) into factor_columns
+    gains: Array  # (factors,) r − 1
+    row_start: NDArray[np.int64]  # (rows+1,) into cells
+    cells: NDArray[np.int32]
+    values: Array  # A at `cells`; empty where every entry is 1
+    alone_start: NDArray[np.int64]  # (factors+1,)
+    alone_rows: NDArray[np.int64]
+    alone_report: NDArray[np.int64]
+    several_start: NDArray[np.int64]
+    several_factors: NDArray[np.int64]
+    several_rows: NDArray[np.int64]
+    several_report: NDArray[np.int64]
+    counts: Array  # (reports,)
+
+    @property
+    def num_people(self) -> float:
+        """How many people reported."""
+        return float(self.counts.sum())
+
+    def with_counts(self, counts: Array) -> CountTables:
+        """The same reports, sent by other numbers of people."""
+        return self._replace(counts=counts)
+
+    def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
+        """Disjoint tables of one in `parts` people each, drawn without replacement, `folds` of them."""
+        left, out = self.counts.astype(np.int64), []
+        for fold in range(folds):
+            drawn = rng.binomial(left, 1 / (parts - fold))
+            left = left - drawn
+            out.append(self.with_counts(drawn.astype(np.float64)))
+        return out
+
+    def column_of_category(self) -> NDArray[np.int64]:
+        """The column of each of the categories that are numbered through."""
+        return np.repeat(np.arange(self.sizes.size), self.sizes)
+
+
+def count_tables(
+    groups: Iterable[ReportGroup], sizes: Sequence[int], *, merge: bool = True
+) -> CountTables:
+    """Lay `groups` end to end, equal reports added up (`merge=False` keeps them in their order).
+
+    Raises:
+        PrivotError: if a factor's shape contradicts `sizes`.
+    """
+    factors, gathered = _gather(groups, sizes, merge)
+    first_row = np.cumsum([0, *(factor.likelihood.shape[0] for factor in factors)])
+    lengths, cells, values = _stack_rows(factors)
+    alone: list[tuple[NDArray[np.int64], ...]] = []
+    several: list[tuple[NDArray[np.int64], ...]] = []
+    counts = [np.zeros(0)]
+    reports = 0
+    for which, answers, sent in gathered:
+        places = reports + np.arange(len(answers))
+        rows = answers + first_row[which]
+        if which.size == 1:
+            alone.append((np.repeat(which, len(rows)), rows[:, 0], places))
+        else:
+            several.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
+                            rows.ravel(), places))  # fmt: skip
+        counts.append(sent)
+        reports += len(answers)
+    of_factor, alone_rows, alone_report = _columns(alone, 3)
+    order = np.argsort(of_factor, kind="stable")
+    widths, several_factors, several_rows, several_report = _columns(several, 4)
+    return CountTables(
+        sizes=np.array(sizes, np.int64),
+        offsets=_starts(np.array(sizes, np.int64)),
+        factor_columns=np.array([c for f in factors for c in f.columns], np.int64),
+        factor_start=_starts(np.array([len(f.columns) for f in factors], np.int64)),
+        gains=np.array([f.ratio - 1.0 for f in factors], np.float64),
+        row_start=_starts(lengths),
+        cells=cells,
+        values=values,
+        alone_start=_starts(np.bincount(of_factor, minlength=len(factors))),
+        alone_rows=alone_rows[order],
+        alone_report=alone_report[order],
+        several_start=_starts(widths),
+        several_factors=several_factors,
+        several_rows=several_rows,
+        several_report=several_report,
+        counts=np.concatenate(counts),
+    )
+
+
+def _gather(
+    groups: Iterable[ReportGroup], sizes: Sequence[int], merge: bool
+) -> tuple[list[Factor], list[tuple[NDArray[np.int64], NDArray[np.int64], Array]]]:
+    """All factors, and groups as their factors' numbers, their distinct answers, and who sent them."""
+    numbers: dict[int, int] = {}
+    factors: list[Factor] = []
+    alike: dict[tuple[int, ...], list[ReportGroup]] = {}
+    for place, group in enumerate(groups):
+        for factor in group.factors:
+            if id(factor) not in numbers:
+                _require_fit(factor, sizes)
+                numbers[id(factor)] = len(factors)
+                factors.append(factor)
+        # Merging gathers the groups that share their factors; otherwise every group is its own.
+        key = tuple(numbers[id(factor)] for factor in group.factors)
+        alike.setdefault(key if merge else (*key, -1 - place), []).append(group)
+    gathered = []
+    for key, same in alike.items():
+        which = np.array([number for number in key if number >= 0], np.int64)
+        answers = np.concatenate([group.answers for group in same]).astype(np.int64)
+        sent: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
+        if merge:
+            answers, inverse = np.unique(answers, axis=0, return_inverse=True)
+            sent = np.bincount(inverse.ravel(), sent, len(answers)).astype(np.float64)
+        gathered.append((which, answers, sent))
+    return factors, gathered
+
+
+def _require_fit(factor: Factor, sizes: Sequence[int]) -> None:
+    if factor.columns[-1] >= len(sizes) or factor.shape != tuple(
+        int(sizes[column]) for column in factor.columns
+    ):
+        raise PrivotError(
+            f"sizes has no columns {factor.columns} of shape {factor.shape}: give every column's "
+            "alphabet size, as in the factors"
+        )
+
+
+def _stack_rows(
+    factors: list[Factor],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
+    """Entries a row, cells and values of all rows; no values if all are 1, to save memory."""
+    lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
+    for factor in factors:
+        matrix = sparse.csr_array(factor.likelihood)
+        matrix.sum_duplicates()
+        lengths.append(np.diff(matrix.indptr).astype(np.int64))
+        cells.append(matrix.indices.astype(np.int32))
+        values.append(matrix.data)
+    flat = np.zeros(0)
+    if any((data != 1).any() for data in values):
+        flat = np.concatenate(values).astype(np.float64)
+    return np.concatenate(lengths), np.concatenate(cells), flat
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _columns(
+    rows: list[tuple[NDArray[np.int64], ...]], width: int
+) -> tuple[NDArray[np.int64], ...]:
+    empty = np.zeros(0, np.int64)
+    return tuple(np.concatenate([empty, *(row[i] for row in rows)]) for i in range(width))

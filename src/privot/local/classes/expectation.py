@@ -1,0 +1,241 @@
+r"""The E-step: what reports say of a mixture of product distributions.
+
+In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. A report of factors
+$a$ (`report_counts`) has the relative likelihood
+
+$$ L = \sum_z π_z \prod_a \bigl(1 + t_{az}\bigr), \qquad
+   t_{az} = (r_a−1) \sum_{\text{cells } v} A_{y_a v} \prod_{c ∈ a} p_c(v_c | z) . $$
+
+EM treats two things as missing: the class, and for every factor whether the device told a cell (and
+which). Where no factor told anything, class and cells have their prior law whatever the parameters, so
+this part of the data is left out: the same likelihood, completed by less, climbs in fewer steps. The
+expected numbers of people
+
+$$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ told} \mid \text{report}),
+   \qquad
+   M_z = \sum_{\text{reports}} n\,P(\text{class } z,\ \text{anything told} \mid \text{report}) $$
+
+give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; every such step raises $\sum n \ln L$ (Dempster,
+Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a fast new tune*, 1997).
+
+With one factor the classes are summed before the report is looked at: its likelihood needs only the
+cells' total probability, so reports cost their set's size and cells cost the classes, never both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from privot.local.classes.count_tables import CountTables
+from privot.local.classes.report_counts import Array
+
+Ints = NDArray[np.int64]
+# Sums may be reordered so that they vectorize; the order is the same in every run on a machine.
+_FAST = {"reassoc", "contract", "nsz"}
+
+
+class Expectation(NamedTuple):
+    """Expected counts of told cells (all categories, classes) and of classes, and ln L a report."""
+
+    cells: Array
+    classes: Array
+    log_likelihood: Array
+
+    def total(self, counts: Array) -> float:
+        """$\\sum n \\ln L$."""
+        return float(counts @ self.log_likelihood)
+
+
+def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Expectation:
+    """One pass over all reports.
+
+    Args:
+        tables: the reports.
+        probabilities: $p_c(v|z)$ of all columns end to end, shape (categories, classes).
+        weights: π, shape (classes,).
+    """
+    logs = np.zeros(tables.counts.size)
+    expected = Expectation(np.zeros_like(probabilities), np.zeros_like(weights), logs)
+    _alone(tables, probabilities, weights, expected)
+    if tables.several_report.size:
+        _several(tables, probabilities, weights, expected)
+    return expected
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
+    """Multiply row 0 of `out` by the columns' probabilities: their cells in C order, from the back."""
+    rows = 1
+    for j in columns:
+        for row in range(rows - 1, -1, -1):
+            for v in range(sizes[j] - 1, -1, -1):
+                for z in range(p.shape[1]):
+                    out[row * sizes[j] + v, z] = out[row, z] * p[offsets[j] + v, z]
+        rows *= sizes[j]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
+    """Add the one-way sums of `table` (cells, classes) to the columns' categories."""
+    for row in range(table.shape[0]):
+        rest = row
+        for place in range(columns.size - 1, -1, -1):
+            j = columns[place]
+            category = offsets[j] + rest % sizes[j]
+            rest //= sizes[j]
+            for z in range(table.shape[1]):
+                out[category, z] += table[row, z]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
+    """Reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
+    sizes, offsets = tables.sizes, tables.offsets
+    for factor in range(tables.gains.size):
+        if tables.alone_start[factor] == tables.alone_start[factor + 1]:
+            continue
+        start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
+        # The last column enters as a matrix product with the table of all columns before it.
+        front, last = tables.factor_columns[start : stop - 1], tables.factor_columns[stop - 1]
+        rows = 1
+        for j in front:
+            rows *= sizes[j]
+        table = np.empty((rows, weights.size))
+        table[0] = weights
+        _outer(table, front, sizes, offsets, p)
+        tail = p[offsets[last] : offsets[last + 1]]
+        mixed = np.zeros((rows, sizes[last]))
+        for row in range(rows):
+            for v in range(sizes[last]):
+                for z in range(weights.size):
+                    mixed[row, v] += table[row, z] * tail[v, z]
+        back = _weigh(tables, factor, mixed.ravel(), expected.log_likelihood)
+        told = expected.cells[offsets[last] : offsets[last + 1]]
+        sums = np.zeros((rows, weights.size))
+        for row in range(rows):
+            for v in range(sizes[last]):
+                weight = back[row * sizes[last] + v]
+                if weight == 0.0:
+                    continue
+                for z in range(weights.size):
+                    part = weight * tail[v, z]
+                    sums[row, z] += part
+                    told[v, z] += part * table[row, z]
+            for z in range(weights.size):
+                sums[row, z] *= table[row, z]
+                expected.classes[z] += sums[row, z]
+        _scatter(expected.cells, sums, front, sizes, offsets)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
+    """Log-likelihoods of a factor's own reports, and what they add to each of its cells."""
+    values, cells, gain = tables.values, tables.cells, tables.gains[factor]
+    back = np.zeros(mixed.size)
+    for i in range(tables.alone_start[factor], tables.alone_start[factor + 1]):
+        report, row = tables.alone_report[i], tables.alone_rows[i]
+        start, stop = tables.row_start[row], tables.row_start[row + 1]
+        total = 0.0
+        if values.size:
+            for t in range(start, stop):
+                total += values[t] * mixed[cells[t]]
+        else:
+            for t in range(start, stop):
+                total += mixed[cells[t]]
+        ratio = 1.0 + gain * total
+        logs[report] = math.log(ratio)
+        weight = tables.counts[report] * gain / ratio
+        if weight == 0.0:
+            continue
+        if values.size:
+            for t in range(start, stop):
+                back[cells[t]] += weight * values[t]
+        else:
+            for t in range(start, stop):
+                back[cells[t]] += weight
+    return back
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
+    """Cell probabilities by class of all factors that reports of several use, and where each begins."""
+    num_factors = tables.gains.size
+    used = np.zeros(num_factors, np.bool_)
+    used[tables.several_factors] = True
+    place = np.zeros(num_factors + 1, np.int64)
+    for factor in range(num_factors):
+        rows = 0
+        if used[factor]:
+            rows = 1
+            for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
+                rows *= tables.sizes[tables.factor_columns[t]]
+        place[factor + 1] = place[factor] + rows
+    table = np.ones((place[-1], p.shape[1]))
+    for factor in range(num_factors):
+        if used[factor]:
+            start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
+            part = table[place[factor] : place[factor + 1]]
+            _outer(part, tables.factor_columns[start:stop], tables.sizes, tables.offsets, p)
+    return table, place
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _several(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
+    """Reports of several factors: the class couples them, so every report holds all classes."""
+    num_classes = weights.size
+    table, place = _lay_out(tables, p)
+    back = np.zeros_like(table)
+    values, cells, row_start = tables.values, tables.cells, tables.row_start
+    widest = 0
+    for i in range(tables.several_report.size):
+        widest = max(widest, tables.several_start[i + 1] - tables.several_start[i])
+    terms, posterior = np.empty((widest, num_classes)), np.empty(num_classes)
+    for i in range(tables.several_report.size):
+        report = tables.several_report[i]
+        first, end = tables.several_start[i], tables.several_start[i + 1]
+        posterior[:] = weights
+        shift = 0.0
+        for s in range(first, end):
+            factor, row = tables.several_factors[s], tables.several_rows[s]
+            term = terms[s - first]
+            term[:] = 1.0
+            for t in range(row_start[row], row_start[row + 1]):
+                weight = tables.gains[factor] * (values[t] if values.size else 1.0)
+                for z in range(num_classes):
+                    term[z] += weight * table[place[factor] + cells[t], z]
+            for z in range(num_classes):
+                posterior[z] *= term[z]
+            largest = posterior.max()
+            if largest > 1e100:  # the product over many factors would overflow
+                posterior /= largest
+                shift += math.log(largest)
+        total = posterior.sum()
+        expected.log_likelihood[report] = math.log(total) + shift
+        silent = math.exp(-shift)
+        scale = tables.counts[report] / total
+        if scale == 0.0:
+            continue
+        for z in range(num_classes):
+            expected.classes[z] += scale * (posterior[z] - silent * weights[z])
+            posterior[z] *= scale
+        for s in range(first, end):
+            factor, row = tables.several_factors[s], tables.several_rows[s]
+            term = terms[s - first]
+            for z in range(num_classes):
+                term[z] = posterior[z] / term[z]
+            for t in range(row_start[row], row_start[row + 1]):
+                weight = tables.gains[factor] * (values[t] if values.size else 1.0)
+                for z in range(num_classes):
+                    back[place[factor] + cells[t], z] += weight * term[z]
+    back *= table
+    for factor in range(tables.gains.size):
+        if place[factor] < place[factor + 1]:
+            start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
+            part = back[place[factor] : place[factor + 1]]
+            columns = tables.factor_columns[start:stop]
+            _scatter(expected.cells, part, columns, tables.sizes, tables.offsets)

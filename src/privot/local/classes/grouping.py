@@ -1,0 +1,163 @@
+"""A release as counts of reports: what the estimators of tables read of it.
+
+Reports about the same columns form a group; within it, equal reports are counted. A joint report is one
+answer about the cells of its columns' product alphabet; reports that were split are one answer a column,
+drawn independently. Everything here is a function of the release: post-processing.
+
+Joint reports are counted piece by piece as they are read, so memory grows with the number of distinct
+reports. Split reports of many columns are nearly all distinct, and are read at once.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+
+from privot.errors import PrivotError
+from privot.local.classes.report_counts import Factor, ReportGroup
+from privot.local.likelihood.channels import SquareWaveChannel, channel_of
+from privot.mechanisms import FrequencyOracle, SquareWave
+from privot.release import Randomizer, Release
+from privot.release.reports.joint import JointReport
+
+
+def all_coded(randomizer: Randomizer) -> bool:
+    """Whether every column is reported as a code, so that tables of counts say all there is."""
+    return all(
+        isinstance(mechanism, FrequencyOracle | SquareWave)
+        for mechanism in randomizer.mechanisms.values()
+    )
+
+
+def alphabet_sizes(randomizer: Randomizer) -> list[int]:
+    """Number of codes of every column, in the schema's order."""
+    return [column.alphabet.size for column in randomizer.schema.coded.values()]
+
+
+def report_groups(release: Release) -> list[ReportGroup]:
+    """All reports of a release, grouped by the columns they are about.
+
+    Columns are numbered in the schema's order.
+
+    Raises:
+        PrivotError: if a column is reported as a point.
+    """
+    randomizer = release.randomizer
+    if not all_coded(randomizer):
+        raise PrivotError(
+            "estimator 'latent_classes' needs every column reported as a code, some have noise "
+            "added: use estimator 'generator'"
+        )
+    if randomizer.joint is not None:
+        return _joint_groups(release, randomizer.joint)
+    return _split_groups(release)
+
+
+def _joint_groups(release: Release, joint: JointReport) -> list[ReportGroup]:
+    tallies: dict[int, Tally] = {}
+    for piece in release.pieces():
+        answers = piece.joint_answers
+        order = np.argsort(answers.combination, kind="stable")
+        ends = np.searchsorted(answers.combination[order], np.arange(len(joint.combinations) + 1))
+        for number, (start, stop) in enumerate(pairwise(ends)):
+            if start < stop:
+                rows = order[start:stop]
+                places = answers.offsets[rows][:, None] + np.arange(joint.width(number))
+                tallies.setdefault(number, Tally()).add(answers.cells[places])
+    groups = []
+    for number, tally in sorted(tallies.items()):
+        sets, counts = tally.total()
+        shape = joint.shape(number)
+        columns = tuple(int(column) for column in joint.combinations[number])
+        mechanism = joint.mechanism(int(np.prod(shape)))
+        factor = _oracle_factor(columns, shape, sets, mechanism)
+        groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))
+    return groups
+
+
+class Tally:
+    """Distinct rows of integers and how often each came, from rows that come in pieces.
+
+    New rows wait until they outnumber the distinct ones, so each is sorted a few times at most.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []
+        self._settled = self._waiting = 0
+
+    def add(self, rows: np.ndarray) -> None:
+        """Count some more rows (n, w)."""
+        distinct, counts = np.unique(rows, axis=0, return_counts=True)
+        self._rows.append(distinct)
+        self._counts.append(counts)
+        self._waiting += len(distinct)
+        if self._waiting > self._settled:
+            self._settle()
+
+    def total(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct rows, sorted, and their counts."""
+        self._settle()
+        return self._rows[0], self._counts[0]
+
+    def _settle(self) -> None:
+        rows, where = np.unique(np.concatenate(self._rows), axis=0, return_inverse=True)
+        counts = np.bincount(where.reshape(-1), np.concatenate(self._counts), len(rows))
+        self._rows, self._counts = [rows], [counts.astype(np.int64)]
+        self._settled, self._waiting = len(rows), 0
+
+
+def _split_groups(release: Release) -> list[ReportGroup]:
+    """Reports of the same columns; every column's distinct answers are numbered once."""
+    randomizer = release.randomizer
+    factors, numbers, masks = [], [], []
+    for index, (name, column) in enumerate(release.schema.coded.items()):
+        mechanism = randomizer.mechanisms[name]
+        values, reported = release.reports(name)
+        distinct, inverse = np.unique(values, axis=0, return_inverse=True)
+        size = (column.alphabet.size,)
+        if isinstance(mechanism, FrequencyOracle):
+            factors.append(_oracle_factor((index,), size, distinct, mechanism))
+        else:
+            channel = channel_of(mechanism, release.schema, name)
+            assert isinstance(channel, SquareWaveChannel)
+            factors.append(_wave_factor(index, size, channel, distinct))
+        numbers.append(inverse.reshape(-1))
+        masks.append(reported)
+    answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)
+    subsets, which = np.unique(reported, axis=0, return_inverse=True)
+    groups = []
+    for number, subset in enumerate(subsets):
+        columns = np.flatnonzero(subset)
+        sent, counts = np.unique(
+            answers[which.reshape(-1) == number][:, columns], axis=0, return_counts=True
+        )
+        groups.append(_group(tuple(factors[column] for column in columns), sent, counts))
+    return groups
+
+
+def _group(factors: tuple[Factor, ...], answers: np.ndarray, counts: np.ndarray) -> ReportGroup:
+    return ReportGroup(factors, answers.astype(np.int32), counts.astype(np.float64))
+
+
+def _oracle_factor(
+    columns: tuple[int, ...],
+    shape: tuple[int, ...],
+    support: np.ndarray,
+    mechanism: FrequencyOracle,
+) -> Factor:
+    """Rows of 1 where a report supports a cell; `support` is padded with −1."""
+    rows, places = np.nonzero(support >= 0)
+    member = sparse.csr_array(
+        (np.ones(rows.size), (rows, support[rows, places])),
+        shape=(len(support), mechanism.num_values),
+    )
+    return Factor(columns, shape, member, mechanism.likelihood_ratio)
+
+
+def _wave_factor(
+    column: int, shape: tuple[int, ...], channel: SquareWaveChannel, values: np.ndarray
+) -> Factor:
+    return Factor((column,), shape, channel.shares(values), channel.ratio)

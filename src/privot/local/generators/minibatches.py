@@ -1,0 +1,161 @@
+r"""Minibatches of reports: from memory, or from files that do not fit into it.
+
+**In memory** every step draws reports uniformly, with replacement.
+
+**From disk** an epoch passes over all row groups in a random order, a *window* of them at a time; the
+window's reports are put in random order and handed out as batches. A release is written in random order
+(`privot.release.streaming.shuffle`), so its row groups are uniform samples of it, and batches are as
+good as uniform ones, without replacement; of files in another order, a batch sees the window's row
+groups only. What a window holds beyond full batches is left out of that epoch, another part each time.
+
+The k-th batch is a function of the seed and k: a resumed run reads one window and goes on bit for bit.
+One window and a few batches are in memory, whatever the release holds; a thread reads ahead.
+
+Everything is a function of the release, hence post-processing; the seed is no secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from privot.errors import PrivotError
+from privot.local.likelihood.cost import LikelihoodCost, Reports
+from privot.release import Release
+from privot.release.reports.rows import ReportTable
+
+# A release in files beyond this many reports is not read into memory.
+_MOST_IN_MEMORY = 2**20
+_WINDOW_BYTES = 2**25
+_BLOCK_BYTES = 2**21
+
+
+class Minibatches(Protocol):
+    """Where a step's reports come from."""
+
+    def draw(self, rng: torch.Generator) -> Reports:
+        """The next batch."""
+
+    def seek(self, step: int) -> None:
+        """Go to the batch of a step, counted from 0."""
+
+
+def minibatches(
+    release: Release, cost: LikelihoodCost, size: int, seed: int, device: torch.device
+) -> Minibatches:
+    """Batches of `size` reports, from memory unless the release is in files and large."""
+    if release.rows.in_memory or len(release) <= _MOST_IN_MEMORY:
+        return FromMemory(release, cost, size, device)
+    return FromDisk(release, cost, size, seed, device)
+
+
+class FromMemory:
+    """Batches drawn uniformly with replacement, by the run's generator."""
+
+    def __init__(
+        self, release: Release, cost: LikelihoodCost, size: int, device: torch.device
+    ) -> None:
+        self._reports, self._size, self._device = cost.read(release, device), size, device
+
+    def draw(self, rng: torch.Generator) -> Reports:
+        """See `Minibatches`."""
+        index = torch.randint(len(self._reports), (self._size,), generator=rng)
+        return self._reports.rows(index.to(self._device))
+
+    def seek(self, step: int) -> None:
+        """Nothing: the run's generator is where it was."""
+
+
+class FromDisk:
+    """Batches from windows of row groups; see the module.
+
+    Arguments:
+        release: Reports in files.
+        cost: Reads them.
+        size: Reports a batch.
+        seed: Of the order.
+        device: Where batches go.
+        window_bytes: What a window may hold.
+
+    Raises:
+        PrivotError: if there are fewer reports than a batch.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        cost: LikelihoodCost,
+        size: int,
+        seed: int,
+        device: torch.device,
+        window_bytes: int = _WINDOW_BYTES,
+    ) -> None:
+        if len(release) < size:
+            raise PrivotError(
+                f"batch_size {size} is more than the release's {len(release)} reports"
+            )
+        self._release, self._cost, self._size = release, cost, size
+        self._seed, self._device = seed, device
+        self._groups = release.rows.row_groups()
+        row_bytes = max(1, release.rows.row_bytes())
+        self._window_rows = max(4 * size, window_bytes // row_bytes)
+        self._block = max(1, _BLOCK_BYTES // row_bytes // size) * size
+        self._thread = ThreadPoolExecutor(1)
+        self.seek(0)
+
+    def seek(self, step: int) -> None:
+        """See `Minibatches`."""
+        self._blocks = self._from(step)
+        self._ahead: Future[Reports] = self._thread.submit(next, self._blocks)
+        self._held, self._place = self._next_block(), 0
+
+    def draw(self, rng: torch.Generator) -> Reports:
+        """See `Minibatches`; the run's generator is not used."""
+        if self._place == len(self._held):
+            self._held, self._place = self._next_block(), 0
+        rows = torch.arange(self._place, self._place + self._size)
+        self._place += self._size
+        return self._held.rows(rows.to(self._device))
+
+    def _next_block(self) -> Reports:
+        block = self._ahead.result()
+        self._ahead = self._thread.submit(next, self._blocks)
+        return block
+
+    def _from(self, step: int) -> Iterator[Reports]:
+        """Blocks of batches from the one of a step on, forever."""
+        epoch, left = 0, step
+        while True:
+            for number, groups in enumerate(self._windows(epoch)):
+                batches = sum(self._groups[group].num_rows for group in groups) // self._size
+                if left >= batches:
+                    left -= batches
+                    continue
+                yield from self._window(epoch, number, groups, left * self._size)
+                left = 0
+            epoch += 1
+
+    def _windows(self, epoch: int) -> list[list[int]]:
+        """Row groups of each window of an epoch; the last window is not smaller than a batch."""
+        order = np.random.default_rng([self._seed, epoch]).permutation(len(self._groups)).tolist()
+        ends = accumulate(self._groups[group].num_rows for group in order)
+        windows: dict[int, list[int]] = {}
+        for group, end in zip(order, ends, strict=True):
+            windows.setdefault((end - 1) // self._window_rows, []).append(group)
+        return list(windows.values())
+
+    def _window(self, epoch: int, number: int, groups: list[int], start: int) -> Iterator[Reports]:
+        tables = [self._release.rows.read(self._groups[group]) for group in groups]
+        table = pa.concat_tables(tables).combine_chunks()
+        order = np.random.default_rng([self._seed, epoch, number]).permutation(table.num_rows)
+        full = table.num_rows // self._size * self._size
+        for first in range(start, full, self._block):
+            rows = table.take(pa.array(order[first : min(full, first + self._block)]))
+            block = Release(ReportTable.of(rows), self._release.randomizer)
+            yield self._cost.read(block, self._device)

@@ -1,0 +1,1 @@
+"""Integer noise added to a point on a public grid."""

@@ -1,0 +1,1 @@
+"""Frequency oracles: reports that support some codes of an alphabet."""

@@ -1,0 +1,1 @@
+"""Exact integer noise from words that nobody can predict."""

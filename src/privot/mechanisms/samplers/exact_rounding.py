@@ -1,0 +1,109 @@
+r"""Rounding a random real exactly: floats decide where their error cannot matter, else more bits do.
+
+The samplers of this package give a sign and the integer nearest to a real magnitude
+$h(|U_1|, …) ≥ −½$ of real uniforms on $(−1, 1)$, $h$ proportional to a public ratio $t$.
+
+**Words.** A 64-bit word read as a signed integer $a$ gives the sign of $U ∈ [a, a+1) 2^{−63}$ and
+the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) where $a$ is negative.
+
+**Why floats do no harm.** A sampler computes $h$ in float64 at the middle of the cell and proves
+that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; where it has no proof it says NaN.
+The nearest integer is kept only if a half-integer is farther away than that: then every continuation
+of the bits has this nearest integer. ($h$ minus its nearest integer is exact in floats. The limit
+½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every $h$ with a
+proof rounds to 0.) Otherwise more bits are drawn, and bounds of $h$ by directed and correctly
+rounded arithmetic decide once they have the same nearest integer: with probability 1 after finitely
+many bits. Bits drawn are never changed, so the result is the one for full real $U$, tails included.
+
+**Rejection.** A draw that has no magnitude has $h = ∞$. Laws that reject drop such draws; what is left
+keeps its order, so that stopping after a count of values tells nothing about the values.
+
+**Who sees what.** The time of a draw depends on the noise (rejections, and about one draw in $10^5$
+that takes the exact path, a hundred microseconds) and on the public ratio, never on a record.
+
+References:
+    Mironov, *On significance of the least significant bits for differential privacy* (2012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+from privot.mechanisms.samplers.entropy import random_bits
+from privot.mechanisms.samplers.exact_log import LOG_ERROR_OK, directed_contexts
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Size = int | tuple[int, ...]
+Enclose = Callable[[list[int], int, Decimal, Context], list[Decimal]]
+
+MAX_RATIO = 2.0**40
+_BLOCK = 2**15
+_PREFIX_BITS = 63
+_UNIT = 2.0**-_PREFIX_BITS
+_FLOAT_ERROR = 2.0**-39
+
+
+def check_ratio(ratio: float) -> float:
+    """The ratio of noise to grid as a float in (0, 2^40], or a refusal."""
+    if not 0 < ratio <= MAX_RATIO:
+        raise PrivotError(
+            f"ratio of noise scale to grid is {ratio}: it must lie in (0, 2^40]; choose a coarser grid"
+        )
+    return float(ratio)
+
+
+def middles(words: Integers) -> Floats:
+    """The middle of every word's cell: a number in (−1, 1), never 0, off by two roundings."""
+    return np.multiply(words + 0.5, _UNIT, dtype=np.float64)
+
+
+def decide(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
+    """Integers nearest to the magnitudes of uniforms whose first 63 bits are given; draws the rest.
+
+    `enclose(prefixes, bits, ratio, context)` bounds the magnitudes for every uniform in the cells
+    [prefix, prefix + 1)/2^bits, from below or above as `context` rounds.
+    """
+    scale, bits = Decimal(ratio), _PREFIX_BITS
+    while True:
+        prefixes, bits = [prefix << 64 | random_bits(64) for prefix in prefixes], bits + 64
+        low, high = (
+            _nearest(enclose(prefixes, bits, scale, c)) for c in directed_contexts(2 * bits)
+        )
+        if low == high:
+            return low
+
+
+def _nearest(bounds: list[Decimal]) -> list[float]:
+    return [float(bound.to_integral_value(ROUND_HALF_EVEN)) for bound in bounds]
+
+
+def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Floats:
+    """Signed integers (as floats) for the magnitudes `value`, which are overwritten.
+
+    Column i of `value` (any number of rows) depends on the words of column i of `words`.
+    """
+    margin = 0.5 - ratio * _FLOAT_ERROR if LOG_ERROR_OK else -1.0
+    magnitude = np.rint(value)
+    value -= magnitude
+    np.abs(value, out=value)
+    for i in np.flatnonzero(~(value < margin).all(axis=0)):
+        prefixes = [word if word >= 0 else ~word for word in words[:, i].tolist()]
+        magnitude[:, i] = decide(prefixes, ratio, enclose)
+    return np.copysign(magnitude, words.view(np.float64), out=magnitude)  # the word's top bit
+
+
+def sample(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> Integers:
+    """Integers of shape `size` from blocks of draw(count wanted, ratio), which may be more or fewer."""
+    ratio, out = check_ratio(ratio), np.empty(size, np.int64)
+    flat, filled = out.reshape(-1), 0
+    while filled < flat.size:
+        block = draw(min(_BLOCK, flat.size - filled), ratio)[: flat.size - filled]
+        flat[filled : filled + block.size] = block
+        filled += block.size
+    return out

@@ -1,0 +1,1 @@
+"""Densities of two levels, high in a window around the record."""

@@ -1,0 +1,1 @@
+"""Lower bounds on ε from draws, and tests of a law with finite-sample errors."""

@@ -1,0 +1,1 @@
+"""What noise promises, and what noise a promise takes."""

@@ -1,0 +1,1 @@
+"""Promises as types, in words and in figures."""

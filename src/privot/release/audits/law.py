@@ -1,0 +1,228 @@
+r"""Do reports have the law that their mechanisms claim? Tests of one large sample and of streams.
+
+See `privot.release.audits.audit` for what is asked, `privot.privacy.audits.uniformity` for the tests
+and their errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from privot.privacy.audits.repeats import Stream, repeats
+from privot.privacy.audits.uniformity import Array, agreement, dependence, fit, neighbors
+from privot.release.audits.streams import draw_streams
+from privot.release.audits.trials import Indices, Mask, Read, Trial
+from privot.release.collecting.possible import require_possible
+from privot.release.randomizer import Randomizer
+from privot.release.reports.ids import REPORT_ID
+
+_MOST_DRAWS, _FEWEST_DRAWS = 200_000, 1_000
+_VALUES = 2**22  # numbers in all reports of a sample
+_STREAM_VALUES, _STREAM_ROWS = 2**15, 2**11
+_MOST_SINGLES = 64  # of a stream
+_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256
+
+
+@dataclass(frozen=True)
+class LawTest:
+    """One question: the p-value of what was found, and the `level` below which it refutes."""
+
+    question: str
+    p_value: float
+    level: float
+    finding: str = ""
+
+    @classmethod
+    def impossible(cls, finding: str) -> Self:
+        """A device refused a record that the schema allows, or made a report that it cannot make."""
+        return cls("every record has a possible report", 0.0, 0.0, finding)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether chance does not explain it."""
+        return self.p_value <= self.level
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Reports of made-up people: which record each person had of every part (n,), and their table."""
+
+    who: Mapping[str, Indices]
+    table: pa.Table
+
+    def first(self, rows: int) -> Mapping[str, Indices]:
+        """Which records the first people had."""
+        return {name: own[:rows] for name, own in self.who.items()}
+
+
+def draw_sample(
+    randomizer: Randomizer, parts: Sequence[Trial], num_draws: int | None, rng: np.random.Generator
+) -> Sample:
+    """`num_draws` reports of every record of every part, in random order, from one call.
+
+    Raises:
+        PrivotError: if a record is refused, or a report impossible.
+    """
+    records = max(part.num_records for part in parts)
+    if num_draws is None:
+        width = _report_width(randomizer, parts, rng)
+        num_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _VALUES // (width * records)))
+    return _privatized(randomizer, parts, records * num_draws, rng)
+
+
+def test_law(
+    randomizer: Randomizer,
+    parts: Sequence[Trial],
+    sample: Sample,
+    error: float,
+    rng: np.random.Generator,
+) -> tuple[LawTest, ...]:
+    """All tests, of which one errs with probability at most `error`."""
+    reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
+    found = [
+        *_support(randomizer, reads, _people(parts, sample.first(100), rng)),
+        *_fits(parts, sample, reads, rng),
+        *_independence(reads, rng),
+        *_stream_tests(randomizer, parts, len(sample.table), rng),
+    ]
+    level = error / len(found)
+    return tuple(LawTest(question, p, level) for question, p in found)
+
+
+def _privatized(
+    randomizer: Randomizer, parts: Sequence[Trial], rows: int, rng: np.random.Generator
+) -> Sample:
+    """Reports of people who hold the records of every part equally often."""
+    who = {part.name: rng.permutation(np.arange(rows) % part.num_records) for part in parts}
+    return Sample(who, _reports(randomizer, _people(parts, who, rng)))
+
+
+def _people(
+    parts: Sequence[Trial], who: Mapping[str, Indices], rng: np.random.Generator
+) -> pa.Table:
+    columns: dict[str, pa.Array] = {}
+    for part in parts:
+        columns |= part.raw(who[part.name], rng)
+    return pa.table(columns)
+
+
+def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
+    """What devices send, checked for what no device can send."""
+    release = randomizer.privatize(people, keep_order=True)
+    require_possible(randomizer, release.rows)
+    return release.table
+
+
+def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
+    """Numbers that one report is of, in the table or among those tested."""
+    sample = _privatized(randomizer, parts, 16, rng)
+    tested = (part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
+    return int(max(sum(tested), sample.table.nbytes // 8) // 16)
+
+
+def _support(
+    randomizer: Randomizer, reads: Mapping[str, Read], people: pa.Table
+) -> Iterator[tuple[str, float]]:
+    """Facts without chance: one that is false refutes."""
+    for name, read in reads.items():
+        yield f"{name}: every report is a possible one", 0.0 if read.impossible else 1.0
+    ids = randomizer.privatize(people).table.column(REPORT_ID).to_pylist()
+    yield "rows come in the order of random ids", 1.0 if ids == sorted(ids) else 0.0
+
+
+def _fits(
+    parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read], rng: np.random.Generator
+) -> Iterator[tuple[str, float]]:
+    """Every part's law: over all records, for each of its own, and for each of the other parts'."""
+    for part in parts:
+        read = reads[part.name]
+        numbers = read.uniforms(rng)
+        found = [fit(numbers[read.present]), fit(numbers[read.present].reshape(-1, 1))]
+        for who in sample.who.values():
+            for record in range(int(who.max()) + 1):
+                found.append(fit(numbers[read.present & (who == record)]))
+        yield f"{part.name}: reports have the law of {part.kind}", _smallest(found)
+
+
+def _independence(
+    reads: Mapping[str, Read], rng: np.random.Generator
+) -> Iterator[tuple[str, float]]:
+    numbers, present, owners = _together(reads, rng)
+    for name in reads:
+        own = owners == name
+        p = dependence(numbers[:, own], present[:, own])
+        yield f"{name}: coordinates are independent", p
+        p = neighbors(numbers[:_COMPARED_ROWS, own], present[:_COMPARED_ROWS, own])
+        yield f"{name}: people are independent", p
+    if len(reads) > 1:
+        yield "columns are independent of each other", dependence(numbers, present)
+
+
+def _together(
+    reads: Mapping[str, Read], rng: np.random.Generator
+) -> tuple[Array, Mask, np.ndarray]:
+    """Numbers (n, m) of all parts, who reported them, and the part of each; at most 256 a part."""
+    numbers, present, owners = [], [], []
+    for name, read in reads.items():
+        own = read.uniforms(rng)
+        width = own.shape[1]
+        if width > _COMPARED_NUMBERS:
+            own = own[:, np.sort(rng.choice(width, _COMPARED_NUMBERS, replace=False))]
+        numbers.append(own)
+        present.append(np.broadcast_to(read.present[:, None], own.shape))
+        owners += [name] * own.shape[1]
+    return np.hstack(numbers), np.hstack(present), np.array(owners)
+
+
+def _stream_tests(
+    randomizer: Randomizer, parts: Sequence[Trial], rows: int, rng: np.random.Generator
+) -> Iterator[tuple[str, float]]:
+    """Repeats between streams, and the law of reports that were made one by one."""
+    width = _report_width(randomizer, parts, rng)
+    size = max(32, min(_STREAM_ROWS, _STREAM_VALUES // width))
+    who = {part.name: np.zeros(size, np.int64) for part in parts}
+    people = _people(parts, who, rng)
+    singles = min(_MOST_SINGLES, max(16, rows // 4000))
+
+    def draw() -> pa.Table:
+        one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(singles)]
+        return pa.concat_tables([_reports(randomizer, people), *one_by_one]).combine_chunks()
+
+    streams = draw_streams(draw)
+    for part in parts:
+        own = np.zeros(size + singles, np.int64)
+        reads = [part.read(table, own, rng) for table in streams.values()]
+        numbers = [read.uniforms(rng) for read in reads]
+        ways = {"one by one": slice(size, None), "of one record only": slice(size)}
+        for made, part_of in ways.items():
+            drawn = [u[part_of][r.present[part_of]] for u, r in zip(numbers, reads, strict=True)]
+            yield f"{part.name}: reports made {made} have the law, too", fit(np.concatenate(drawn))
+        pairs = [(i, j) for j in range(len(reads)) for i in range(j)]
+        agree = [
+            agreement(numbers[i], numbers[j], _both(reads[i], reads[j], numbers[i].shape))
+            for i, j in pairs
+        ]
+        cut = [piece for read in reads for piece in _pieces(read, size)]
+        again = [p for p in (repeats(cut),) if p is not None]
+        told = f"{part.name}: no noise repeats between {', '.join(streams)}"
+        yield told, _smallest([_smallest(agree), *again])
+
+
+def _both(mine: Read, theirs: Read, shape: tuple[int, ...]) -> Mask:
+    return np.broadcast_to((mine.present & theirs.present)[:, None], shape)
+
+
+def _pieces(read: Read, size: int) -> Iterator[Stream]:
+    """Two halves of what was drawn in one call, and what was drawn one by one."""
+    half = size // 2
+    for rows in (slice(0, half), slice(half, size), slice(size, None)):
+        yield Stream(read.keys[rows], read.bits[rows])
+
+
+def _smallest(p_values: Sequence[float]) -> float:
+    return float(min(1.0, len(p_values) * min(p_values))) if p_values else 1.0

@@ -1,0 +1,293 @@
+r"""Trials: for each part of a report, records to try, their raw values, and the law of their reports.
+
+A part is one split column, the joint report, the coins that say which split columns are reported, or
+the report's id. Each has a few records: the farthest points of the domain, the center, and points a
+thousand times as far out, whose report must be that of their projection; codes at both ends of an
+alphabet and between; what is missing, where it may be. The laws are the mechanisms' own.
+
+**Privacy review.** All records are invented here, from the public schema alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privot.mechanisms import Mechanism
+from privot.mechanisms.additive.nullable_noise import mark_missing
+from privot.mechanisms.oracles.subset_selection import set_cells
+from privot.privacy import ApproximateDP, PureDP
+from privot.privacy.audits.repeats import row_keys
+from privot.release.randomizer import Randomizer
+from privot.release.reports.ids import REPORT_ID, id_words, one_array
+from privot.release.reports.joint import JointAnswers, JointReport
+from privot.release.reports.split import read_reports
+from privot.schema import Schema
+from privot.schema.columns.made_up import raw_codes, raw_points
+from privot.schema.domains.domain import Array
+from privot.schema.domains.farthest import farthest_pairs
+
+_FAR = 1000.0
+_ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four or five half ulps
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Read:
+    """One part's reports of n people: cells (n, m) of their law, who reported (n,), and what else.
+
+    Arguments:
+        low, high: Cells of (0, 1), whose uniform points are uniform if the law is right.
+        present: Who reported this part.
+        keys: Equal where reports are.
+        impossible: How many reports no record can have.
+    """
+
+    low: Array
+    high: Array
+    present: Mask
+    keys: NDArray[np.uint64]
+    impossible: int = 0
+
+    @property
+    def bits(self) -> Array:
+        """What each report tells, at least."""
+        told = -np.log2(np.clip(self.high - self.low, 2.0**-40, 1.0)).sum(axis=1)
+        return np.where(self.present, told, 0.0)
+
+    def uniforms(self, rng: np.random.Generator) -> Array:
+        """A uniform point of every cell."""
+        return (self.low + rng.random(self.low.shape) * (self.high - self.low)) % 1.0
+
+
+class Trial(ABC):
+    """One part of a report: records 0 … num_records−1 to try, and pairs of them to tell apart."""
+
+    name: str
+    kind: str
+    num_records: int
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Table columns with the raw values of records `who` (n,)."""
+        return {}
+
+    @abstractmethod
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """The reports of records `who` in a release's table, which can be read."""
+
+    def guarantee(self) -> PureDP | ApproximateDP:
+        """What this part promises by itself: nothing is told, by default."""
+        return PureDP(0.0)
+
+    def gaussian_mu(self) -> float | None:
+        """Its μ, where the promise is not pure."""
+        return None
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """Log-likelihood ratios (n,) of the reports for two records; 0 where not reported."""
+        raise NotImplementedError
+
+
+@dataclass
+class ColumnTrial(Trial):
+    """A split column, whose mechanism takes points or codes."""
+
+    randomizer: Randomizer
+    name: str
+    records: NDArray[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kind = self.mechanism.kind
+        if self.mechanism.takes_codes:
+            size = self.schema.coded[self.name].alphabet.size
+            self.records = np.unique(
+                np.array([0, 1, size // 4, size // 2, 3 * size // 4, size - 1])
+            )
+            last = len(self.records) - 1
+            self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
+        else:
+            self._make_points()
+        self.num_records = len(self.records)
+
+    def _make_points(self) -> None:
+        column = self.schema.point_column(self.name)
+        domain = column.domain
+        ends = np.array([point for pair in farthest_pairs(domain) for point in pair])
+        units = np.concatenate([ends, _FAR * ends, np.zeros((1, domain.dimension))])
+        self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
+        pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
+        index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
+        self.pairs = tuple((index[first], index[second]) for first, second in pairs)
+        self.records = domain.unit.project(self.units)
+        if column.nullable:
+            absent = np.full((1, domain.dimension), np.nan)
+            self.units = np.vstack([self.units, absent])
+            self.records = mark_missing(np.vstack([self.records, absent]), domain)
+            missing = len(self.units) - 1
+            self.pairs += tuple((missing, i) for i in index[: len(ends)])
+
+    @property
+    def schema(self) -> Schema:
+        """Of the randomizer."""
+        return self.randomizer.schema
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Of the column."""
+        return self.randomizer.mechanisms[self.name]
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        if self.mechanism.takes_codes:
+            codes = self.records[who].astype(np.int64)
+            return raw_codes(self.schema.coded[self.name], self.name, codes, rng)
+        return raw_points(self.schema.point_column(self.name), self.name, self.units[who])
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the part."""
+        values, present = self._values(table)
+        nearest = self.mechanism.to_grid(values)
+        off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
+        low, high = self.mechanism.probability_cells(nearest, self.records[who], rng)
+        keys = row_keys(nearest.astype(np.float64))
+        return Read(low, high, present, keys, int(off[present].sum()))
+
+    def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
+        values, present = read_reports(self.schema, table, self.name, self.mechanism)
+        return values if self.mechanism.takes_codes else values.astype(np.float64), present
+
+    def _rounding(self, values: NDArray[Any]) -> Array:
+        """How far the roundings of units may move the reports (n, w)."""
+        if self.mechanism.takes_codes:
+            return np.zeros(values.shape)
+        domain = self.schema.point_column(self.name).domain
+        allowed = np.zeros(values.shape)
+        size = np.abs(domain.center) / domain.scale
+        allowed[:, : len(size)] = _ROUNDINGS * (size + np.abs(values[:, : len(size)]) + 1)
+        return allowed
+
+    def guarantee(self) -> PureDP | ApproximateDP:
+        """That of the mechanism on the column's domain."""
+        if self.mechanism.takes_codes:
+            return self.mechanism.guarantee()
+        domain = self.schema.point_column(self.name).domain
+        return self.mechanism.guarantee(domain, self.randomizer.delta)
+
+    def gaussian_mu(self) -> float | None:
+        """That of the mechanism."""
+        if self.mechanism.takes_codes:
+            return None
+        return self.mechanism.gaussian_mu(self.schema.point_column(self.name).domain)
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """By the law of the part."""
+        values, present = self._values(table)
+        values = self.mechanism.to_grid(values)
+        ratio = self.mechanism.log_ratio(values, self.records[first], self.records[second])
+        return np.where(present, ratio, 0.0)
+
+
+@dataclass
+class JointTrial(Trial):
+    """The joint report: records are codes of all its columns."""
+
+    randomizer: Randomizer
+    joint: JointReport
+
+    def __post_init__(self) -> None:
+        self.name, self.kind = "joint report", "subset_selection"
+        sizes = np.array(list(self.joint.sizes.values()))
+        places = np.array([0.0, 0.25, 0.5, 0.75])[:, None]
+        ends = np.stack([0 * sizes, np.ones_like(sizes), sizes - 1])
+        self.records = np.concatenate([ends, (places * sizes).astype(np.int64)])
+        self.num_records, self.pairs = len(self.records), ((0, 1), (0, 2))
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        coded = self.randomizer.schema.coded
+        made: dict[str, pa.Array] = {}
+        for place, name in enumerate(self.joint.sizes):
+            made |= raw_codes(coded[name], name, self.records[who, place], rng)
+        return made
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the part."""
+        answers = self._answers(table)
+        low, high = self.joint.probability_cells(answers, self.records[who], rng)
+        # Cells are in order, so a set is the sum of its cells' keys.
+        sets = np.add.reduceat(
+            row_keys(answers.cells.astype(np.int64)[:, None]), answers.offsets[:-1]
+        )
+        asked = answers.combination.astype(np.uint64)
+        keys = row_keys(np.stack([sets, asked], axis=1))
+        return Read(low, high, np.ones(len(low), bool), keys)
+
+    def _answers(self, table: pa.Table) -> JointAnswers:
+        return self.joint.read(table)
+
+    def guarantee(self) -> PureDP:
+        """That of one cell."""
+        return PureDP(self.joint.epsilon, unit=self.randomizer.schema.unit)
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """By the law of the part."""
+        answers = self._answers(table)
+        shape = (table.num_rows, self.records.shape[1])
+        codes, other = (np.broadcast_to(self.records[i], shape) for i in (first, second))
+        return self.joint.log_ratio(answers, codes, other)
+
+
+@dataclass
+class CoinsTrial(Trial):
+    """Which split columns are reported: any k of them, by coins that know nothing of the record."""
+
+    randomizer: Randomizer
+
+    def __post_init__(self) -> None:
+        self.name, self.kind, self.num_records = "columns reported", "coins", 1
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the part."""
+        schema, mechanisms = self.randomizer.schema, self.randomizer.mechanisms
+        chosen = np.stack(
+            [read_reports(schema, table, n, m)[1] for n, m in mechanisms.items()], axis=1
+        )
+        count = self.randomizer.num_reported
+        sets = np.nonzero(chosen)[1].reshape(-1, count)
+        low, high = set_cells(sets, np.full(len(sets), count), chosen.shape[1], rng)
+        return Read(low, high, np.ones(len(sets), bool), row_keys(sets.astype(np.int64)))
+
+
+@dataclass
+class IdTrial(Trial):
+    """The report's id: 128 fair bits, in eight parts."""
+
+    def __post_init__(self) -> None:
+        self.name, self.kind, self.num_records = "report ids", "fair coins", 1
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells of 16 bits each; an id that occurs twice is impossible (by chance, below 1e-26)."""
+        words = id_words(one_array(table.column(REPORT_ID)))
+        parts = words.astype(">u8").view(">u2").astype(np.float64)
+        keys = row_keys(words)
+        twice = len(keys) - len(np.unique(keys))
+        here = np.ones(len(keys), bool)
+        return Read(parts / 2**16, (parts + 1) / 2**16, here, keys, twice)
+
+
+def trials(randomizer: Randomizer) -> list[Trial]:
+    """All parts of the reports that a randomizer makes."""
+    parts: list[Trial] = []
+    if randomizer.joint is not None:
+        parts.append(JointTrial(randomizer, randomizer.joint))
+    parts += [ColumnTrial(randomizer, name) for name in randomizer.mechanisms]
+    if randomizer.num_reported < len(randomizer.mechanisms):
+        parts.append(CoinsTrial(randomizer))
+    return [*parts, IdTrial()]

@@ -1,0 +1,1 @@
+"""One person's budget, shared among what they report."""

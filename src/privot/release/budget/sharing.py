@@ -1,0 +1,199 @@
+"""Sharing one person's budget between a joint report and the columns that are split from it.
+
+Both are reports of the same person, so their losses add up (basic composition).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from privot.errors import PrivotError
+from privot.mechanisms import Mechanism
+from privot.privacy import ApproximateDP, PureDP, compose
+from privot.release.budget.information import choose_report_columns
+from privot.release.budget.split_columns import (
+    MECHANISMS,
+    calibrate_columns,
+    require_budget,
+    split_guarantee,
+)
+from privot.release.reports.ids import REPORT_ID
+from privot.release.reports.joint import CELLS, COMBINATION, JointReport
+from privot.release.reports.split import report_names
+from privot.schema import Schema
+
+REPORTS = ("auto", "joint", "split")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a randomizer is made of: see `privot.release.randomizer.Randomizer`."""
+
+    mechanisms: dict[str, Mechanism]
+    report_columns: int | None
+    joint: JointReport | None
+
+
+def share_budget(
+    schema: Schema,
+    epsilon: float,
+    delta: float,
+    report: str,
+    mechanism: str | None,
+    report_columns: int | None,
+    shares: Mapping[str, float] | None = None,
+) -> Budget:
+    """Mechanisms and a joint report that are (`epsilon`, `delta`)-private together.
+
+    With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each column
+    that is split from it.
+
+    Raises:
+        PrivotError: if the values are out of range, or do not fit each other or the schema.
+    """
+    budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
+    num_reported = budget.report_columns or len(budget.mechanisms)
+    promised = promise(schema, budget.mechanisms, num_reported, delta, budget.joint)
+    # Every step rounds to the safe side; what is promised is checked again, from the noise.
+    if promised.epsilon > epsilon:
+        raise PrivotError(
+            f"epsilon {epsilon} could not be reached (noise gives {promised.epsilon}): "
+            "please report this as a bug"
+        )
+    return budget
+
+
+def _share(
+    schema: Schema,
+    epsilon: float,
+    delta: float,
+    report: str,
+    mechanism: str | None,
+    report_columns: int | None,
+    shares: Mapping[str, float],
+) -> Budget:
+    if report not in REPORTS:
+        raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
+    require_budget(epsilon, delta)
+    if mechanism is not None and mechanism not in MECHANISMS:
+        raise PrivotError(
+            f"mechanism {mechanism!r} is not known: use one of {', '.join(MECHANISMS)}"
+        )
+    epsilon, delta = float(epsilon), float(delta)
+    coded = schema.coded
+    if report == "auto":
+        # A label is learned with its image, from reports of both.
+        labeled = bool(schema.images) and len(coded) == 1
+        joint = bool(coded) and not labeled and mechanism is None and not shares
+        report = "joint" if joint else "split"
+    if report == "split":
+        _require_count(report_columns, len(schema.columns))
+        columns, k = list(schema.columns), report_columns or len(schema.columns)
+        mechanisms = calibrate_columns(
+            schema, columns, epsilon, delta, mechanism or "laplace", k, shares
+        )
+        return Budget(mechanisms, report_columns, None)
+    if shares:
+        raise PrivotError("shares are of columns reported one by one: use report 'split'")
+    if not coded:
+        raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
+    sizes = {name: column.alphabet.size for name, column in coded.items()}
+    apart = [name for name in schema.columns if name not in coded]
+    if not apart:
+        if mechanism is not None:
+            raise PrivotError(
+                f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "
+                "leave it out, or use report 'split'"
+            )
+        if delta > 0:
+            raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
+        k = _count(report_columns, sizes, epsilon)
+        return Budget({}, None, JointReport(sizes, k, epsilon))
+    # One step down, so that the shares, each rounded, cannot add up to more than ε.
+    share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
+    k = _count(report_columns, sizes, share)
+    rest = math.nextafter(epsilon - share, 0.0)
+    mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "laplace", len(apart))
+    return Budget(mechanisms, None, JointReport(sizes, k, share))
+
+
+def promise(
+    schema: Schema,
+    mechanisms: Mapping[str, Mechanism],
+    num_reported: int,
+    delta: float,
+    joint: JointReport | None,
+) -> PureDP | ApproximateDP:
+    """What a joint report and any `num_reported` split columns promise together, from their noise.
+
+    Raises:
+        PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
+    """
+    parts: list[PureDP | ApproximateDP] = []
+    if joint is not None:
+        parts.append(PureDP(joint.epsilon, unit=schema.unit))
+    if mechanisms:
+        parts.append(split_guarantee(schema, mechanisms, num_reported, delta))
+    together: PureDP | ApproximateDP = compose(*parts)
+    return together
+
+
+def require_cover(
+    schema: Schema,
+    mechanisms: Mapping[str, Mechanism],
+    report_columns: int | None,
+    joint: JointReport | None,
+) -> None:
+    """Refuse a randomizer that does not report every column of the schema, as declared, once.
+
+    Raises:
+        PrivotError: naming what does not fit.
+    """
+    sizes = {} if joint is None else joint.sizes
+    if sorted([*mechanisms, *sizes]) != sorted(schema.columns):
+        raise PrivotError(
+            f"mechanisms are for columns {sorted(mechanisms)} and the joint report for "
+            f"{sorted(sizes)}, the schema has {sorted(schema.columns)}: cover each once"
+        )
+    # Columns are numbered in the schema's order wherever reports are read.
+    if joint is not None and list(sizes) != list(schema.coded):
+        raise PrivotError(
+            f"the joint report has columns {list(sizes)}, the schema's table {list(schema.coded)}: "
+            "report all of them together, in this order, or all of them split"
+        )
+    for name, size in sizes.items():
+        if name not in schema.coded or schema.coded[name].alphabet.size != size:
+            raise PrivotError(
+                f"column {name!r} of the joint report is not as the schema declares it: "
+                "calibrate again"
+            )
+    _require_count(report_columns, len(mechanisms))
+    parts = [part for n, m in mechanisms.items() for part in report_names(schema, n, m)]
+    repeated = sorted({part for part in parts if parts.count(part) > 1})
+    if repeated:
+        raise PrivotError(
+            f"columns {repeated} are what a release calls the flags of vectors that may be missing: "
+            "give the schema's columns other names"
+        )
+    if taken := {COMBINATION, CELLS, REPORT_ID} & {*schema.table_columns, *parts}:
+        raise PrivotError(
+            f"columns {sorted(taken)} are what a release calls its joint reports and their ids: "
+            "give the schema's columns other names"
+        )
+
+
+def _require_count(report_columns: int | None, total: int) -> None:
+    if report_columns is None:
+        return
+    if type(report_columns) is not int or not 1 <= report_columns <= total:
+        raise PrivotError(
+            f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
+        )
+
+
+def _count(report_columns: int | None, sizes: Mapping[str, int], epsilon: float) -> int:
+    if report_columns is None:
+        return choose_report_columns(sizes.values(), epsilon)
+    return report_columns

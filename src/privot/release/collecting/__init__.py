@@ -1,0 +1,1 @@
+"""Reports of strangers: read, checked row by row, put together."""

@@ -1,0 +1,246 @@
+r"""Reports of many devices, each counted once: what cannot be a report is put aside, and copies are one.
+
+**Ids.** A report that is sent again, or copied, has the id and the content of the first, and counts
+once, however often and in however many files it comes. **The same id with other content counts not at
+all**: which of the two is the person's cannot be told, and a rule by order would let whoever names their
+file `0.csv` replace a report by their own. So a stranger who knows an id can strike that report out, at
+the cost of leaving both in the quarantine; nobody knows an id before its report was received, unless its
+device or its way tells.
+
+**How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
+(`privot.release.streaming.shuffle`); equal ids are in one bucket, and a bucket fits in memory, unless
+strangers make up ids to the contrary.
+
+**Influence.** A report that can be moves the log-likelihood ratio of any two records by at most ε, of
+Gaussian noise by what its reach allows (`privot.mechanisms.additive.additive_noise`): one among n.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+from privot.files import beside, cannot_write, replacing_file
+from privot.release.collecting.inbox import Inbox, report_files, their_randomizer
+from privot.release.collecting.possible import first_fault, reasons, release_types
+from privot.release.collecting.quarantine import ORIGIN, Quarantine, quarantine_of
+from privot.release.collecting.report_text import as_text
+from privot.release.randomizer import Randomizer, Release
+from privot.release.reports.ids import REPORT_ID, id_words, in_order, one_array
+from privot.release.reports.rows import ReportTable, write_reports
+from privot.release.streaming.shuffle import gather, write_scattered
+
+_BUCKET_BYTES = 2**25
+_CONFLICT = "its id came with other content, so neither is counted"
+
+
+@dataclass(frozen=True)
+class Collection:
+    """How many reports there are, how many more were copies, and how many were put aside.
+
+    Arguments:
+        randomizer: That made them.
+        num_reports: Counted once each.
+        copies: The same again.
+        quarantined: Impossible ones, those of conflicting ids, and files that cannot be read.
+        quarantine: Where they are, if there are any.
+        first: The first of them, in words.
+    """
+
+    randomizer: Randomizer
+    num_reports: int
+    copies: int
+    quarantined: int
+    quarantine: Path | None
+    first: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A release of all that can be counted, and the rest.
+
+    Arguments:
+        release: In random order.
+        quarantined: With the reason, and reports as in a CSV.
+        copies: How many reports were there again.
+    """
+
+    release: Release
+    quarantined: pa.Table
+    copies: int
+
+
+def collect(releases: Iterable[Release]) -> Collected:
+    """All reports of some releases that the same randomizer made, in memory and in random order.
+
+    Each person's guarantee is that of their own report: reports of different people do not compose.
+    (A person who has noised their record twice has spent two budgets; nobody can tell from here.)
+
+    Raises:
+        PrivotError: if there are none, their randomizers differ, or nothing of them can be counted.
+    """
+    parts = list(releases)
+    if not parts:
+        raise PrivotError("releases are none: give at least one")
+    randomizer = parts[0].randomizer
+    for number, part in enumerate(parts[1:], start=2):
+        if part.randomizer.to_json() != randomizer.to_json():
+            raise PrivotError(
+                f"release {number} was made by another randomizer than the first: "
+                "collect reports of one randomizer, and fit others apart"
+            )
+    names = list(release_types(randomizer))
+    whole = pa.concat_tables([part.table.select(names) for part in parts]).combine_chunks()
+    against = reasons(randomizer, whole)
+    kept, conflicting, copies = count_once(in_order(whole.filter(pc.is_null(against))))
+    aside = [
+        (whole.filter(pc.is_valid(against)), against.drop_null()),
+        (conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string())),
+    ]
+    told = [pa.table({"reason": words} | dict(as_text(rows))) for rows, words in aside]
+    if not len(kept):
+        raise _nothing_left(f"{told[0]['reason'][0] if len(told[0]) else _CONFLICT}")
+    return Collected(Release(ReportTable.of(kept), randomizer), pa.concat_tables(told), copies)
+
+
+def collect_files(
+    sources: Iterable[Path],
+    output: Path,
+    randomizer: Randomizer | None = None,
+    *,
+    quarantine: Path | None = None,
+    strict: bool = False,
+) -> Collection:
+    """Write the reports of files, folders and patterns to one Parquet file, in random order.
+
+    Arguments:
+        sources: Parquet and CSV files, folders of them at any depth, or patterns with `*`.
+        output: The release; an existing one survives any failure.
+        randomizer: Whose reports they are; that of the first file otherwise. CSV needs it.
+        quarantine: Where to put what is not counted; `<output>.quarantine.csv` by default.
+        strict: Refuse instead.
+
+    Raises:
+        PrivotError: if nothing can be counted, or `strict` and something cannot; if a file is of another
+            randomizer, and none was given.
+    """
+    files = report_files(sources)
+    made_by = randomizer or their_randomizer(files)
+    aside = quarantine or quarantine_of(output)
+    work = beside(output)
+    try:
+        work.mkdir(mode=0o700)
+        found = Quarantine(work / "aside.csv", release_types(made_by), [str(f) for f in files])
+        once = _Once(work, 1 + sum(f.stat().st_size for f in files) // _BUCKET_BYTES, found)
+        for reports in Inbox(files, made_by, found, named=randomizer is not None).pieces():
+            against = reasons(made_by, reports)
+            found.add(reports.filter(pc.is_valid(against)), against.drop_null())
+            once.take(reports.filter(pc.is_null(against)))
+        rows = 0
+        with replacing_file(output) as draft:
+            if once.parts:
+                rows = write_reports(draft, once.counted(), made_by.to_json())
+            if not rows or (strict and found.count):
+                raise _nothing_left(found.first) if not rows else _refused(found)
+            if found.count:
+                with replacing_file(aside) as lines:
+                    shutil.copyfile(work / "aside.csv", lines)
+        where = aside if found.count else None
+        return Collection(made_by, rows, once.copies, found.count, where, found.first)
+    except OSError as error:
+        raise cannot_write(output, error) from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def checked(
+    path: Path, quarantine: Path, strict: bool
+) -> Iterator[tuple[Release, Collection | None]]:
+    """A release to learn from: the file itself, or what can be counted of it, and what was found.
+
+    Raises:
+        PrivotError: as `Release.open` and `collect_files`.
+    """
+    release = Release.open(path)
+    if first_fault(release.randomizer, release.rows) is None:
+        yield release, None
+        return
+    with TemporaryDirectory(prefix="privot-") as folder:
+        counted = Path(folder) / "release.parquet"
+        found = collect_files([path], counted, quarantine=quarantine, strict=strict)
+        yield Release.open(counted), found
+
+
+class _Once:
+    """Reports in buckets by id, on the disk, and each once when they come back."""
+
+    def __init__(self, folder: Path, buckets: int, quarantine: Quarantine) -> None:
+        self._folder, self._buckets, self._quarantine = folder, buckets, quarantine
+        self.parts: list[Path] = []
+        self.copies = 0
+
+    def take(self, reports: pa.Table) -> None:
+        """Put reports in their buckets."""
+        if len(reports):
+            self.parts.append(self._folder / f"part-{len(self.parts):06d}.arrow")
+            write_scattered(self.parts[-1], [reports], self._buckets)
+
+    def counted(self) -> Iterator[pa.Table]:
+        """The reports that count, by increasing id, without their origins."""
+        for bucket in range(self._buckets):
+            kept, conflicting, copies = count_once(gather(self.parts, bucket, bucket + 1))
+            self.copies += copies
+            self._quarantine.add(conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string()))
+            if len(kept):
+                yield kept.drop_columns(list(ORIGIN))
+
+
+def count_once(reports: pa.Table) -> tuple[pa.Table, pa.Table, int]:
+    """Of reports in the order of their ids: those that count, those in conflict, how many copies."""
+    words = id_words(one_array(reports.column(REPORT_ID)))
+    again = np.zeros(len(words), bool)
+    again[1:] = (words[1:] == words[:-1]).all(axis=1)
+    if not again.any():
+        return reports, reports.slice(0, 0), 0
+    group = np.cumsum(~again) - 1
+    # Of the reports whose ids come more than once, and of no others, the content is looked at.
+    several = np.flatnonzero((np.bincount(group) > 1)[group])
+    other = np.zeros(len(words), bool)
+    other[several[1:]] = ~_same_as_before(reports.take(pa.array(several)))
+    conflict = (np.bincount(group, other & again) > 0)[group]
+    kept, aside = pa.array(~again & ~conflict), pa.array(conflict)
+    return reports.filter(kept), reports.filter(aside), int((again & ~conflict).sum())
+
+
+def _same_as_before(reports: pa.Table) -> NDArray[np.bool_]:
+    """Whether each report but the first says what the one before it says."""
+    same = np.ones(len(reports) - 1, bool)
+    for name, column in as_text(reports):
+        if name in ORIGIN:
+            continue
+        here, before = column[1:], column[:-1]
+        equal = np.asarray(pc.fill_null(pc.equal(here, before), False))
+        same &= equal | (np.asarray(here.is_null()) & np.asarray(before.is_null()))
+    return same
+
+
+def _nothing_left(first: str) -> PrivotError:
+    return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
+
+
+def _refused(found: Quarantine) -> PrivotError:
+    return PrivotError(
+        f"{found.count:,} reports cannot be counted, the first is {found.first}; without --strict they "
+        "are put in quarantine, and the others collected"
+    )

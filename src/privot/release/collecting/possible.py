@@ -1,0 +1,151 @@
+"""What a randomizer can have sent, row by row: the rest of a release are other people's words.
+
+Reports come from strangers. A row that no device makes, or makes with probability below 2^−64 whatever
+the record (`Mechanism.possible`), is told with the first reason found. What is left may still be a lie,
+of a kind that the mechanism bounds: no report, honest or made up, says more of a record than ε allows.
+
+**Privacy review.** Done to reports, by whoever receives them: post-processing, which costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+from privot.mechanisms import FrequencyOracle, Mechanism, RandomizedResponse
+from privot.release.reports.ids import ID_TYPE, REPORT_ID, id_words, one_array, order_of
+from privot.release.reports.rows import ReportTable
+from privot.release.reports.split import decode_reports, report_names, report_types
+from privot.schema import ArrayColumn, Schema, from_unit
+
+if TYPE_CHECKING:
+    from privot.release.randomizer import Randomizer
+
+# Of numbers stored in the column's own units: some roundings.
+_RELATIVE = 2.0**-49
+
+
+def release_types(randomizer: Randomizer) -> dict[str, pa.DataType]:
+    """Names and types of the columns of a release."""
+    types = {} if randomizer.joint is None else randomizer.joint.types
+    for name, mechanism in randomizer.mechanisms.items():
+        names = report_names(randomizer.schema, name, mechanism)
+        types |= dict(zip(names, report_types(randomizer.schema, name, mechanism), strict=True))
+    return types | {REPORT_ID: ID_TYPE}
+
+
+def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
+    """Why each row of columns of these types cannot be a report; null where it can."""
+    found = _Reasons(table.num_rows)
+    schema, joint, num_reported = randomizer.schema, randomizer.joint, randomizer.num_reported
+    found.add(_is_null(table, REPORT_ID), "it has no id of 32 hexadecimal digits")
+    if joint is not None:
+        found.add(~joint.possible(table), "no device names these cells of these columns")
+    count = np.zeros(table.num_rows, np.int64)
+    for name, mechanism in randomizer.mechanisms.items():
+        parts = [~_is_null(table, part) for part in report_names(schema, name, mechanism)]
+        reported = np.logical_and.reduce(parts)
+        found.add(np.logical_or.reduce(parts) & ~reported, f"column {name!r} is half reported")
+        found.add(
+            reported & ~_column_possible(schema, table, name, mechanism),
+            f"column {name!r} holds what the randomizer does not report",
+        )
+        count += reported
+    found.add(count != num_reported, f"it does not hold {num_reported} columns of those split")
+    return found.in_words()
+
+
+def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | None:
+    """A report that cannot be, or is there again, and the reason, in words.
+
+    Ids of reports that are not in their order have to be in memory together.
+    """
+    last, first, rising = np.zeros((1, 2), np.uint64), 0, True
+    for piece in rows.pieces():
+        against = reasons(randomizer, piece)
+        for row in np.flatnonzero(np.asarray(against.is_valid()))[:1]:
+            return first + int(row), str(against[row])
+        words = id_words(one_array(piece.column(REPORT_ID)))
+        rising = rising and bool(
+            _less(np.concatenate([last, words[:-1]]), words)[first == 0 :].all()
+        )
+        last, first = words[-1:], first + len(words)
+    return None if rising else _repeated(rows)
+
+
+def _repeated(rows: ReportTable) -> tuple[int, str] | None:
+    words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in rows.pieces()])
+    order = order_of(words)
+    again = np.flatnonzero((words[order[1:]] == words[order[:-1]]).all(axis=1))
+    return (
+        (int(max(order[again[0] : again[0] + 2])), "its id is there twice") if again.size else None
+    )
+
+
+def _less(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether pairs of words are in order."""
+    high, low = first.T < second.T
+    return np.asarray(high | ((first[:, 0] == second[:, 0]) & low))
+
+
+def require_possible(randomizer: Randomizer, rows: ReportTable) -> None:
+    """Refuse reports that cannot be, or are there again.
+
+    Raises:
+        PrivotError: naming the first row, and the reason.
+    """
+    if fault := first_fault(randomizer, rows):
+        row, reason = fault
+        raise PrivotError(
+            f"{rows.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
+            "keeps what can be, and quarantines the rest"
+        )
+
+
+def _column_possible(
+    schema: Schema, table: pa.Table, name: str, mechanism: Mechanism
+) -> NDArray[np.bool_]:
+    if isinstance(mechanism, FrequencyOracle) and not isinstance(mechanism, RandomizedResponse):
+        # A list as long as a stranger likes would be a table as wide as that.
+        lists = one_array(table.column(name))
+        most = mechanism.num_values
+        long = np.asarray(pc.fill_null(pc.greater(pc.list_value_length(lists), most), False))
+        rows = pa.array(np.arange(len(lists)), mask=long)
+        table = pa.table({name: lists.take(rows)})
+    with np.errstate(all="ignore"):  # of numbers that are not finite, or absurd
+        values, reported = decode_reports(schema, table, name, mechanism)
+        if isinstance(mechanism, FrequencyOracle):
+            return reported & mechanism.possible(values)
+        domain = schema.point_column(name).domain
+        possible = mechanism.possible(values, domain)
+        if isinstance(schema.columns[name], ArrayColumn):
+            return possible & (mechanism.to_grid(values) == values).all(axis=1)
+        names = report_names(schema, name, mechanism)[: domain.dimension]
+        stored = np.stack([table.column(part).fill_null(0.0).to_numpy() for part in names], axis=1)
+        again = from_unit(domain, values[:, : domain.dimension])
+        error = _RELATIVE * (np.abs(domain.center) + np.abs(stored))
+        return possible & (np.abs(again - stored) <= error).all(axis=1)
+
+
+def _is_null(table: pa.Table, name: str) -> NDArray[np.bool_]:
+    return np.asarray(pc.is_null(table.column(name)).to_numpy())
+
+
+class _Reasons:
+    """The first reason against each row."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._words: list[str | None] = [None]
+        self._first = np.zeros(num_rows, np.int32)
+
+    def add(self, against: NDArray[np.bool_], words: str) -> None:
+        self._first[against & (self._first == 0)] = len(self._words)
+        self._words.append(words)
+
+    def in_words(self) -> pa.Array:
+        return pa.array(self._words, pa.string()).take(pa.array(self._first))

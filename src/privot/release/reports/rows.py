@@ -1,0 +1,258 @@
+"""The rows of a release, in memory, in a Parquet file or a folder of them, read piece by piece.
+
+Whoever only counts reports never holds more than a piece of them: memory grows with what is counted. A
+file's metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to
+stay where it is for as long as the table is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from privot.errors import PrivotError
+from privot.files import replacing_file
+from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words
+from privot.release.reports.shards import shard_files
+
+PIECE = 2**17
+# Whoever trains reads row groups in random order: many small ones mix better than few large ones.
+_ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
+METADATA_KEY = b"privot.randomizer"
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroup:
+    """A part of a file that is read at once."""
+
+    fragment: ds.ParquetFileFragment
+    num_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class ReportTable:
+    """Rows of reports, of which only a piece need be in memory.
+
+    Arguments:
+        dataset: An Arrow dataset: of tables in memory, of a file, or of several of either.
+        source: What error messages call it.
+    """
+
+    dataset: ds.Dataset
+    source: str = "the release"
+
+    @classmethod
+    def of(cls, *tables: pa.Table) -> Self:
+        """Tables in memory, one after the other; no copy is made."""
+        return cls(ds.dataset(pa.concat_tables(tables)))
+
+    @classmethod
+    def chain(cls, parts: Sequence[ReportTable]) -> Self:
+        """Several tables, one after the other."""
+        return cls(ds.dataset([part.dataset for part in parts]))
+
+    @classmethod
+    def open(cls, path: str | Path) -> tuple[Self, str]:
+        """A file's or a folder's rows, not yet read, and the JSON of their randomizer, unchecked.
+
+        Raises:
+            PrivotError: if a file is missing, truncated, carries no randomizer, or another than the
+                first of its folder; if a folder is unfinished.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise PrivotError(f"release {path} is not there: check the path")
+        files = shard_files(path) if path.is_dir() else [path]
+        texts = set()
+        try:
+            local = pyarrow.fs.LocalFileSystem()
+            dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
+            for fragment in dataset.get_fragments():
+                texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from None
+        text = texts.pop()
+        if text is None or texts:
+            raise PrivotError(
+                f"{path} carries no randomizer, or several, so its noise and its guarantee are "
+                "unknown: use what `privot privatize` wrote"
+            )
+        return cls(dataset, str(path)), text.decode(errors="replace")
+
+    def __len__(self) -> int:
+        return int(self.dataset.count_rows())
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.dataset.schema.names)
+
+    def require_types(self, types: Mapping[str, pa.DataType]) -> None:
+        """Refuse columns of other types than these.
+
+        Raises:
+            PrivotError: naming the first.
+        """
+        for name, kind in types.items():
+            if (found := self.dataset.schema.field(name).type) != kind:
+                raise PrivotError(
+                    f"{self.source}: column {name!r} has type {found}, the randomizer reports {kind}: "
+                    "the file was altered"
+                )
+
+    def pieces(self, size: int = PIECE) -> Iterator[pa.Table]:
+        """All rows in order, about `size` at a time.
+
+        Raises:
+            PrivotError: if the file turns out to be damaged, or is gone.
+        """
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        try:
+            # One thread that reads one batch ahead: more would hold more of the file.
+            for batch in self.dataset.to_batches(
+                batch_size=size, batch_readahead=1, fragment_readahead=1, use_threads=False
+            ):
+                held.append(batch)
+                rows += batch.num_rows
+                if rows >= size:
+                    yield _joined(held)
+                    held, rows = [], 0
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.source, error) from None
+        if rows:
+            yield _joined(held)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether some rows are held as tables."""
+        return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
+
+    def row_groups(self) -> list[RowGroup]:
+        """All row groups of files, in order; none is read."""
+        return [
+            RowGroup(part, part.row_groups[0].num_rows)
+            for fragment in self.dataset.get_fragments()
+            for part in fragment.split_by_row_group()
+        ]
+
+    def read(self, group: RowGroup) -> pa.Table:
+        """One row group.
+
+        Raises:
+            PrivotError: if its file is damaged, or is gone.
+        """
+        try:
+            table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.source, error) from None
+        return table.replace_schema_metadata(None)
+
+    def row_bytes(self) -> int:
+        """What a row takes in memory, judged by the first row group of files."""
+        first = self.row_groups()[0]
+        return int(self.read(first).nbytes // max(1, first.num_rows))
+
+    def digest(self) -> str:
+        """A hash of all rows in order, whatever pieces and files they come in."""
+        streams: dict[str, list[Any]] = {}
+        for piece in self.pieces():
+            for name in piece.column_names:
+                parts = list(_byte_streams(piece.column(name).combine_chunks()))
+                hashes = streams.setdefault(name, [hashlib.blake2b() for _ in parts])
+                for stream, part in zip(hashes, parts, strict=True):
+                    stream.update(part)
+        whole = hashlib.sha256()
+        for name in sorted(streams):
+            whole.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
+        return whole.hexdigest()
+
+    def save(self, path: str | Path, randomizer: str) -> None:
+        """Write a file that carries the randomizer's JSON; an existing one survives any failure."""
+        with replacing_file(path) as draft:
+            write_reports(draft, self.pieces(), randomizer)
+
+
+def write_reports(path: Path, pieces: Iterable[pa.Table], randomizer: str) -> int:
+    """Write Parquet that carries the randomizer's JSON, piece by piece; returns the rows."""
+    rows = 0
+    pieces = iter(pieces)
+    first = next(pieces, None)
+    if first is None:
+        raise PrivotError("there are no rows: give at least one record")
+    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode()})
+    # Noisy numbers and ids never repeat: a dictionary would only be built to be thrown away.
+    repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
+    group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
+    with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
+        for piece in chain([first], pieces):
+            writer.write_table(piece.cast(schema), row_group_size=group)
+            rows += piece.num_rows
+    return rows
+
+
+def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
+    """Bytes that determine a column, and whose concatenation over pieces does not depend on them."""
+    yield np.asarray(column.is_valid()).tobytes()
+    if pa.types.is_list(column.type):
+        yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
+        yield from _byte_streams(column.flatten())
+    elif pa.types.is_fixed_size_list(column.type):
+        yield from _byte_streams(column.flatten())
+    elif pa.types.is_fixed_size_binary(column.type):
+        yield id_words(column.fill_null(bytes(ID_BYTES))).tobytes()
+    elif pa.types.is_string(column.type):
+        texts = column.fill_null("")
+        yield pc.binary_length(texts).to_numpy().tobytes()
+        whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        yield pc.binary_join(whole, "")[0].as_py().encode()
+    else:
+        numbers = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        yield numbers.fill_null(0).to_numpy().tobytes()
+
+
+def _leaf(field: pa.Field) -> str:
+    """A column's name in Parquet."""
+    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """One table of batches, whose metadata may differ, without any."""
+    return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
+
+
+def _unreadable(source: object, error: Exception) -> PrivotError:
+    if str(source).endswith((".csv", ".csv.gz")):
+        return PrivotError(
+            f"release {source} is a table of reports without their randomizer: "
+            f"`privot collect {source} -r randomizer.json -o release.parquet` first"
+        )
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return PrivotError(
+        f"release {source} cannot be read ({reason}): copy it again, it may be truncated"
+    )
+
+
+def require_raw(table: pa.Table) -> pa.Table:
+    """The table, unless it is a release, whose noise would be taken for what people have.
+
+    Raises:
+        PrivotError: if it is one.
+    """
+    if METADATA_KEY in (table.schema.metadata or {}):
+        raise PrivotError(
+            "the table is a release, its records are noised already: give raw records, or learn from "
+            "the release with `privot fit`"
+        )
+    return table

@@ -1,0 +1,1 @@
+"""Records that stream through a randomizer: parts, random order, one publication."""

@@ -1,0 +1,286 @@
+r"""Privatizing records that stream: from files larger than memory to a file, a pipe, or shards.
+
+Records are read batch by batch, noised on threads, kept in parts (`privot.release.streaming.parts`),
+put in random order (`privot.release.streaming.shuffle`), and published at once. A batch is one call of
+`Randomizer.privatize`, so what is promised to one person does not depend on how the records were cut.
+
+**Privacy review.** Adjacency, Δ and who sees what are those of `privot.release.randomizer`. New here are
+three things. *The order*: a release has as many rows as there are records, in a random order. *When a
+record is refused*: each batch is encoded, and refused if need be, before anything is drawn from it, but
+earlier batches were noised by then. Nothing of that noise is published, and it is deleted on the spot:
+a refusal shows readers of the output nothing but that there is none. *What a killed run leaves*: parts
+that belong to whoever holds the raw records, and go on being theirs until `--resume` publishes them.
+Each thread draws from its own stream of the operating system's entropy. The counts of values outside
+their bounds are exact functions of raw records: they are returned to whoever holds these, and written
+nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from privot.errors import PrivotError
+from privot.release.randomizer import Randomizer
+from privot.release.streaming.parts import Left, Parts
+from privot.release.streaming.pipeline import in_order
+from privot.release.streaming.publishing import Progress, publish, refuse_unknown_output
+from privot.release.streaming.sending import (
+    IDENTITY,
+    place_of_pipe,
+    place_unknown,
+    recognized,
+    send,
+)
+from privot.release.streaming.shuffle import write_scattered
+from privot.schema import PointColumn
+from privot.schema.columns.problems import RecordError
+from privot.tables.batches import BATCH_ROWS, RecordBatches
+
+_BATCH_VALUES = 2**20
+_PART_BATCHES = 8
+# Of a source that does not know its rows: bytes a bucket of a file, buckets of a pipe.
+_BUCKET_BYTES = 2**25
+_PIPE_BUCKETS = 64
+
+
+class RefusedRecordsError(PrivotError):
+    """Records that cannot be used: nothing of them, or of the others, is to be published."""
+
+
+@dataclass(frozen=True)
+class Privatized:
+    """What a run did.
+
+    Arguments:
+        num_rows: Reports in its output.
+        kept_rows: Of these, how many an earlier run, which was killed, had made.
+        outside: By column, how many raw values of this run lay outside their bounds: **not private**.
+    """
+
+    num_rows: int
+    kept_rows: int
+    outside: dict[str, int]
+
+
+@dataclass(frozen=True)
+class NoisedBatch:
+    """Reports of one batch of records, and its counts of values outside their bounds (not private)."""
+
+    number: int
+    reports: pa.Table
+    outside: dict[str, int]
+
+
+def privatize_records(
+    randomizer: Randomizer,
+    records: RecordBatches,
+    output: Path | IO[bytes],
+    *,
+    left: Left = "refuse",
+    part_rows: int | None = None,
+    progress: Progress | None = None,
+    told: Callable[[str], None] = lambda words: None,
+    workers: int | None = None,
+) -> Privatized:
+    """Noise every record once, and publish the reports in random order.
+
+    Arguments:
+        randomizer: What every record goes through.
+        records: Where they come from (`open_records`).
+        output: A path that ends in parquet, csv or csv.gz; a folder, for a release in shards; or a
+            stream of bytes, for CSV.
+        left: What to do with what a killed run, or a broken pipe, has left: "refuse" to start again,
+            "resume" it, or "discard" it (whoever got some of its reports gets others now).
+        part_rows: Records a part, and about as many reports a shard.
+        progress: Told after every batch.
+        told: Told what a resumed run found.
+        workers: Threads that noise; as many as there are cores by default.
+
+    Raises:
+        PrivotError: for records that the schema does not allow (nothing is left then); for an output
+            that exists; if parts of another run are there; if the disk is full, or a pipe breaks
+            (parts are kept).
+    """
+    if isinstance(output, Path):
+        refuse_unknown_output(output)
+        place, identity, known = output, records.identity(), True
+    else:
+        found = place_of_pipe(records, randomizer, left)
+        place, identity, known = found or place_unknown(), IDENTITY, found is not None
+    parts = begin_parts(randomizer, records, place, identity, left, part_rows)
+    tell_deleted(parts, told)
+    workers = workers or os.cpu_count() or 1
+    try:
+        fresh, outside = make_parts(randomizer, records, parts, progress, workers)
+        if not parts.done():
+            raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
+        if not known:
+            sent = recognized(parts, records, randomizer, left)
+            if sent != parts and parts.folder.exists():  # nobody was given the noise just made
+                parts.remove()
+                fresh = 0
+            parts, known = sent, True
+    except BaseException as error:
+        if isinstance(error, RefusedRecordsError) or not known:
+            parts.remove()
+        raise
+    if isinstance(output, Path):
+        rows = publish(parts, output, randomizer.to_json(), progress, workers)
+    else:
+        rows = send(parts, output, randomizer, progress, workers)
+    parts.remove()
+    return Privatized(rows, rows - fresh, outside)
+
+
+def make_parts(
+    randomizer: Randomizer,
+    records: RecordBatches,
+    parts: Parts,
+    progress: Progress | None = None,
+    workers: int = 1,
+    only: Callable[[int], bool] = lambda part: True,
+) -> tuple[int, dict[str, int]]:
+    """Noise the records of all parts that are not there yet, of those that `only` allows.
+
+    Returns:
+        How many records that were, and the counts of values outside their bounds (not private).
+
+    Raises:
+        RefusedRecordsError: for records that the schema does not allow, or cannot be read.
+        PrivotError: if the disk is full, or another run writes the same parts.
+    """
+    done = parts.done()
+    size = min(batch_rows(randomizer), parts.part_rows)
+    per_part = parts.part_rows // size
+    meter = _Meter(records, progress, kept=len(done) * parts.part_rows)
+    noised = privatize_batches(
+        randomizer,
+        records.batches(size, lambda n: n // per_part in done or not only(n // per_part)),
+        size=size,
+        workers=workers,
+    )
+    fresh = 0
+    with closing(_refusing(noised, records)) as batches:
+        for number, group in groupby(batches, lambda batch: batch.number // per_part):
+            write = partial(write_scattered, pieces=meter.count(group), buckets=parts.buckets)
+            fresh += parts.publish(number, write)
+    return fresh, dict(meter.outside)
+
+
+def privatize_batches(
+    randomizer: Randomizer,
+    batches: Iterable[tuple[int, pa.Table]],
+    *,
+    size: int = 0,
+    workers: int = 1,
+) -> Iterator[NoisedBatch]:
+    """Reports of numbered batches, in order, each noised once with fresh entropy.
+
+    Arguments:
+        randomizer: What every record goes through.
+        batches: Number and rows of every batch.
+        size: Rows of a batch, by which error messages count.
+        workers: Threads that noise.
+
+    Raises:
+        PrivotError: for records that the schema does not allow; batches before were noised.
+    """
+
+    def noise(batch: tuple[int, pa.Table]) -> NoisedBatch:
+        number, rows = batch
+        try:
+            reports = randomizer.privatize(rows, keep_order=True).table  # parts are put in order
+        except RecordError as error:
+            raise error.after(number * size) from None
+        return NoisedBatch(number, reports, randomizer.count_outside(rows))
+
+    return in_order(noise, batches, workers)
+
+
+def begin_parts(
+    randomizer: Randomizer,
+    records: RecordBatches,
+    output: Path,
+    identity: dict[str, Any] | None,
+    left: Left,
+    part_rows: int | None = None,
+) -> Parts:
+    """The parts of these records' reports, new or continued; see `Parts.begin`."""
+    size = batch_rows(randomizer)
+    rows = _PART_BATCHES * size if part_rows is None else part_rows
+    if rows < 1 or rows % min(size, rows):
+        raise PrivotError(f"--shard-rows {rows} is no multiple of {size}: give one, or fewer rows")
+    if records.num_rows is not None:
+        buckets = -(-records.num_rows // rows)
+    else:
+        num_bytes = records.num_bytes
+        buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
+    return Parts.begin(output, rows, max(1, buckets), randomizer.to_json(), identity, left)
+
+
+def tell_deleted(parts: Parts, told: Callable[[str], None]) -> None:
+    """Say how many drafts a resumed run has deleted."""
+    if parts.deleted_drafts:
+        told(
+            f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised "
+            "afresh, as nobody was given the first noise. If somebody copied them, their budget "
+            "is spent twice"
+        )
+
+
+def batch_rows(randomizer: Randomizer) -> int:
+    """Records that are noised at once: a power of two, fewer where a report is wide."""
+    reported = 0
+    for name in randomizer.mechanisms:
+        column = randomizer.schema.columns[name]
+        reported += column.domain.dimension if isinstance(column, PointColumn) else 1
+    if randomizer.joint is not None:
+        joint = randomizer.joint
+        reported += max(joint.width(number) for number in range(len(joint.combinations)))
+    most = max(1, _BATCH_VALUES // max(reported, len(randomizer.schema.table_columns)))
+    return int(min(BATCH_ROWS, 2 ** (most.bit_length() - 1)))
+
+
+def _refusing(
+    noised: Iterator[NoisedBatch], records: RecordBatches
+) -> Generator[NoisedBatch, None, None]:
+    """The batches; what is refused on the way is told from what happens to the disk."""
+    try:
+        yield from noised
+    except RecordError as error:
+        raise RefusedRecordsError(str(error.at(records.place(error.row)))) from None
+    except PrivotError as error:
+        raise RefusedRecordsError(str(error)) from None
+
+
+class _Meter:
+    """Rows so far, of how many, and the counts of what was moved into its bounds."""
+
+    def __init__(self, records: RecordBatches, progress: Progress | None, kept: int) -> None:
+        self._records, self._progress, self._rows = records, progress, kept
+        self.outside: Counter[str] = Counter()
+
+    def count(self, noised: Iterable[NoisedBatch]) -> Iterator[pa.Table]:
+        """The reports alone, as they pass."""
+        for batch in noised:
+            self._rows += batch.reports.num_rows
+            self.outside.update(batch.outside)
+            yield batch.reports
+            if self._progress is not None:
+                self._progress("noise", self._rows, self._expected())
+
+    def _expected(self) -> int | None:
+        if self._records.num_rows is not None:
+            return self._records.num_rows
+        share = self._records.share_read()
+        return round(self._rows / share) if share else None

@@ -1,0 +1,165 @@
+r"""Reports on a pipe: a pipe that breaks is sent the same reports again, never new ones.
+
+Whoever reads a pipe has what came through it before it broke. To noise the same records afresh would
+give some people a second report, and spend their budget twice. So the parts of a pipe's reports
+(`privot.release.streaming.parts`) are kept in the **state folder** of the account that holds the raw
+records (`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`) until all of
+them are through: written, and, as far as the system tells, read. They are found again by a hash of the
+records' bytes and of the randomizer, whatever the file is called or whether it comes on a pipe itself.
+While they are there, a fresh run is refused, and `--resume` sends the same reports, in the same order.
+
+**Privacy review.** Adjacency, Δ, and what leaves are those of `privot.release.streaming.privatize`: the
+reports, once or again, are the same, and sending them again is post-processing. New is what stays:
+parts in the order of the records, under a name that is a hash of raw records. Both belong to whoever
+holds these; the folder is readable by its owner only, and is deleted when the pipe has been sent whole.
+What cannot be known is whether a reader that took everything lost it afterwards: what it lost is lost,
+and to noise again is a second budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import select
+import stat
+import struct
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from privot.disk.state import state_folder
+from privot.errors import PrivotError
+from privot.files import cannot_write
+from privot.release.randomizer import Randomizer
+from privot.release.streaming.parts import Left, Parts, discard, left_behind, unfinished
+from privot.release.streaming.publishing import Progress, publish
+from privot.tables.batches import RecordBatches
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # not POSIX: nothing tells what was read
+    fcntl = termios = None  # type: ignore[assignment]
+
+_POLL_SECONDS = 0.01
+# The name of the parts' place says which records they are of.
+IDENTITY = {"known by": "the place"}
+
+
+class UnsentReportsError(PrivotError):
+    """Some reports may have been read, and the others are kept."""
+
+
+def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path | None:
+    """What the parts of a pipe's reports are called after; None if the records have yet to be read.
+
+    Raises:
+        PrivotError: if the state folder cannot be written to, or there is nothing to resume.
+    """
+    if records.identity() is None:
+        if left != "refuse" and records.content() is None:
+            raise PrivotError(
+                f"{left}: records that come from memory are not known again: use a file"
+            )
+        return None
+    place = _place(records, randomizer)
+    if left == "resume" and not unfinished(place).exists():
+        raise _nothing_kept()
+    return place
+
+
+def recognized(fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left) -> Parts:
+    """What to send of records that had to be read to be known: parts kept, or else those just made.
+
+    Raises:
+        PrivotError: if there are some, and nothing was said of them; if there are none to resume.
+    """
+    if records.content() is None:
+        return fresh
+    kept = replace(fresh, folder=unfinished(_place(records, randomizer)))
+    if left == "discard":
+        discard(kept.folder)
+    if kept.folder.exists() and left == "refuse":
+        raise left_behind(kept.folder)
+    if left == "resume" and not kept.folder.exists():
+        raise _nothing_kept()
+    if not kept.folder.exists():
+        os.rename(fresh.folder, kept.folder)
+        return replace(kept, deleted_drafts=0)
+    return kept
+
+
+def _place(records: RecordBatches, randomizer: Randomizer) -> Path:
+    text = f"{records.content()} {randomizer.to_json()}"
+    return _folder() / hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _nothing_kept() -> PrivotError:
+    return PrivotError(
+        "--resume: no reports of these records are kept, they went through; if nobody has them, leave "
+        "--resume out"
+    )
+
+
+def place_unknown() -> Path:
+    """The same for records that have yet to be read."""
+    return _folder() / f"reading-{secrets.token_hex(8)}"
+
+
+def _folder() -> Path:
+    folder = state_folder() / "pipes"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(folder, 0o700)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    return folder
+
+
+def send(
+    parts: Parts,
+    pipe: IO[bytes],
+    randomizer: Randomizer,
+    progress: Progress | None = None,
+    workers: int = 1,
+) -> int:
+    """Write all parts' reports as CSV, and wait for their reader; returns the rows.
+
+    Raises:
+        UnsentReportsError: if they do not all go through; the parts are kept.
+    """
+    try:
+        rows = publish(parts, pipe, randomizer.to_json(), progress, workers)
+        _wait_until_read(pipe)
+    except OSError as error:
+        raise UnsentReportsError(
+            f"the reports did not all go through ({error.strerror or 'the pipe was closed'}), some may "
+            f"have been read: all are kept in {parts.folder}; send the same again with --resume"
+        ) from error
+    return rows
+
+
+def _wait_until_read(stream: IO[bytes]) -> None:
+    """Return when a pipe's reader has taken all, where the system tells.
+
+    Raises:
+        BrokenPipeError: if there is no reader any more, and something is left.
+    """
+    try:
+        handle = stream.fileno()
+        piped = stat.S_ISFIFO(os.fstat(handle).st_mode)
+    except (OSError, AttributeError, ValueError):
+        return
+    if fcntl is None or not piped:
+        return
+    alone = select.poll()
+    alone.register(handle, 0)
+    while True:
+        left = struct.unpack("i", fcntl.ioctl(handle, termios.FIONREAD, b"\0\0\0\0"))[0]
+        if not left:
+            return
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in alone.poll(0)):
+            raise BrokenPipeError
+        time.sleep(_POLL_SECONDS)

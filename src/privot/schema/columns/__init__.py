@@ -1,0 +1,1 @@
+"""Columns: what one part of a record may be, and how its values are read."""

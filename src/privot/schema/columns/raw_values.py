@@ -1,0 +1,194 @@
+"""Raw values of one table column as numbers, moments and texts, and what is wrong with the others.
+
+Values may be text, as in a CSV: text that says a number or a date is one. Every function returns the
+values and the problems; where there is a problem, the value is missing. Runs on the device, keeps
+nothing, and tells no value to anybody.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privot.schema.columns.alphabet import Array
+from privot.schema.columns.problems import Problem
+
+# What tables write where a number or a date is missing.
+_ABSENT = pa.array(
+    ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None", "NaT"]
+)
+_NUMBER = r"^[-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf|infinity|nan)$"
+_COMMA = r"^[-+]?[0-9][0-9.' ]*(,[0-9]+)+(\.[0-9]+)?$"
+_DATE = r"^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}"
+_ZONE = r"[0-9](Z|[-+][0-9]{2}:?[0-9]{2})$"
+_FILL = (
+    "declare nullable = true in the schema, or fill or remove the row by a rule that does not look at "
+    "other people's records"
+)
+
+
+def read_numbers(values: pa.ChunkedArray, name: str) -> tuple[Array, list[Problem]]:
+    """Finite numbers (n,), NaN where missing."""
+    if pa.types.is_null(values.type):
+        return np.full(len(values), np.nan), []
+    problems: list[Problem] = []
+    if _is_text(values.type):
+        values, problems = _parse_numbers(_texts(values), name)
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        return _none_of(values, name, f"holds {kind}, not numbers", "give numbers only")
+    numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    infinite = np.isinf(numbers)
+    numbers[infinite] = np.nan
+    return numbers, problems + _found(
+        (name, "is infinite, or too large for a number", "give finite numbers only", infinite)
+    )
+
+
+def read_moments(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+    """Moments in microseconds, null where missing."""
+    kind = values.type
+    problems: list[Problem] = []
+    if _is_text(kind):
+        values, problems = _parse_moments(_texts(values), name)
+    elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
+        _, problems = _none_of(
+            values, name, f"holds {kind}, not dates", "give dates or times, or text as 2024-05-31"
+        )
+        values = pa.nulls(len(values))
+    return values.cast(pa.timestamp("us"), safe=False), problems
+
+
+def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+    """Texts as they stand, null where missing."""
+    try:
+        return _texts(values), []
+    except pa.ArrowException:
+        what = f"holds {values.type}, not text"
+        _, problems = _none_of(values, name, what, "give text, as in its categories")
+        return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
+
+
+def read_categories(
+    values: pa.ChunkedArray, name: str, categories: tuple[str, ...], listed: pa.ChunkedArray
+) -> list[Problem]:
+    """Problems of texts that are not `listed` (null there) among the categories."""
+    trimmed = pc.utf8_trim_whitespace(values)
+    unlisted = _mask(pc.and_(pc.is_null(listed), pc.is_valid(values)))
+    spaced = unlisted & _mask(pc.is_in(trimmed, value_set=pa.array(categories)))
+    folded = pa.array([category.lower() for category in categories])
+    cased = unlisted & ~spaced & _mask(pc.is_in(pc.utf8_lower(trimmed), value_set=folded))
+    return _found(
+        (name, "has spaces around its category", "remove them", spaced),
+        (name, "differs from a category by capitals", "write it as the schema does", cased),
+        (
+            name,
+            f"is none of its {len(categories)} categories",
+            "correct it, add it to the schema, or declare which category stands for others",
+            unlisted & ~spaced & ~cased,
+        ),
+    )
+
+
+def missing(
+    absent: NDArray[np.bool_], nullable: bool, name: str, problems: list[Problem]
+) -> list[Problem]:
+    """The problem of values that are absent for no other problem, where none may be."""
+    if nullable:
+        return []
+    for problem in problems:
+        absent = absent & ~problem.rows
+    return _found((name, "has no value", _FILL, absent))
+
+
+def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+    texts = _present(texts)
+    try:
+        return texts.cast(pa.float64()), []
+    except pa.ArrowException:
+        pass
+    good = pc.match_substring_regex(texts, _NUMBER)
+    bad = _mask(pc.invert(good))
+    comma = bad & _mask(pc.match_substring_regex(texts, _COMMA))
+    date = bad & ~comma & _mask(pc.match_substring_regex(texts, _DATE))
+    numbers = pc.if_else(pa.array(bad), None, texts).cast(pa.float64())
+    return numbers, _found(
+        (
+            name,
+            "has a number with a comma",
+            "write a decimal point, and nothing between thousands",
+            comma,
+        ),
+        (name, "has a date, not a number", "correct it, or declare a datetime column", date),
+        (name, "has text, not a number", "write numbers as -12.5 or 3e4", bad & ~comma & ~date),
+    )
+
+
+def _parse_moments(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+    texts, kind = _present(texts), pa.timestamp("us")
+    try:
+        return texts.cast(kind), []
+    except pa.ArrowException:
+        pass
+    different = pc.unique(texts.drop_null())
+    impossible = pa.array([text for text in different if not _is_moment(text)], texts.type)
+    bad = _mask(pc.is_in(texts, value_set=impossible))
+    zone = bad & _mask(pc.match_substring_regex(texts, _ZONE))
+    date = bad & ~zone & _mask(pc.match_substring_regex(texts, _DATE))
+    return pc.if_else(pa.array(bad), None, texts).cast(kind), _found(
+        (name, "has a time with a zone", "write times in UTC, without an offset", zone),
+        (
+            name,
+            "has a date in another format, or one that no calendar has",
+            "write dates as 2024-05-31",
+            date,
+        ),
+        (name, "has text, not a date", "write dates as 2024-05-31", bad & ~zone & ~date),
+    )
+
+
+def _is_moment(text: pa.Scalar) -> bool:
+    try:
+        text.cast(pa.timestamp("us"))
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _present(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts without spaces around them, null where they say that a value is missing."""
+    texts = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.is_in(texts, value_set=_ABSENT), None, texts)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    return values.cast(pa.string())
+
+
+def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(values, False).to_numpy(), np.bool_)
+
+
+def _none_of(
+    values: pa.ChunkedArray, name: str, what: str, remedy: str
+) -> tuple[Array, list[Problem]]:
+    """Nothing but a problem of every value that there is."""
+    rows = _mask(values.is_valid())
+    return np.full(len(values), np.nan), _found((name, what, remedy, rows))
+
+
+def _found(*candidates: tuple[str, str, str, NDArray[np.bool_]]) -> list[Problem]:
+    """The problems that some row has."""
+    return [Problem(*candidate) for candidate in candidates if candidate[3].any()]

@@ -1,0 +1,1 @@
+"""Domains: where a point may lie, and how far two points may be apart."""

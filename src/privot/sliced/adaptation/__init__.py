@@ -1,0 +1,1 @@
+"""A classifier adapted to a private target."""

@@ -1,0 +1,1 @@
+"""What is released: the plan, the mechanism, its batches and directions."""

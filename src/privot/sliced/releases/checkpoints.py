@@ -1,0 +1,112 @@
+"""Where a run on private records stands, on disk: what it has learned, and the ledger beside it.
+
+The ledger of `run` is `run.ledger`. A checkpoint says whose releases it holds and how many were counted
+when it was written: it is resumed with that very ledger, and only if that is not behind. A run whose
+releases are all made and that left no checkpoint has nothing to go on from: it is finished.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from privot.disk import Ledger
+from privot.errors import PrivotError
+from privot.files import replacing_file
+from privot.sliced.releases.plan import Plan
+
+# Releases are taken in blocks of 16 and a hundredth of the plan: a kill costs one block.
+_BLOCK, _BLOCKS = 16, 100
+
+
+class Counted(nn.Module):
+    """Modules that learn from releases, and how many of them were counted by then.
+
+    Arguments:
+        learned: What travels with a checkpoint, by name.
+    """
+
+    spent: Tensor
+
+    def __init__(self, **learned: nn.Module) -> None:
+        super().__init__()
+        self.learned = nn.ModuleDict(learned)
+        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
+
+    def count(self, ledger: Ledger[Plan]) -> None:
+        """Note what the ledger has counted; call after every release that is learned from."""
+        self.spent.fill_(ledger.spent)
+
+    def check(self, ledger: Ledger[Plan]) -> None:
+        """Refuse a ledger that has counted fewer releases than were learned from."""
+        if int(self.spent) > ledger.spent:
+            raise PrivotError(
+                f"ledger {ledger.path} is behind its checkpoint, which holds what {int(self.spent):,} "
+                f"releases told: {ledger.spent:,} are counted; restore the newest ledger"
+            )
+
+
+def open_ledger(plan: Plan, checkpoint: Path | None, resume: bool) -> Ledger[Plan]:
+    """The ledger of a run: beside its checkpoint, or in memory if there is none.
+
+    Raises:
+        PrivotError: if a run is to go on whose ledger is gone, or that is finished.
+    """
+    if checkpoint is None:
+        return Ledger(plan)
+    path = checkpoint.with_name(checkpoint.name + ".ledger")
+    if resume and checkpoint.exists() and not path.exists():
+        raise PrivotError(
+            f"ledger {path} is gone, and {checkpoint} holds what its releases told: restore it; to "
+            "start again without it is another budget, which adds to the plan's"
+        )
+    ledger = Ledger(plan, path, resume=resume, ahead=_BLOCK + plan.steps // _BLOCKS)
+    if resume and path.exists() and not checkpoint.exists() and not ledger.left:
+        raise PrivotError(
+            f"ledger {path} has counted all {plan.steps:,} releases and there is no {checkpoint} to go "
+            "on from: this run is finished, use its model; another path is another budget"
+        )
+    return ledger
+
+
+def save_counted(
+    counted: Counted, settings: dict[str, Any], ledger: Ledger[Plan], path: Path
+) -> None:
+    """Write all that was learned; an existing file survives any failure."""
+    counted.count(ledger)
+    tensors = {k: v.detach().contiguous() for k, v in counted.state_dict().items()}
+    with replacing_file(path, secret=True) as draft:
+        draft.write_bytes(safetensors.torch.save(tensors, _identity(settings, ledger)))
+
+
+def load_counted(
+    counted: Counted, settings: dict[str, Any], ledger: Ledger[Plan], path: Path
+) -> None:
+    """Read what `save_counted` wrote.
+
+    Raises:
+        PrivotError: if the file is damaged or was made with other settings, or if the ledger is not
+            the one that counted its releases, all of them.
+    """
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            made_with = file.metadata()
+        if made_with != _identity(settings, ledger):
+            raise PrivotError("it was made with other settings, or counted by another ledger")
+        counted.load_state_dict(safetensors.torch.load_file(path))
+    except (OSError, RuntimeError, PrivotError, safetensors.SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise PrivotError(
+            f"checkpoint {path} cannot be read ({reason}): what the ledger counted stays spent"
+        ) from None
+    counted.check(ledger)
+
+
+def _identity(settings: dict[str, Any], ledger: Ledger[Plan]) -> dict[str, str]:
+    return {"settings": json.dumps(settings, sort_keys=True), "ledger": ledger.id}

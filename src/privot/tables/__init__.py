@@ -1,0 +1,1 @@
+"""Tables of records on disk: read in batches, checked, written."""

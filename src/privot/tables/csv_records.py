@@ -1,0 +1,178 @@
+"""Records in CSV, piece by piece: text in UTF-8 whose first line names the columns.
+
+Declared columns stay text, which is read as numbers and dates by what reads all tables
+(`privot.schema.columns.raw_values`); of other columns the type is guessed. What is wrong with the file
+itself is refused here, by its line and never by its content: an error may be read by others than the
+records.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+
+from privot.errors import PrivotError
+from privot.schema.columns.problems import Problem, RecordError
+from privot.tables.record_form import RecordForm, require_columns
+
+_BLOCK_BYTES = 2**20
+# What files begin with that are no CSV.
+_OTHERS = {
+    b"\xff\xfe": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
+    b"\xfe\xff": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
+    b"PK\x03\x04": "is a zip or Excel file, not CSV: save the table as CSV in UTF-8",
+    b"\xd0\xcf\x11\xe0": "is an Excel file, not CSV: save the table as CSV in UTF-8",
+    b"\x1f\x8b": "is compressed by gzip: name it .csv.gz",
+    b"PAR1": "is Parquet, not CSV: name it .parquet",
+}
+
+
+def read_csv_pieces(
+    file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
+) -> Iterator[pa.Table]:
+    """The rows of a CSV, some thousand at a time; those of `columns`, if declared, are text.
+
+    Raises:
+        RecordError: for text that is not UTF-8, and for fields that hold a line's end.
+        PrivotError: for what is no CSV, or another one than the schema's.
+    """
+    stream = io.BufferedReader(cast(io.RawIOBase, file), 2**16)
+    head = b""
+    ragged: list[csv.InvalidRow] = []
+
+    def remember(row: csv.InvalidRow) -> str:
+        ragged.append(row)
+        return "error"
+
+    first = 0
+    try:
+        head = stream.peek(4)
+        _require_csv(head, source)
+        with csv.open_csv(
+            stream,
+            csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            csv.ParseOptions(delimiter=form.separator, invalid_row_handler=remember),
+            csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys((*(columns or ()), *form.ignore), pa.string()),
+                strings_can_be_null=False,
+            ),
+        ) as reader:
+            if columns is not None:
+                require_columns(reader.schema.names, columns, form, source)
+            for batch in reader:
+                piece = pa.table(batch)
+                _require_text(piece, first)
+                yield form.select(piece, columns, source)
+                first += piece.num_rows
+    except UnicodeDecodeError:
+        raise PrivotError(f"{source} has a first line that is not UTF-8: save it as such") from None
+    except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error) as error:
+        if isinstance(error, PrivotError):
+            raise
+        if ragged:
+            raise _ragged(ragged[0], form) from None
+        raise PrivotError(f"{source} cannot be read as csv: {_reason(error)}") from None
+    finally:
+        stream.detach()  # whoever opened the file closes it
+
+
+def _require_csv(head: bytes, source: str) -> None:
+    """Refuse what begins like a file of another kind."""
+    for start, problem in _OTHERS.items():
+        if head.startswith(start):
+            raise PrivotError(f"{source} {problem}")
+    if b"\0" in head.partition(b"\n")[0]:
+        raise PrivotError(f"{source} holds zero bytes: save it as CSV in UTF-8")
+    if not head.removeprefix(b"\xef\xbb\xbf").strip():
+        raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
+
+
+def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
+    """All rows of a CSV file.
+
+    Raises:
+        RecordError: for a row that is not text, or has more or fewer fields than the first line.
+        PrivotError: for what is no CSV, or has no rows.
+    """
+    with open(path, "rb") as packed:
+        file = open_csv_file(path, packed)
+        try:
+            pieces = list(read_csv_pieces(file, str(path), columns, form))
+        except RecordError as error:
+            raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
+    if not pieces:
+        raise PrivotError(f"{path} has no rows: give at least one record")
+    return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
+    """The bytes of an open CSV file, unpacked by its suffix."""
+    return cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if path.suffix == ".gz" else packed
+
+
+def line_of(path: Path, row: int) -> int:
+    """Line, counted from 1, of a row counted from 0: after the header, blank lines passed over."""
+    met = -2
+    with open(path, "rb") as packed:
+        for number, line in enumerate(open_csv_file(path, packed), start=1):
+            met += bool(line.strip(b"\r\n"))
+            if met == row:
+                return number
+    return row + 2
+
+
+def _require_text(piece: pa.Table, first: int) -> None:
+    """Refuse text that is not UTF-8, or that swallowed the end of its line."""
+    for name, values in zip(piece.column_names, piece.columns, strict=True):
+        if not pa.types.is_string(values.type):
+            continue
+        try:
+            values.validate(full=True)
+        except pa.ArrowException:
+            texts = values.cast(pa.binary()).to_pylist()
+            rows = np.array([not _is_utf8(text) for text in texts])
+            raise _unreadable(name, "is not UTF-8", "save the file as UTF-8", rows, first) from None
+        rows = np.asarray(pc.match_substring(values, "\n").fill_null(False).to_numpy(), np.bool_)
+        if rows.any():
+            what, remedy = "has a quote that closes on another line", "correct the quotes"
+            raise _unreadable(name, what, remedy, rows, first)
+
+
+def _unreadable(name: str, what: str, remedy: str, rows: np.ndarray, first: int) -> RecordError:
+    problem = Problem(name, what, remedy, rows)
+    return RecordError(first + problem.first, problem.words)
+
+
+def _is_utf8(text: bytes | None) -> bool:
+    try:
+        (text or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _ragged(row: csv.InvalidRow, form: RecordForm) -> RecordError:
+    return RecordError(
+        row.number - 2,
+        f"it has {row.actual_columns} fields, the first line {row.expected_columns}: correct it, or "
+        f"quote fields that hold {form.separator!r}",
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Why Arrow gave up, without the value that it shows."""
+    if isinstance(error, OSError | EOFError | zlib.error):
+        return "it is cut short or damaged: make it again"
+    if "conversion error" in str(error):
+        return "a column that no schema declares changes its type: declare it, or ignore it"
+    return "its quotes do not close, or its lines do not end: save it as CSV again"

@@ -1,0 +1,208 @@
+"""Tables in and out: csv, csv.gz, parquet, npz by suffix, image folders; pandas, polars, pyarrow.
+
+Inside, a table is always a `pyarrow.Table`; narwhals opens the door to the others.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from privot.errors import PrivotError
+from privot.files import replacing_file
+from privot.schema import NumericColumn, Schema, VectorColumn
+from privot.schema.columns.array_values import is_tensor, tensor_array, tensor_values
+from privot.schema.columns.problems import RecordError, refuse
+from privot.schema.columns.raw_values import read_numbers
+from privot.tables.csv_records import line_of, read_csv
+from privot.tables.image_folders import read_image_folder, write_image_folder
+from privot.tables.record_form import COMMA_SEPARATED, RecordForm
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
+
+
+def as_table(data: Any) -> pa.Table:
+    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns.
+
+    Raises:
+        PrivotError: if `data` is none of these.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, dict):
+        return _from_arrays(data, "the dict")
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except TypeError:
+        raise PrivotError(
+            f"a {type(data).__name__} is not a table: "
+            "give a pandas, polars or pyarrow table, or a dict of columns"
+        ) from None
+    try:
+        table = frame.to_arrow()
+    except (pa.ArrowException, TypeError, ValueError):  # whose words show a value
+        raise PrivotError(
+            "the table has a column of several types, or of one unknown: give one type a column"
+        ) from None
+    # pandas brings its row labels along as columns.
+    return table.drop_columns([name for name in table.column_names if name not in frame.columns])
+
+
+def read_table(
+    path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
+) -> pa.Table:
+    """Read a table file, or a folder of images, whose rows come in random order.
+
+    A schema decides the types of a CSV's columns instead of guesses; a folder needs one.
+
+    Raises:
+        PrivotError: if the file is missing, empty, truncated, or of another kind.
+        RecordError: for text in a CSV where the schema has a number.
+    """
+    path = Path(path)
+    declared = None if schema is None else schema.table_columns
+    if path.is_dir():
+        return form.select(read_image_folder(path, schema), declared, str(path))
+    suffix = table_suffix(path)
+    if not path.is_file():
+        raise PrivotError(f"{path} is not there: check the path")
+    if path.stat().st_size == 0:
+        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
+    try:
+        if suffix == ".parquet":
+            return form.select(pq.read_table(path), declared, str(path))
+        if suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return form.select(
+                    _from_arrays(dict(arrays), str(path), schema), declared, str(path)
+                )
+        table = read_csv(path, declared, form)
+        return table if schema is None else _typed(table, schema, path)
+    except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, PrivotError):
+            raise
+        reason = str(error).splitlines()[0]
+        raise PrivotError(
+            f"{path} cannot be read as {suffix[1:]} ({reason}): check that it is whole"
+        ) from None
+
+
+def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None) -> None:
+    """Write a table in the format of the file's suffix; an existing file survives any failure.
+
+    A path without a suffix is a folder, for a table with one column of images and its schema.
+
+    Raises:
+        PrivotError: for a format that is unknown, or cannot hold the table.
+    """
+    path = Path(path)
+    if schema is not None and check_output(path, schema):
+        write_image_folder(table, path, schema)
+        return
+    suffix = table_suffix(path)
+    with replacing_file(path) as draft:
+        if suffix == ".parquet":
+            pq.write_table(table, draft)
+        elif suffix == ".npz":
+            arrays = {name: _plain_array(table.column(name)) for name in table.column_names}
+            with open(draft, "wb") as file:
+                plain = {k: _without_objects(v) for k, v in arrays.items()}
+                np.savez_compressed(file, allow_pickle=False, **plain)
+        elif suffix == ".csv.gz":
+            with gzip.open(draft, "wb") as file:
+                csv.write_csv(table, file)
+        else:
+            csv.write_csv(table, draft)
+
+
+def check_output(path: Path, schema: Schema) -> bool:
+    """Whether records of a schema go to a folder of images there.
+
+    Raises:
+        PrivotError: for a format that is unknown, or cannot hold them.
+    """
+    if schema.images and (path.is_dir() or not path.suffix):
+        return True
+    if table_suffix(path).startswith(".csv") and schema.images:
+        raise PrivotError(
+            f"{path} cannot hold images: give npz or parquet, or a folder (a name without suffix)"
+        )
+    return False
+
+
+def table_suffix(path: Path) -> str:
+    """The suffix that decides a table file's format, or a refusal that lists the known ones."""
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if path.name.endswith(suffix):
+            return suffix
+    raise PrivotError(f"{path} has an unknown format: use one of {', '.join(SUFFIXES)}")
+
+
+def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
+    """The schema's numbers as such, of a CSV's text."""
+    for name, column in schema.columns.items():
+        if isinstance(column, NumericColumn | VectorColumn):
+            for part in column.table_columns(name):
+                if part not in table.column_names:
+                    continue
+                numbers, problems = read_numbers(table.column(part), part)
+                try:
+                    refuse(problems)
+                except RecordError as error:
+                    raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
+                place = table.column_names.index(part)
+                table = table.set_column(place, part, pa.array(numbers, from_pandas=True))
+    return table
+
+
+def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
+    """Columns by name; an array of two dimensions is a vector column, split into its parts."""
+    columns: dict[str, Any] = {}
+    for name, values in arrays.items():
+        values = np.asarray(values)
+        declared = schema.columns.get(name) if schema is not None else None
+        parts = declared.table_columns(name) if declared is not None else (name,)
+        if values.ndim == 2 and values.shape[1] == len(parts):
+            columns |= {part: values[:, j] for j, part in enumerate(parts)}
+        elif values.ndim == 1:
+            columns[name] = values
+        elif values.ndim in (3, 4) and values.dtype.kind in "iuf":
+            columns[name] = tensor_array(values)
+        else:
+            raise PrivotError(
+                f"array {name!r} of {source} has shape {values.shape}: give one value a row, "
+                f"images (n, height, width[, channels]), or a vector column of the schema with its "
+                f"{len(parts)} coordinates"
+            )
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise PrivotError(f"columns of {source} differ in length {lengths}: give one row a record")
+    return pa.table({name: _one_type(name, values, source) for name, values in columns.items()})
+
+
+def _one_type(name: str, values: Any, source: str) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    try:
+        return pa.array(values, from_pandas=True)
+    except pa.ArrowException:  # whose words show a value
+        raise PrivotError(
+            f"column {name!r} of {source} mixes types: give one type a column"
+        ) from None
+
+
+def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
+    return tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
+
+
+def _without_objects(values: np.ndarray) -> np.ndarray:
+    # NumPy would pickle strings held as objects, and nothing here reads pickles.
+    return values.astype(str) if values.dtype == object else values

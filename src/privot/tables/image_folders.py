@@ -1,0 +1,205 @@
+"""Folders of images in and out: one file an image, labels as subfolders' names or in a table.
+
+What a folder may look like:
+
+- `3/a.png`, `7/b.png`: names of subfolders are the values of the schema's one other column;
+- `labels.csv` with a column `file` and the schema's other columns, beside the images it names;
+- images alone, if the schema has no other column.
+
+Black and white of a file (0 and 255) are the schema's bounds. A file whose size or mode is not what the
+schema declares is refused, not converted: whoever resizes decides how.
+
+**Privacy.** Files come in the order of their names, and with subfolders that is the order of the labels:
+rows of a release in that order would tell every label. So the rows are put in a random order, drawn
+from the operating system's entropy and kept nowhere.
+
+Pillow, an optional dependency, is imported when a folder is read or written.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+
+from privot.errors import PrivotError
+from privot.files import replacing_folder
+from privot.mechanisms import random_words
+from privot.outputs import claim_folder
+from privot.schema import ArrayColumn, Schema
+from privot.schema.columns.array_values import tensor_array, tensor_values
+from privot.tables.csv_records import read_csv
+from privot.tables.record_form import COMMA_SEPARATED
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+LABELS = "labels.csv"
+WRITTEN = ("*.png", LABELS)
+# The mode that Pillow calls 8-bit images of so many channels; 1-bit ones are gray without loss.
+_MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
+
+
+def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
+    """A folder of images as a table with the schema's columns, its rows in random order.
+
+    Arguments:
+        folder: See the module.
+        schema: With one column of images.
+
+    Raises:
+        PrivotError: naming the first file that is damaged, or not as the schema declares.
+    """
+    name, column = _image_column(folder, schema)
+    assert schema is not None
+    others = [part for part in schema.table_columns if part != name]
+    files, values = _list_files(folder, others)
+    order = np.argsort(random_words(len(files)))
+    images = np.empty((len(files), *column.shape), np.uint8)
+    for row, place in enumerate(order):
+        images[row] = _read_image(files[place], column)
+    low, high = column.bounds
+    if (low, high) != (0, 255):
+        images = (low + (high - low) / 255 * images).astype(np.float32)
+    return pa.table({name: tensor_array(images)} | {k: v.take(order) for k, v in values.items()})
+
+
+def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
+    """Write a table's images as PNGs, and its other columns as `labels.csv`.
+
+    Raises:
+        PrivotError: if it has no image column, or the folder holds anything but such images.
+    """
+    name, column = _image_column(folder, schema)
+    claim_folder(folder, WRITTEN, force=True)
+    pillow = _pillow()
+    low, high = column.bounds
+    raw = tensor_values(table.column(name)).reshape(table.num_rows, *column.shape)
+    digits = len(str(max(table.num_rows - 1, 0)))
+    names = [f"{row:0{digits}d}.png" for row in range(table.num_rows)]
+    with replacing_folder(folder) as draft:
+        for file, image in zip(names, raw, strict=True):
+            levels = np.rint((image.astype(np.float64) - low) / (high - low) * 255)
+            shown = levels.clip(0, 255).astype(np.uint8)
+            pillow.fromarray(shown[..., 0] if shown.shape[2:] == (1,) else shown).save(draft / file)
+        others = table.drop_columns([name])
+        csv.write_csv(others.add_column(0, "file", pa.array(names, pa.string())), draft / LABELS)
+
+
+def _image_column(folder: Path, schema: Schema | None) -> tuple[str, ArrayColumn]:
+    arrays = [] if schema is None else list(schema.images.items())
+    if len(arrays) != 1:
+        raise PrivotError(
+            f"{folder} is a folder, and the schema has {len(arrays)} columns of images: "
+            "use a folder with one column of kind 'array', else parquet or npz"
+        )
+    return arrays[0]
+
+
+def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
+    """Image files, and the values of the other columns for each."""
+    if (folder / LABELS).is_file():
+        return _listed_files(folder, others)
+    nested = [path for path in sorted(folder.iterdir()) if path.is_dir() and _visible(path)]
+    if nested and len(others) == 1:
+        files = [path for parent in nested for path in _images_of(parent)]
+        labels = pa.array([path.parent.name for path in files], pa.string())
+        if not files or _images_of(folder):
+            raise PrivotError(
+                f"{folder} has images {'beside' if files else 'neither in nor beside'} its "
+                "subfolders: put each into the subfolder named by its label"
+            )
+        return files, {others[0]: labels}
+    files = _images_of(folder)
+    if others:
+        raise PrivotError(
+            f"{folder} says nothing of columns {others}: add {LABELS} with columns "
+            f"{['file', *others]}" + (", or a subfolder a label" if len(others) == 1 else "")
+        )
+    if not files:
+        raise PrivotError(f"{folder} holds no images: give a folder of {', '.join(SUFFIXES)} files")
+    return files, {}
+
+
+def _listed_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
+    listed = folder / LABELS
+    table = read_csv(listed, ["file", *others], COMMA_SEPARATED)
+    wanted = ["file", *others]
+    if sorted(table.column_names) != sorted(wanted) or not table.num_rows:
+        raise PrivotError(
+            f"{listed} has columns {table.column_names} and {table.num_rows} rows: give columns "
+            f"{wanted}, and a row for each image"
+        )
+    files = [folder / str(file) for file in table.column("file").to_pylist()]
+    repeated = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
+    if repeated:
+        raise PrivotError(
+            f"{listed} names {repeated[0]} twice, which would report twice: list each image once"
+        )
+    return files, {part: table.column(part).combine_chunks() for part in others}
+
+
+def _visible(path: Path) -> bool:
+    return not path.name.startswith(".")
+
+
+def _images_of(folder: Path) -> list[Path]:
+    inside = sorted(path for path in folder.iterdir() if path.is_file() and _visible(path))
+    return [path for path in inside if path.suffix.lower() in SUFFIXES]
+
+
+def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
+    pillow = _pillow()
+    height, width, channels = (*column.shape, 1)[:3]
+    try:
+        with pillow.open(path) as image:
+            # Size and mode stand in the header: nothing is unpacked that does not fit.
+            if image.size != (width, height):
+                raise PrivotError(
+                    f"{path} is {image.size[1]}×{image.size[0]} pixels, the schema declares "
+                    f"{height}×{width}: resize it, or correct the schema"
+                )
+            if image.mode not in _MODES.get(channels, ()):
+                raise PrivotError(f"{path} {_wrong_mode(image.mode, channels)}")
+            if image.mode == "1":
+                image = image.convert("L")
+            return np.asarray(image, np.uint8).reshape(column.shape)
+    except FileNotFoundError:
+        raise PrivotError(f"{path} is not there: correct {LABELS}, or add the image") from None
+    except (OSError, ValueError, SyntaxError) as error:
+        if isinstance(error, PrivotError):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise PrivotError(f"{path} cannot be read as an image ({reason}): replace it") from None
+
+
+def _wrong_mode(mode: str, channels: int) -> str:
+    """What an image is instead of 8-bit with so many channels, and what to do."""
+    wanted = _MODES.get(channels, ("",))[0]
+    if not wanted:
+        return f"cannot fill {channels} channels: use npz or parquet for other than 1, 3 or 4"
+    said = {
+        "L": "is gray",
+        "1": "is black and white",
+        "RGB": "has 3 channels",
+        "RGBA": "has 4 channels, the last of them transparency",
+        "LA": "has 2 channels, the last of them transparency",
+        "P": "has a palette",
+        "CMYK": "has 4 channels of print colors",
+    }.get(mode, f"has pixels of more than 8 bits (mode {mode})")
+    return (
+        f"{said}, the schema declares {channels} channel{'s' if channels > 1 else ''} of 8 bits: "
+        f"convert it, as by Pillow's image.convert({wanted!r})"
+    )
+
+
+def _pillow() -> Any:
+    try:
+        return importlib.import_module("PIL.Image")
+    except ModuleNotFoundError:
+        raise PrivotError(
+            "folders of images need Pillow, which is not installed: pip install 'privot[images]'"
+        ) from None
