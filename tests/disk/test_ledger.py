@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import os
 import pickle
 import shutil
@@ -45,11 +46,13 @@ def test_the_use_after_the_last_is_refused(ledger):
     assert ledger.spent == 10
 
 
-@pytest.mark.parametrize("uses", [0, -3])
-def test_spending_nothing_or_less_is_refused(ledger, uses):
-    with pytest.raises(PrivotError, match="not positive"):
+@pytest.mark.parametrize("uses", [0, -3, math.nan, math.inf, 0.5, 2.0, True, "3", None])
+def test_what_is_no_number_of_uses_spends_nothing_and_opens_nothing(ledger, uses):
+    """NaN is not more than what is left: once in the count, nothing ever was."""
+    with pytest.raises(PrivotError, match=r"n .* cannot be: give a whole number"):
         ledger.spend(uses)
     assert ledger.spent == 0
+    assert spend_all(ledger) == 10
 
 
 def test_the_guarantee_is_the_plans_after_any_number_of_uses(ledger):

@@ -51,6 +51,7 @@ from privot.disk.chain import Chain
 from privot.disk.state import holding_state, write_down
 from privot.disk.witness import check_witness, write_witness
 from privot.errors import PrivotError
+from privot.limits import MOST_ROWS, require_count
 from privot.own_process import OwnProcess
 from privot.privacy.guarantees.composition import AnyGuarantee
 
@@ -142,11 +143,11 @@ class Ledger(OwnProcess, Generic[P]):
 
         Raises:
             BudgetExhausted: if fewer are left; then none is spent.
-            PrivotError: if the ledger cannot be trusted, or belongs to another process.
+            PrivotError: if `uses` is no number of uses (NaN would be less than any budget), or the
+                ledger cannot be trusted, or belongs to another process.
         """
         self._check_process()
-        if uses < 1:
-            raise PrivotError(f"n {uses} is not positive: give how many {self.plan.noun} to make")
+        require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
         with self._alone:
             if uses > self._in_hand:
                 self._take(uses - self._in_hand)
