@@ -21,12 +21,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder, *arguments, source="people.csv", **options):
+def start(folder, *arguments, source="people.csv", account="state", **options):
     command = [sys.executable, "-m", "privot", "privatize", source, "-r", "randomizer.json"]
     return subprocess.Popen(
         [*command, "-o", "-", *arguments],
         cwd=folder,
-        env=os.environ | {"PRIVOT_STATE_DIR": str(folder / "state")},
+        env=os.environ | {"PRIVOT_STATE_DIR": str(folder / account)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         **options,
@@ -50,8 +50,8 @@ def who(lines):
     return {round(float(line.split(b",")[0])): line for line in lines[1:]}
 
 
-def kept(folder):
-    return os.listdir(folder / "state" / "pipes")
+def kept(folder, account="state"):
+    return os.listdir(folder / account / "pipes")
 
 
 def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
@@ -78,6 +78,15 @@ def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
     out, code, err = whole(start(folder, "--resume", source="moved.csv"))
     assert (out, code) == ([], 2)
     assert "they went through" in err
+
+
+def test_what_a_message_names_is_no_hash_that_others_can_try_records_on(folder):
+    """A device's one record could be guessed from a log: the folder's name was its plain hash."""
+    names = set()
+    for account in ("state", "other"):
+        broken(start(folder, account=account))
+        names.update(kept(folder, account))
+    assert len(names) == 2
 
 
 def test_reports_few_enough_for_the_pipe_to_hold_are_not_taken_for_read(folder):

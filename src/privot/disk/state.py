@@ -10,7 +10,8 @@ owner alone:
     pipes/           reports that may not have gone through a pipe (`privot.release.streaming.sending`)
 
 Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
-used. Files are replaced as a whole, flushed, and their folder is flushed after the rename. The lock
+used. A key that is gone is not made anew while it is needed: every run would pass for the first. Files
+are replaced as a whole, flushed, and their folder is flushed after the rename. The lock
 is the file system's, and a network file system's is only as good as that file system: keep the state
 folder on a local disk.
 """
@@ -68,9 +69,9 @@ def secret_key() -> bytes:
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
-            if any((folder / "accounts").iterdir()):
+            if any((folder / "accounts").iterdir()) or any((folder / "pipes").glob("*")):
                 raise PrivotError(
-                    f"{path} is gone, and with another no account is found again: restore it, or move "
+                    f"{path} is gone, and with another nothing is found again: restore it, or move "
                     f"{folder} away, and with it all that is known of earlier runs"
                 )
             with replacing_file(path, secret=True) as draft:

@@ -4,21 +4,21 @@ Whoever reads a pipe has what came through it before it broke. To noise the same
 give some people a second report, and spend their budget twice. So the parts of a pipe's reports
 (`privot.release.streaming.parts`) are kept in the **state folder** of the account that holds the raw
 records (`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`) until all of
-them are through: written, and, as far as the system tells, read. They are found again by a hash of the
-records' bytes and of the randomizer, whatever the file is called or whether it comes on a pipe itself.
+them are through: written, and, as far as the system tells, read. They are found again by a keyed hash of
+the records' bytes and of the randomizer, whatever the file is called or whether it comes on a pipe.
 While they are there, a fresh run is refused, and `--resume` sends the same reports, in the same order.
 
 **Privacy review.** Adjacency, Δ, and what leaves are those of `privot.release.streaming.privatize`: the
 reports, once or again, are the same, and sending them again is post-processing. New is what stays:
-parts in the order of the records, under a name that is a hash of raw records. Both belong to whoever
-holds these; the folder is readable by its owner only, and is deleted when the pipe has been sent whole.
+parts in the order of the records, under a name that is a hash of raw records. Messages say the name:
+without the account's key nobody can try records until one fits it. Both belong to whoever holds these;
+the folder is readable by its owner only, and is deleted when the pipe has been sent whole.
 What cannot be known is whether a reader that took everything lost it afterwards: what it lost is lost,
 and to noise again is a second budget.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import select
@@ -26,10 +26,11 @@ import stat
 import struct
 import time
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
-from privot.disk.state import state_folder
+from privot.disk.state import secret_key, state_folder
 from privot.errors import PrivotError
 from privot.files import cannot_write
 from privot.release.randomizer import Randomizer
@@ -92,8 +93,8 @@ def recognized(fresh: Parts, records: RecordBatches, randomizer: Randomizer, lef
 
 
 def _place(records: RecordBatches, randomizer: Randomizer) -> Path:
-    text = f"{records.content()} {randomizer.to_json()}"
-    return _folder() / hashlib.sha256(text.encode()).hexdigest()[:32]
+    text = f"{records.content()} {randomizer.to_json()}".encode()
+    return _folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
 
 
 def _nothing_kept() -> PrivotError:
@@ -109,6 +110,7 @@ def place_unknown() -> Path:
 
 
 def _folder() -> Path:
+    _ = secret_key()  # names are made with it: there is no folder without
     folder = state_folder() / "pipes"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
