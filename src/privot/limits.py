@@ -20,8 +20,8 @@ MOST_ROWS = 10**10
 MOST_STEPS = 10**9
 MOST_BATCH = 10**7
 MOST_LEARNING_RATE = 1.0
-# Smaller δ are no smaller promise, and exponents of formulas overflow.
-SMALLEST_DELTA = 1e-100
+# Smaller δ are no smaller promise, and floats lose their digits.
+SMALLEST_DELTA = 1e-300
 # What all generators of random numbers take, with room for seeds derived from it.
 MOST_SEED = 2**63 - 1
 

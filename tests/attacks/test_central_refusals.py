@@ -9,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from privot.cli import app
+from privot.cli.app import app
 from privot.errors import PrivotError
 from privot.integral import (
     Choice,
@@ -94,8 +94,8 @@ def test_nor_in_python():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learning_rate": 50.0}, r"learning_rate 50.0 is not in \(0, 1\]"),
-        ({"learning_rate": float("nan")}, "learning_rate nan is not in"),
+        ({"learning_rate": 50.0}, r"learning_rate 50.0 learns nothing"),
+        ({"learning_rate": float("nan")}, "learning_rate nan learns nothing"),
         ({"averaging": 1.0}, "averaging 1.0"),
         ({"batch_size": 0}, "at least 1 of each"),
         ({"num_projections": 0}, "at least 1 of each"),

@@ -38,7 +38,7 @@ def contents(folder):
     [
         ("schema check schema.toml", 1),
         ("account --help", 1),
-        ("privatize people.csv -r randomizer.json -o -", 1),
+        ("privatize people.csv -r randomizer.json -o -", 2),
         ("schema check nowhere.toml", 2),
     ],
 )
@@ -95,7 +95,8 @@ def test_a_full_disk_is_one_line_and_loses_nothing(folder, line):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("module", ["privot.cli.console", "typer", "numpy", "torch"])
+# Not numpy: it is first imported inside of torch, whose own code swallows the signal.
+@pytest.mark.parametrize("module", ["privot.cli.console", "typer", "pyarrow", "torch"])
 def test_ctrl_c_while_modules_are_imported(folder, module):
     """The moment is made certain: the signal comes when a module is looked for."""
     code = f"""

@@ -20,7 +20,7 @@ CASES = cases(
     ("account laplace --epsilon 1", "--sensitivity"),
     *(
         (f"account gaussian --sensitivity 1 --epsilon 1 --delta {value}", "delta")
-        for value in ("0", "1", "-1", "nan", "inf", "1e-320", "1e-200", "x")
+        for value in ("0", "1", "-1", "nan", "inf", "1e-320", "x")
     ),
     *(
         (f"account gaussian --sensitivity 1 --delta 1e-6 --epsilon {value}", "epsilon")

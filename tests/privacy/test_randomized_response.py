@@ -51,10 +51,10 @@ def test_dp_accounting_sees_no_delta_at_our_epsilon(num_categories):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: calibrate_randomized_response(1, 1.0), "at least 2 categories"),
+        (lambda: calibrate_randomized_response(1, 1.0), "categories 1 cannot be"),
         (lambda: calibrate_randomized_response(2, -1.0), "epsilon is -1.0"),
         (lambda: randomized_response_epsilon(1.0, 2), "strictly between 0 and 1"),
-        (lambda: randomized_response_epsilon(0.5, 1), "at least 2 categories"),
+        (lambda: randomized_response_epsilon(0.5, 1), "categories 1 cannot be"),
     ],
 )
 def test_refusals(call, message):

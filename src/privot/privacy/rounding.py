@@ -77,6 +77,6 @@ def require_delta(delta: float, *, positive: bool = False) -> None:
         )
     if 0 < delta < SMALLEST_DELTA:
         raise PrivotError(
-            f"delta is {delta!r}: give at least {SMALLEST_DELTA:g} (formulas lose their digits below), "
+            f"delta is {delta!r}: give at least {SMALLEST_DELTA:g} (floats lose their digits below), "
             "or use pure noise"
         )
