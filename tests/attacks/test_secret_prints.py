@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from privot import Randomizer, Schema
+from privot.errors import PrivotError
 from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,
@@ -12,6 +14,16 @@ from privot.integral import (
     NetworkSettings,
     UniformBox,
 )
+
+
+def test_an_integer_that_no_column_holds_is_refused_without_its_digits():
+    schema = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]\n')
+    randomizer = Randomizer.calibrate(schema, 1.0)
+    for ages in ([777**40], [1, 777**40], [0.5, -(777**40)]):
+        with pytest.raises(PrivotError, match="column 'age'") as refused:
+            randomizer.privatize({"age": ages})
+        assert str(777**40)[:6] not in str(refused.value)
+
 
 QUICK = NetworkSettings(hidden=(4,), steps=5, batch_size=64)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from privot.errors import printable
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -23,7 +25,7 @@ class _Rows(Protocol):
 
 def complain(message: str) -> None:
     """One line on standard error."""
-    print(f"privot: {' '.join(message.split())}", file=sys.stderr)
+    print(f"privot: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 def note(message: str) -> None:

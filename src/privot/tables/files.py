@@ -193,9 +193,10 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
         return values
     try:
         return pa.array(values, from_pandas=True)
-    except pa.ArrowException:  # whose words show a value
+    except (pa.ArrowException, OverflowError):  # whose words may show a value
         raise PrivotError(
-            f"column {name!r} of {source} mixes types: give one type a column"
+            f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
+            "one type a column, and such numbers as floats"
         ) from None
 
 

@@ -158,7 +158,7 @@ def stated_guarantee(text: str) -> PureDP | ApproximateDP:
     try:
         values = json.loads(text)["guarantee"]
         stated = guarantee_from_dict(values)
-    except (PrivotError, ValueError, KeyError, TypeError, AttributeError):
+    except (PrivotError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         stated = None
     if not isinstance(stated, PureDP | ApproximateDP):
         raise PrivotError(

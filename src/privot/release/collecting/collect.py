@@ -141,7 +141,9 @@ def collect_files(
     try:
         work.mkdir(mode=0o700)
         found = Quarantine(work / "aside.csv", release_types(made_by), [str(f) for f in files])
-        once = _Once(work, 1 + sum(f.stat().st_size for f in files) // _BUCKET_BYTES, found)
+        once = _Once(
+            work, 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES, found
+        )
         for reports in Inbox(files, made_by, found, named=randomizer is not None).pieces():
             against = reasons(made_by, reports)
             found.add(reports.filter(pc.is_valid(against)), against.drop_null())

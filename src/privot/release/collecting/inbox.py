@@ -64,7 +64,8 @@ def their_randomizer(files: Iterable[Path]) -> Randomizer:
     """
     for file in files:
         try:
-            text = None if _is_text(file) else randomizer_of(_opened(file))
+            held = file.is_file() and not _is_text(file)
+            text = randomizer_of(_opened(file)) if held else None
         except (pa.ArrowException, OSError):
             continue
         if text is not None:
@@ -113,7 +114,7 @@ class Inbox:
         row = 1
         try:
             for piece in self._read(number, self._files[number]):
-                if dict(zip(piece.schema.names, piece.schema.types, strict=True)) != self._types:
+                if not self._are_reports(piece.schema):
                     self._quarantine.add_file(number, "its columns are not what is reported")
                     return
                 rows = len(piece)
@@ -127,7 +128,14 @@ class Inbox:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             self._quarantine.add_file(number, f"the file cannot be read ({reason})")
 
+    def _are_reports(self, columns: pa.Schema) -> bool:
+        types = dict(zip(columns.names, columns.types, strict=True))
+        return types == self._types and len(columns) == len(types)
+
     def _read(self, number: int, file: Path) -> Iterator[pa.Table]:
+        if not file.is_file():  # nobody may ever write to a pipe
+            self._quarantine.add_file(number, "it is no file")
+            return
         if _is_text(file):
             if not self._named:
                 raise _OthersReportsError(

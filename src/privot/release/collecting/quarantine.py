@@ -1,7 +1,8 @@
 """What was received and is not counted: a CSV of its source, row and reason, and the report as it came.
 
 Rows are counted from 1. A whole file that cannot be used is one line, without a row. The file is for the
-curator, who can ask its senders; it holds reports, and nothing private.
+curator, who can ask its senders; it holds reports, and nothing private. Of what strangers wrote, names
+of files and words about them have control characters escaped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as csv
 
+from privot.errors import printable
 from privot.release.collecting.report_text import as_text
 
 SOURCE, ROW = "source", "row"
@@ -33,7 +35,8 @@ class Quarantine:
     """
 
     def __init__(self, path: Path, types: dict[str, pa.DataType], sources: Sequence[str]) -> None:
-        self._path, self._types, self._sources = path, types, sources
+        self._path, self._types = path, types
+        self._sources = [printable(source) for source in sources]
         self.count = 0
         self.first = ""
 
@@ -52,7 +55,7 @@ class Quarantine:
         fields = {
             SOURCE: [self._sources[source]],
             ROW: pa.array([row], pa.int64()),
-            "reason": [reason],
+            "reason": [printable(reason)],
         }
         nothing = {name: pa.nulls(1, pa.string()) for name in self._types}
         self._write(pa.table(fields | nothing))

@@ -86,7 +86,7 @@ def read_text(
     lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=passed_over)
     blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
     with csv.open_csv(source, blocks, lines, options) as reader:
-        if set(reader.schema.names) != set(types):
+        if sorted(reader.schema.names) != sorted(types):
             raise PrivotError(
                 f"{source} has columns {reader.schema.names}, the randomizer writes {list(types)}: "
                 "give the randomizer that made these reports"

@@ -32,7 +32,7 @@ def unseal(text: str | bytes) -> dict[str, Any]:
         fields: dict[str, Any] = json.loads(text)
         fingerprint = fields.pop("fingerprint")
         version = fields["format"]
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise PrivotError(
             "the randomizer is not readable: write it again with `privot calibrate`"
         ) from None
