@@ -6,8 +6,13 @@
 Of 100 000 reports, one in a hundred is not a person's report: half of these took the place of a person's
 (places of 1e9, cells that do not exist), half are copies. All are written as they come, collected, and
 fitted with the same seed as the clean ones. Errors are those of the clean records: the W2 distance of
-places, the largest total variation of a pair of columns of a table. Generators take 600 steps; a longer
+places, the mean total variation of the pairs of columns of a table. Generators take 600 steps; a longer
 fit changes both errors alike.
+
+Leaving out m of n honest reports at random turns the error by a share of about √(m/n), 7 % here, in a
+random direction, and makes it longer by m/2n, a quarter of a percent: so ratios of single seeds scatter
+around 1, and the ratio of the mean errors over the seeds is what tells. Tables take many seeds, for they
+are quick.
 """
 
 import argparse
@@ -28,7 +33,7 @@ from privot.release.reports.ids import REPORT_ID, draw_ids
 from privot.release.reports.rows import ReportTable
 from privot.schema import Schema, to_unit
 
-PEOPLE, STRANGERS, SEEDS = 100_000, 1_000, 3
+PEOPLE, STRANGERS = 100_000, 1_000
 TABLE = """
 [columns.age]
 kind = "numeric"
@@ -61,7 +66,7 @@ def places(seed: int):
 
 
 def table(seed: int):
-    """A small table, and the largest total variation of two of its columns."""
+    """A small table, and the mean total variation of the pairs of its columns."""
     rng = np.random.default_rng(seed)
     sex, region = rng.integers(0, 2, PEOPLE), rng.integers(0, 5, PEOPLE)
     age = np.clip(rng.normal(25 + 8 * region + 6 * sex, 10), 0, 79.9)
@@ -91,12 +96,12 @@ def table(seed: int):
             drawn = drawn.set_column(
                 drawn.column_names.index("age"), "age", pa.array(labels).take(bins)
             )
-        worst = 0.0
+        errors = []
         for pair in combinations(["age", "sex", "region"], 2):
             learned, real = shares(drawn, list(pair)), shares(truth, list(pair))
             cells = learned.keys() | real.keys()
-            worst = max(worst, sum(abs(learned.get(c, 0) - real.get(c, 0)) for c in cells) / 2)
-        return worst
+            errors.append(sum(abs(learned.get(c, 0) - real.get(c, 0)) for c in cells) / 2)
+        return float(np.mean(errors))
 
     return Randomizer.calibrate(schema, 4.0), people, error
 
@@ -141,16 +146,23 @@ def measure(make, seed: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Three seeds of each, one line each."""
+    """All seeds of each, one line each, and the ratio of the mean errors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows = []
-    for make in (places, table):
-        for seed in range(SEEDS):
-            rows.append(measure(make, seed))
-            if not options.json:
-                print("  ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+    for make, seeds in ((places, 3), (table, 20)):
+        own = [measure(make, seed) for seed in range(seeds)]
+        rows += own
+        if not options.json:
+            for row in own:
+                print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+            clean, sullied = ([row[name] for row in own] for name in ("clean", "with_strangers"))
+            ratio = np.mean(sullied) / np.mean(clean)
+            spread = np.std(np.subtract(sullied, clean)) / np.mean(clean) / np.sqrt(seeds - 1)
+            print(
+                f"{make.__name__}: ratio of the mean errors {ratio:.3f} ± {spread:.3f}", flush=True
+            )
     if options.json:
         print(json.dumps(rows, indent=2))
 

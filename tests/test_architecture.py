@@ -13,7 +13,7 @@ STUDIES = Path(__file__).parents[1] / "studies"
 FLOORS = [
     "errors", "limits", "own_process", "files", "outputs", "model_folder", "schema", "privacy",
     "disk", "mechanisms", "tables", "release", "distributed", "datasets",
-    "transport", "generators", "training", "local", "sliced", "integral",
+    "transport", "generators", "training", "local", "sliced", "integral", "models",
     "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip
 NO_TORCH = FLOORS[: FLOORS.index("transport")]

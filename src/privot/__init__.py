@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.errors import PrivotError
     from privot.local import FitSettings, Model, fit
+    from privot.models import load
     from privot.release import (
         Randomizer,
         Release,
@@ -33,6 +34,7 @@ _WHERE = {
     "Schema": "privot.schema",
     "collect": "privot.release",
     "fit": "privot.local",
+    "load": "privot.models",
     "plan_reports": "privot.release",
     "read_table": "privot.release",
     "write_table": "privot.release",
@@ -48,6 +50,7 @@ __all__ = [
     "__version__",
     "collect",
     "fit",
+    "load",
     "plan_reports",
     "read_table",
     "write_table",

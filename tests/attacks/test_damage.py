@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from commands import privot
-from privot import Model
+from privot import Model, load
 from privot.errors import PrivotError
 from privot.integral import IntegralModel
 from privot.sliced import AdaptedClassifier, SlicedModel
@@ -83,4 +83,4 @@ def test_four_damaged_bytes_are_refused(folder, name):
                 with pytest.raises(PrivotError):
                     kind.load(folder / name)
             file.write_bytes(whole)
-        kind.load(folder / name)
+        assert type(load(folder / name)) is kind

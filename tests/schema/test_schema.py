@@ -35,8 +35,11 @@ def test_json_round_trip_is_canonical():
 def test_load_by_suffix(tmp_path):
     (tmp_path / "schema.toml").write_text(TOML)
     schema = Schema.load(tmp_path / "schema.toml")
-    (tmp_path / "schema.json").write_text(schema.to_json())
+    schema.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == schema
+    with pytest.raises(PrivotError, match=r"ends with .json"):
+        schema.save(tmp_path / "schema.toml")
+    assert (tmp_path / "schema.toml").read_text() == TOML
 
 
 REFUSED = {

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privot.errors import PrivotError
+from privot.files import replacing_file
 from privot.schema.columns.kinds import ArrayColumn, CodedColumn, Column, PointColumn, VectorColumn
 
 _MISSING = {
@@ -55,6 +56,17 @@ class Schema(BaseModel):
         except (OSError, UnicodeDecodeError) as error:
             raise PrivotError(f"schema {path} cannot be read: {error}") from None
         return cls.from_json(text) if path.suffix == ".json" else cls.from_toml(text)
+
+    def save(self, path: str | Path) -> None:
+        """Write the canonical JSON, which `load` reads; an existing file survives any failure.
+
+        Raises:
+            PrivotError: if the path does not end with `.json`, or cannot be written.
+        """
+        if Path(path).suffix != ".json":
+            raise PrivotError(f"schema {path} is written as JSON: give a path that ends with .json")
+        with replacing_file(path) as draft:
+            draft.write_text(self.to_json() + "\n", encoding="utf-8")
 
     @classmethod
     def from_toml(cls, text: str) -> Self:

@@ -24,7 +24,7 @@ from privot.release.reports.ids import REPORT_ID
 _MOST_DRAWS, _FEWEST_DRAWS = 200_000, 1_000
 _VALUES = 2**22  # numbers in all reports of a sample
 _STREAM_VALUES, _STREAM_ROWS = 2**15, 2**11
-_MOST_SINGLES = 64  # of a stream
+_SINGLES = 64  # of a stream
 _COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256
 
 
@@ -88,7 +88,7 @@ def test_law(
         *_support(randomizer, reads, _people(parts, sample.first(100), rng)),
         *_fits(parts, sample, reads, rng),
         *_independence(reads, rng),
-        *_stream_tests(randomizer, parts, len(sample.table), rng),
+        *_stream_tests(randomizer, parts, rng),
     ]
     level = error / len(found)
     return tuple(LawTest(question, p, level) for question, p in found)
@@ -180,22 +180,21 @@ def _together(
 
 
 def _stream_tests(
-    randomizer: Randomizer, parts: Sequence[Trial], rows: int, rng: np.random.Generator
+    randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
     """Repeats between streams, and the law of reports that were made one by one."""
     width = _report_width(randomizer, parts, rng)
     size = max(32, min(_STREAM_ROWS, _STREAM_VALUES // width))
     who = {part.name: np.zeros(size, np.int64) for part in parts}
     people = _people(parts, who, rng)
-    singles = min(_MOST_SINGLES, max(16, rows // 4000))
 
     def draw() -> pa.Table:
-        one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(singles)]
+        one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(_SINGLES)]
         return pa.concat_tables([_reports(randomizer, people), *one_by_one]).combine_chunks()
 
     streams = draw_streams(draw)
     for part in parts:
-        own = np.zeros(size + singles, np.int64)
+        own = np.zeros(size + _SINGLES, np.int64)
         reads = [part.read(table, own, rng) for table in streams.values()]
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
