@@ -316,6 +316,14 @@ def copied_noise(rng):
     return lambda self, shape: np.rint(rng.laplace(0, self.scale / self.grid, shape)).astype(int)
 
 
+def bare(self, x):
+    """One report of some 500 has no noise."""
+    reports = _ADDITIVE(self, x)
+    rows = np.random.default_rng().random(len(reports)) < 0.002
+    reports[rows] = self.to_grid(np.clip(np.asarray(x)[rows], -1, 1))
+    return reports
+
+
 @property
 def too_small_a_slot(self):
     return int(0.9 * 2**64 / (np.exp(self.epsilon) + self.num_categories - 1))
@@ -398,6 +406,7 @@ MORE_BUGS = {
     "a generator that a fork copies": bug(
         age, Laplace, "_draw", copied_noise(np.random.default_rng())
     ),
+    "some reports have no noise": bug(age, AdditiveNoise, "privatize", bare),
     "ids are counted": bug(age, randomizer_module, "draw_ids", counted),
     "ids tell the noise": bug(age, randomizer_module, "privatize_columns", told_by_ids),
     "rows stay in the order of the records": bug(age, randomizer_module, "in_order", lambda t: t),

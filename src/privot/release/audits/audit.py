@@ -9,9 +9,9 @@ more than that passes.
 **By law.** Raw values of made-up people, inside the declared limits and a thousand times as far out, go
 through `Randomizer.privatize` as on a device. The reports must be possible ones (on the grid, sets of
 the right size); turned into uniform numbers by each mechanism's own law (`Mechanism.probability_cells`),
-they must fit it, tails included, for every record, in one call and one by one; no coordinate, column,
-person, call, thread or forked process may tell of another's noise; and which columns are reported must
-not depend on the record.
+they must fit it, tails included, for every record, in one call and one by one; no noisy report may
+come more often than it allows; no coordinate, column, person, call, thread or forked process may tell of
+another's noise; and which columns are reported must not depend on the record.
 
 **By trial.** The reports of two records that are as far apart as the domain allows give a lower bound
 on ε (`privot.privacy.audits.lower_bound`). For Gaussian noise, whose δ may be far below one over the

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from privot.privacy.audits.repeats import Stream, repeats
+from privot.privacy.audits.repeats import Stream, most_common, repeats
 from privot.privacy.audits.uniformity import Array, agreement, dependence, fit, neighbors
 from privot.release.audits.streams import draw_streams
 from privot.release.audits.trials import Indices, Mask, Read, Trial
@@ -87,6 +87,7 @@ def test_law(
     found = [
         *_support(randomizer, reads, _people(parts, sample.first(100), rng)),
         *_fits(parts, sample, reads, rng),
+        *_bare(parts, sample, reads),
         *_independence(reads, rng),
         *_stream_tests(randomizer, parts, rng),
     ]
@@ -147,6 +148,18 @@ def _fits(
             for record in range(int(who.max()) + 1):
                 found.append(fit(numbers[read.present & (who == record)]))
         yield f"{part.name}: reports have the law of {part.kind}", _smallest(found)
+
+
+def _bare(
+    parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read]
+) -> Iterator[tuple[str, float]]:
+    """Whether some reports of a record have one noise, or none: they agree to the last digit."""
+    for part in parts:
+        if part.noisy:
+            read, who = reads[part.name], sample.who[part.name]
+            rows = [read.present & (who == record) for record in range(part.num_records)]
+            found = [most_common(Stream(read.keys[own], read.bits[own])) for own in rows]
+            yield f"{part.name}: no report comes more often than its law allows", _smallest(found)
 
 
 def _independence(

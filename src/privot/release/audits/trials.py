@@ -67,11 +67,15 @@ class Read:
 
 
 class Trial(ABC):
-    """One part of a report: records 0 … num_records−1 to try, and pairs of them to tell apart."""
+    """One part of a report: records 0 … num_records−1 to try, and pairs of them to tell apart.
+
+    Reports of a `noisy` part are points of a grid, whose cells tell their exact probabilities.
+    """
 
     name: str
     kind: str
     num_records: int
+    noisy: bool = False
     pairs: tuple[tuple[int, int], ...] = ()
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
@@ -104,7 +108,7 @@ class ColumnTrial(Trial):
     records: NDArray[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kind = self.mechanism.kind
+        self.kind, self.noisy = self.mechanism.kind, not self.mechanism.takes_codes
         if self.mechanism.takes_codes:
             size = self.schema.coded[self.name].alphabet.size
             self.records = np.unique(

@@ -113,8 +113,7 @@ def _folder() -> Path:
     _ = secret_key()  # names are made with it: there is no folder without
     folder = state_folder() / "pipes"
     try:
-        for part in (folder.parent, folder):  # a mode is of the last folder that is made
-            part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
     except OSError as error:
         raise cannot_write(folder, error) from None
