@@ -30,8 +30,35 @@ def test_a_lost_key_is_not_replaced(state):
     with pytest.raises(PrivotError, match=r"key is gone.* restore it"):
         fingerprint([ROWS])
     (state / "key").write_bytes(key)
+    (state / "key").chmod(0o600)
     with pytest.warns(UserWarning, match="used before"):
         charge(fingerprint([ROWS]), Ledger(DrawPlan("b", 1, 1.0, 0.0, "person")))
+
+
+@pytest.mark.parametrize("part", ["", "ledgers", "accounts"])
+@pytest.mark.parametrize("rights", [0o720, 0o702, 0o777])
+def test_a_folder_that_others_may_write_to_is_refused(state, tmp_path, part, rights):
+    """They could take away the witness of a ledger, or a run from an account."""
+    fingerprint([ROWS])
+    (state / part).chmod(rights)
+    with pytest.raises(PrivotError, match=r"may be written to by others.*`chmod 700 "):
+        Ledger(DrawPlan("a", 3, 1.0, 0.0, "person"), tmp_path / "ledger").spend()
+    assert not (tmp_path / "ledger").exists()
+    (state / part).chmod(0o755)
+    Ledger(DrawPlan("a", 3, 1.0, 0.0, "person"), tmp_path / "ledger").spend()
+
+
+@pytest.mark.parametrize("rights", [0o640, 0o604, 0o602])
+def test_a_key_that_others_may_read_is_refused(state, rights):
+    """With it they could ask whether a set of records is the one that was used."""
+    digest = fingerprint([ROWS])
+    (state / "key").chmod(rights)
+    with pytest.raises(
+        PrivotError, match=r"key may be read or written by others.*`chmod 600 .*key`"
+    ):
+        fingerprint([ROWS])
+    (state / "key").chmod(0o600)
+    assert fingerprint([ROWS]) == digest
 
 
 def test_an_account_without_a_home_is_asked_for_a_folder(monkeypatch):

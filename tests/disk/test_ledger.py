@@ -1,17 +1,21 @@
 """One ledger: never more than declared, in memory or in a file, whatever happens to file and process."""
 
 import copy
+import errno
 import json
 import math
 import os
 import pickle
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 
+import privot.files
 from disk.conftest import Uses
 from privot.disk import BudgetExhausted, Ledger, adopt
+from privot.disk.state import flush_folder
 from privot.errors import PrivotError
 
 
@@ -142,21 +146,59 @@ def test_a_copy_shares_the_budget(tmp_path):
     assert spend_all(second) == 3
 
 
+def of_witnesses_fails(function):
+    """As the system's, but there is no room for what lies in the folder of witnesses."""
+
+    def full(path, *rest, **more):
+        if Path(path).parent.name == "ledgers":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return function(path, *rest, **more)
+
+    return full
+
+
 def test_a_failed_return_is_not_used_after_all(tmp_path, monkeypatch):
     """The file says that the rest of a block was given back, the witness could not be written."""
     path = tmp_path / "run.ledger"
     ledger = Ledger(Uses(10), path, ahead=3)
     ledger.spend()
-
-    def fail(*_):
-        raise PrivotError("disk full")
-
     with monkeypatch.context() as patch:
-        patch.setattr("privot.disk.ledger.write_witness", fail)
-        with pytest.raises(PrivotError, match="disk full"):
+        patch.setattr("privot.files.os.replace", of_witnesses_fails(os.replace))
+        with pytest.raises(PrivotError, match="No space left"):
             ledger.close()
     assert on_disk(path) == 1
     assert 1 + spend_all(ledger) <= 10
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("step", ["create", "flush"])
+def test_what_cannot_be_witnessed_is_not_counted(tmp_path, monkeypatch, begun, step):
+    """A full state folder refuses uses: it does not take them."""
+    path = tmp_path / "run.ledger"
+    ledger = Ledger(Uses(10), path, ahead=2)
+    if begun:
+        ledger.spend(3)
+    before = path.read_bytes() if begun else None
+    with monkeypatch.context() as patch:
+        for module in ("files", "disk.state") if step == "flush" else ("files",):
+            function = getattr(privot.files, step)
+            patch.setattr(f"privot.{module}.{step}", of_witnesses_fails(function))
+        for _ in range(4):
+            with pytest.raises(PrivotError, match="No space left on device"):
+                ledger.spend(3)
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert spend_all(ledger) == (7 if begun else 10)
+
+
+def test_a_folder_that_cannot_be_flushed_is_one_line(tmp_path, monkeypatch):
+    def unable(handle):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr("privot.disk.state.os.fsync", unable)
+    with pytest.raises(PrivotError, match=r"cannot be flushed .*\(Invalid argument\).* local disk"):
+        flush_folder(tmp_path)
+    with pytest.raises(PrivotError, match=r"cannot be flushed .*\(No such file"):
+        flush_folder(tmp_path / "gone")
 
 
 def test_a_kill_between_file_and_witness_is_forgiven(tmp_path, state_folder):

@@ -49,7 +49,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from privot.disk.chain import Chain
 from privot.disk.state import holding_state, write_down
-from privot.disk.witness import check_witness, write_witness
+from privot.disk.witness import check_witness, witnessing
 from privot.errors import PrivotError
 from privot.limits import MOST_ROWS, require_count
 from privot.own_process import OwnProcess
@@ -205,16 +205,16 @@ class Ledger(OwnProcess, Generic[P]):
                     f"ledger {path} was begun by another run: let it finish, or take another path, "
                     "whose budget adds to that one"
                 )
-            write_down(path, chain.to_dict())
-            write_witness(chain, state)
+            with witnessing(chain, state):
+                write_down(path, chain.to_dict())
         self.path, self._begun = path, True
         self._taken, self._in_hand = used, 0
 
     def _append(self, chain: Chain, uses: int, state: Path) -> None:
         assert self.path is not None
         longer = chain.taking(uses)
-        write_down(self.path, longer.to_dict())
-        write_witness(longer, state)
+        with witnessing(longer, state):
+            write_down(self.path, longer.to_dict())
         self._taken = longer.spent
 
     def _verified(self, state: Path) -> Chain:

@@ -11,9 +11,10 @@ owner alone:
 
 Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
 used. A key that is gone is not made anew while it is needed: every run would pass for the first. Files
-are replaced as a whole, flushed, and their folder is flushed after the rename. The lock
-is the file system's, and a network file system's is only as good as that file system: keep the state
-folder on a local disk.
+are replaced as a whole, flushed, and their folder is flushed after the rename. A key that others may
+read, or a folder that they may write to, is refused: rights are made so here, and changed elsewhere.
+The lock is the file system's, and a network file system's is only as good as that file system: keep
+the state folder on a local disk.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.errors import PrivotError
-from privot.files import replacing_file
+from privot.files import flush, replacing_file
 
 try:
     import fcntl
@@ -40,12 +41,13 @@ def holding_state() -> Iterator[Path]:
     """The state folder, while no other thread or process holds it.
 
     Raises:
-        PrivotError: if it cannot be written, or the system has no locks.
+        PrivotError: if it cannot be written, others may write to it, or the system has no locks.
     """
     folder = state_folder()
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _keep_out(part, 0o022, "written to", 700)
         # A handle of its own each time: such locks keep threads apart as they do processes.
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -77,6 +79,7 @@ def secret_key() -> bytes:
             with replacing_file(path, secret=True) as draft:
                 draft.write_bytes(secrets.token_bytes(32))
             flush_folder(folder)
+        _keep_out(path, 0o077, "read or written", 600)
         key = path.read_bytes()
     if len(key) != 32:
         raise PrivotError(f"{path} is damaged: restore it; without it, no account is found again")
@@ -86,17 +89,48 @@ def secret_key() -> bytes:
 def write_down(path: Path, fields: Any) -> None:
     """Replace a file by JSON, its owner's alone, that survives a loss of power."""
     with replacing_file(path, secret=True) as draft:
-        draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+        _fill(draft, fields)
     flush_folder(path.parent)
 
 
+@contextmanager
+def writing_down(path: Path, fields: Any) -> Iterator[None]:
+    """The same after a block that needs it to be possible: only the rename is left by then."""
+    with replacing_file(path, secret=True) as draft:
+        _fill(draft, fields)
+        flush(draft)
+        yield
+    flush_folder(path.parent)
+
+
+def _fill(draft: Path, fields: Any) -> None:
+    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+
+
 def flush_folder(folder: Path) -> None:
-    """Make renames in a folder survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
+    """Make renames in a folder survive a loss of power.
+
+    Raises:
+        PrivotError: if the file system cannot say so much.
+    """
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be flushed to its disk ({error.strerror or error}), and what was just "
+            "written there may be lost with the power: use a folder on a local disk"
+        ) from None
+
+
+def _keep_out(path: Path, rights: int, what: str, mode: int) -> None:
+    if path.stat().st_mode & rights:
+        raise PrivotError(
+            f"{path} may be {what} by others: if none of them has done so, `chmod {mode} {path}`"
+        )
 
 
 def _lock(handle: int, folder: Path) -> None:

@@ -1,23 +1,25 @@
 r"""Witnesses: what the state folder knows of every ledger, so that an older copy of it is found.
 
 A witness holds the head of a ledger's chain. Both are written under one lock, the ledger first: a kill
-in between leaves the witness on an earlier entry of the chain, and that is still in order. A head that
+in between leaves the witness on an earlier entry of the chain, and that is still in order. The witness's
+draft is on the disk before: where there is no room for it, the ledger stays as it is. A head that
 is *not* in the chain tells that another copy of the ledger went on.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from privot.disk.chain import Chain
-from privot.disk.state import holding_state, write_down
+from privot.disk.state import holding_state, writing_down
 from privot.errors import PrivotError
 
 
-def write_witness(chain: Chain, state: Path) -> None:
-    """Note the head of a chain; while holding the state folder."""
-    write_down(_path(chain, state), {"spent": chain.spent, "head": chain.head})
+def witnessing(chain: Chain, state: Path) -> AbstractContextManager[None]:
+    """Note a chain's head after the block that writes its ledger; while holding the state folder."""
+    return writing_down(_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
@@ -57,7 +59,8 @@ def adopt(ledger: Path) -> None:
     with holding_state() as state:
         if _path(chain, state).exists():
             raise PrivotError(f"ledger {ledger} is already known to this account: use it as it is")
-        write_witness(chain, state)
+        with witnessing(chain, state):
+            pass
 
 
 def _path(chain: Chain, state: Path) -> Path:
