@@ -80,6 +80,29 @@ def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
     assert "they went through" in err
 
 
+@pytest.mark.parametrize("source", ["people.csv", "-"])
+def test_nor_is_a_file_written_of_records_whose_reports_a_pipe_has_kept(folder, source):
+    broken(start(folder))
+
+    def privatize(*more):
+        with open(folder / "people.csv", "rb") as file:
+            arguments = ["privatize", source, "-r", "randomizer.json", "-o", "out.parquet", *more]
+            return subprocess.run(
+                [sys.executable, "-m", "privot", *arguments],
+                cwd=folder, env=os.environ | {"PRIVOT_STATE_DIR": str(folder / "state")},
+                stdin=file, capture_output=True, text=True,
+            )  # fmt: skip
+
+    for more in ([], ["--resume"]):
+        done = privatize(*more)
+        assert done.returncode == 2
+        assert "send the same again with -o - --resume" in done.stderr or source == "-"
+        assert sorted(os.listdir(folder)) == ["people.csv", "randomizer.json", "state"]
+    done = privatize("--discard")
+    assert done.returncode == 0, done.stderr
+    assert kept(folder) == []
+
+
 def test_what_a_message_names_is_no_hash_that_others_can_try_records_on(folder):
     """A device's one record could be guessed from a log: the folder's name was its plain hash."""
     names = set()

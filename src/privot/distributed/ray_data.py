@@ -47,6 +47,7 @@ from privot.release.streaming.privatize import (
     tell_deleted,
 )
 from privot.release.streaming.publishing import Progress, publish, refuse_unknown_output
+from privot.release.streaming.sending import require_sent
 from privot.tables.record_files import open_records
 from privot.tables.record_form import COMMA_SEPARATED, RecordForm
 
@@ -106,6 +107,7 @@ def privatize_files(
     if not records.num_rows or records.identity() is None:
         raise PrivotError(f"{source} cannot be cut for several workers: give parquet with rows")
     refuse_unknown_output(output)
+    require_sent(records, randomizer, left)
     parts = begin_parts(randomizer, records, output, records.identity(), left, part_rows)
     tell_deleted(parts, told)
     kept = parts.done()

@@ -111,9 +111,9 @@ class ColumnTrial(Trial):
         self.kind, self.noisy = self.mechanism.kind, not self.mechanism.takes_codes
         if self.mechanism.takes_codes:
             size = self.schema.coded[self.name].alphabet.size
-            self.records = np.unique(
-                np.array([0, 1, size // 4, size // 2, 3 * size // 4, size - 1])
-            )
+            # Some by chance, so that no code is safe from every audit.
+            others = np.random.default_rng().integers(0, size, 3)
+            self.records = np.unique([0, 1, size - 1, *others])
             last = len(self.records) - 1
             self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
         else:
@@ -124,7 +124,9 @@ class ColumnTrial(Trial):
         column = self.schema.point_column(self.name)
         domain = column.domain
         ends = np.array([point for pair in farthest_pairs(domain) for point in pair])
-        units = np.concatenate([ends, _FAR * ends, np.zeros((1, domain.dimension))])
+        # A place inside by chance, so that none is safe from every audit, and the middle.
+        inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
+        units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
         self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
         pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
         index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]

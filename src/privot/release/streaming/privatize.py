@@ -39,6 +39,7 @@ from privot.release.streaming.sending import (
     place_of_pipe,
     place_unknown,
     recognized,
+    require_sent,
     send,
 )
 from privot.release.streaming.shuffle import write_scattered
@@ -113,7 +114,9 @@ def privatize_records(
     """
     if isinstance(output, Path):
         refuse_unknown_output(output)
-        place, identity, known = output, records.identity(), True
+        require_sent(records, randomizer, left)
+        place, identity = output, records.identity()
+        known = identity is not None
     else:
         found = place_of_pipe(records, randomizer, left)
         place, identity, known = found or place_unknown(), IDENTITY, found is not None
@@ -124,12 +127,15 @@ def privatize_records(
         fresh, outside = make_parts(randomizer, records, parts, progress, workers)
         if not parts.done():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
-        if not known:
+        if not known and isinstance(output, Path):
+            require_sent(records, randomizer, left)
+        elif not known:
             sent = recognized(parts, records, randomizer, left)
             if sent != parts and parts.folder.exists():  # nobody was given the noise just made
                 parts.remove()
                 fresh = 0
-            parts, known = sent, True
+            parts = sent
+        known = True
     except BaseException as error:
         if isinstance(error, RefusedRecordsError) or not known:
             parts.remove()

@@ -6,7 +6,8 @@ give some people a second report, and spend their budget twice. So the parts of 
 records (`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`) until all of
 them are through: written, and, as far as the system tells, read. They are found again by a keyed hash of
 the records' bytes and of the randomizer, whatever the file is called or whether it comes on a pipe.
-While they are there, a fresh run is refused, and `--resume` sends the same reports, in the same order.
+While they are there, a fresh run is refused, to a pipe or to a file, and `--resume` sends the same
+reports, in the same order.
 
 **Privacy review.** Adjacency, Δ, and what leaves are those of `privot.release.streaming.privatize`: the
 reports, once or again, are the same, and sending them again is post-processing. New is what stays:
@@ -90,6 +91,26 @@ def recognized(fresh: Parts, records: RecordBatches, randomizer: Randomizer, lef
         os.rename(fresh.folder, kept.folder)
         return replace(kept, deleted_drafts=0)
     return kept
+
+
+def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
+    """Refuse records for a file while a pipe's reports of them are kept; delete these if told to.
+
+    Raises:
+        PrivotError: if some are kept.
+    """
+    folder = state_folder() / "pipes"
+    if not folder.is_dir() or not any(folder.iterdir()) or records.content() is None:
+        return
+    kept = unfinished(_place(records, randomizer))
+    if left == "discard":
+        discard(kept)
+    if kept.exists():
+        raise PrivotError(
+            f"reports of these records are kept in {kept}, of which a pipe's reader may have some: send "
+            "the same again with -o - --resume; to noise afresh, --discard them, but whoever's report "
+            "was read has then spent the budget twice"
+        )
 
 
 def _place(records: RecordBatches, randomizer: Randomizer) -> Path:
