@@ -125,7 +125,7 @@ def plan_reports(
         PrivotError: for numbers out of range, a schema of vectors only, or too large alphabets.
     """
     require_budget(epsilon, 0.0)
-    require_count("people", people, MOST_PEOPLE, "more than ever lived")
+    people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
     if not 0 < target_error < 1:
         raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
     sizes = {name: column.alphabet.size for name, column in schema.coded.items()}
