@@ -7,6 +7,8 @@ zeros is told in one line. One place, so that an argument has the same limit whe
 from __future__ import annotations
 
 import math
+import operator
+from typing import SupportsIndex
 
 from privot.errors import PrivotError
 
@@ -17,6 +19,9 @@ MOST_PIXELS = 2**24
 MOST_COORDINATES = 2**16
 MOST_PEOPLE = 2 * 10**11
 MOST_ROWS = 10**10
+# Of slices: beyond these nothing was checked.
+MOST_DIMENSIONS = 10**7
+MOST_PROJECTIONS = 10**6
 MOST_STEPS = 10**9
 MOST_BATCH = 10**7
 MOST_LEARNING_RATE = 1.0
@@ -26,26 +31,35 @@ SMALLEST_DELTA = 1e-300
 MOST_SEED = 2**63 - 1
 
 
-def require_count(name: str, value: int, most: int, why: str = "", least: int = 1) -> None:
-    """Refuse what is no whole number between `least` and `most`.
+def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
+    """A whole number between `least` and `most`, whatever library's: 2.0 and `True` are none.
+
+    >>> import numpy as np
+    >>> require_count("draws", np.int64(3), 10)
+    3
 
     Raises:
         PrivotError: naming the argument, the value and the limit.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool) or not least <= count <= most:
         reason = f" ({why})" if why else ""
         raise PrivotError(
             f"{name} {value!r} cannot be: give a whole number from {least:,} to {most:,}{reason}"
         )
+    return count
 
 
-def require_seed(seed: int) -> None:
-    """Refuse what not every generator of random numbers takes.
+def require_seed(seed: SupportsIndex) -> int:
+    """A seed that every generator of random numbers takes.
 
     Raises:
         PrivotError: naming the value.
     """
-    require_count("seed", seed, MOST_SEED, least=0)
+    return require_count("seed", seed, MOST_SEED, least=0)
 
 
 def require_learning_rate(rate: float) -> None:

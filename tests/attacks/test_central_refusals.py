@@ -97,9 +97,9 @@ def test_nor_in_python():
         ({"learning_rate": 50.0}, r"learning_rate 50.0 learns nothing"),
         ({"learning_rate": float("nan")}, "learning_rate nan learns nothing"),
         ({"averaging": 1.0}, "averaging 1.0"),
-        ({"batch_size": 0}, "at least 1 of each"),
-        ({"num_projections": 0}, "at least 1 of each"),
-        ({"hidden": (0,)}, "at least 1 of each"),
+        ({"batch_size": 0}, "batch_size 0 cannot be"),
+        ({"num_projections": 0}, "num_projections 0 cannot be"),
+        ({"hidden": (0,)}, "hidden 0 cannot be"),
         ({"steps": 0}, "steps"),
     ],
 )
@@ -123,6 +123,43 @@ def test_noise_that_drowns_everything_is_known_before_a_release_is_made(tmp_path
     settings = SlicedSettings(epsilon=0.5, delta=1e-3, steps=2, batch_size=10, method="rdp")
     with pytest.raises(PrivotError, match="drown every class, whatever the records are"):
         fit_sliced(torch.rand(200, 6, 6), None, images, settings, checkpoint=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+PIXELS, CLASSES = np.random.default_rng(0).random((200, 6, 6)), np.arange(200) % 2
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "message"),
+    [
+        (PIXELS, CLASSES + 0.7, "labels hold what is no class of num_labels 2"),
+        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold what is no class"),
+        (PIXELS, CLASSES + 1, "give whole numbers from 0 to 1"),
+        (PIXELS, CLASSES - 1, "give whole numbers from 0 to 1"),
+        (PIXELS, CLASSES[1:], r"labels of shape \(199,\) do not fit 200 records"),
+        (PIXELS, CLASSES.astype(str), "labels are no array of numbers"),
+        (PIXELS, None, "labels are missing"),
+        ((PIXELS * 255).astype(np.uint8), CLASSES, r"values are torch.uint8: give floats"),
+        (torch.ones(200, 6, 6, dtype=torch.int64), CLASSES, r"values are torch.int64"),
+        (PIXELS.astype(str), CLASSES, "values are no array of numbers"),
+        (PIXELS[:0], CLASSES[:0], "there are no records"),
+        (3.0, CLASSES, "there are no records"),
+    ],
+)
+def test_records_that_cannot_be_are_refused_before_noise_is_sought(
+    values, labels, message, tmp_path, monkeypatch
+):
+    """Calibration takes minutes, and a label that is cut to a whole number is another one."""
+
+    def sought(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(SlicedSettings, "plan", sought)
+    images = LabeledImages((6, 6), unit="person", num_labels=2, low_pass=3)
+    settings = SlicedSettings(epsilon=8.0, steps=20, batch_size=20)
+    with pytest.raises(PrivotError, match=message) as refusal:
+        fit_sliced(values, labels, images, settings, checkpoint=tmp_path / "run")
+    assert "\n" not in str(refusal.value)
     assert list(tmp_path.iterdir()) == []
 
 

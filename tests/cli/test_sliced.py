@@ -48,6 +48,18 @@ def test_number_of_labels_is_declared(tmp_path):
     done = run.invoke(app, f"sliced fit {data} --unit visit --epsilon 5".split())
     assert isinstance(done.exception, PrivotError)
     assert "--num-labels" in str(done.exception)
+    for y, x in ((np.arange(300) % 2, "1"), (np.arange(300) % 2 + 0.7, "2")):
+        with np.load(data) as arrays:
+            np.savez(tmp_path / "other.npz", x=arrays["x"], y=y)
+        command = f"sliced fit {tmp_path}/other.npz --unit visit --num-labels {x} --epsilon 5"
+        done = run.invoke(app, [*command.split(), "-o", str(tmp_path / "model")])
+        assert isinstance(done.exception, PrivotError)
+        assert f"no class of num_labels {x}" in str(done.exception)
+    np.savez(tmp_path / "other.npz", x=np.full((9, 6, 6), "a"), y=np.zeros(9))
+    done = run.invoke(app, command.split())
+    assert isinstance(done.exception, PrivotError)
+    assert "array 'x' of <U1: give numbers" in str(done.exception)
+    assert not list(tmp_path.glob("model*"))
 
 
 def test_adapt(tmp_path):

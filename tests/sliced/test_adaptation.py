@@ -227,9 +227,13 @@ def test_bad_input_is_refused():
     source, y, target = domains()
     with pytest.raises(PrivotError, match="do not fit"):
         adapt(source, y, target[:, :2], SETTINGS)
+    with pytest.raises(PrivotError, match="do not fit"):
+        adapt(source, y[1:], target, SETTINGS)
+    with pytest.raises(PrivotError, match="labels hold what is no class"):
+        adapt(source, y + 0.7, target, SETTINGS)
     with pytest.raises(PrivotError, match="weight -1"):
         AdaptationSettings(epsilon=1, unit="patient", weight=-1)
-    with pytest.raises(PrivotError, match="at least 1 of each"):
+    with pytest.raises(PrivotError, match="rounds 0 cannot be"):
         AdaptationSettings(epsilon=1, unit="patient", rounds=0)
     with pytest.raises(PrivotError, match="alignment 'other'"):
         AdaptationSettings(epsilon=1, unit="patient", alignment="other")

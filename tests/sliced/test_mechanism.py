@@ -168,7 +168,9 @@ def test_what_cannot_be_used_is_refused():
     values, labels = data()
     with pytest.raises(PrivotError, match="labels are missing"):
         mechanism(values=values)
-    with pytest.raises(PrivotError, match="do not fit 300 records in 2 classes"):
+    with pytest.raises(
+        PrivotError, match="no class of num_labels 2: give whole numbers from 0 to 1"
+    ):
         mechanism(values=values, labels=labels + 1)
     with pytest.raises(PrivotError, match="NaN"):
         mechanism(values=values / 0 * 0, labels=labels)

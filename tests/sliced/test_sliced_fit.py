@@ -152,6 +152,23 @@ def test_saved_and_loaded(tmp_path):
         SlicedModel.load(tmp_path / "nothing")
 
 
+def test_arrays_and_whole_numbers_of_numpy_are_taken(tmp_path):
+    images, labels = data()
+    settings = SlicedSettings(
+        **SHORT | {"steps": np.int64(30), "batch_size": np.int32(20), "seed": np.uint8(1)}
+    )
+    model = fit_sliced(images.numpy(), labels.numpy().astype(np.uint8), IMAGES, settings)
+    model.save(tmp_path / "model")
+    assert len(model.sample(np.int64(3), seed=np.int64(0))) == 3
+    for rows in (2.5, -1, float("nan")):
+        with pytest.raises(PrivotError, match=r"num_rows .* cannot be"):
+            model.sample(rows)
+    with pytest.raises(PrivotError, match="no class of num_labels 2"):
+        model.sample_images(2, labels=np.array([0, 2]))
+    with pytest.raises(PrivotError, match="do not fit 3 records"):
+        model.sample_images(3, labels=np.array([0, 1]))
+
+
 def test_times_are_not_kept():
     settings = SlicedSettings(**SHORT | {"steps": 20, "estimator": "network", "generated": 20})
     assert (fit_sliced(*data(), IMAGES, settings).history["seconds"] == 0).all()
@@ -232,8 +249,11 @@ def test_tables():
 
 
 def test_settings_refuse():
-    with pytest.raises(PrivotError, match="steps, batch_size"):
+    with pytest.raises(PrivotError, match="steps 0 cannot be"):
         SlicedSettings(epsilon=1, steps=0)
+    for size in (float("nan"), 20.0, True):
+        with pytest.raises(PrivotError, match=r"batch_size .* cannot be: give a whole number"):
+            SlicedSettings(epsilon=1, batch_size=size)
     with pytest.raises(PrivotError, match="needs release='once'"):
         SlicedSettings(epsilon=1, loss="entropic")
     with pytest.raises(PrivotError, match="loss 'other'"):

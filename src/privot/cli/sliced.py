@@ -187,7 +187,7 @@ def _images(
     data: Path, unit: str, num_labels: int | None, maximum: float, low_pass: int, degree: int
 ) -> tuple[Any, Any, Any]:
     """Pixels in [0, 1], labels or None, and their map; shapes are public."""
-    import torch
+    import numpy as np
 
     from privot.errors import PrivotError
     from privot.limits import MOST_CODES, require_count
@@ -209,9 +209,8 @@ def _images(
         low_pass=min(low_pass, *arrays["x"].shape[-2:]),
         degree=degree,
     )
-    values = torch.from_numpy(arrays["x"]).float() / maximum
-    labels = torch.from_numpy(arrays["y"].astype("int64")) if num_labels else None
-    return values, labels, records
+    values = arrays["x"].astype("float32") / np.float32(maximum)
+    return values, arrays["y"] if num_labels else None, records
 
 
 def _table(data: Path, schema: Path, degree: int, form: RecordForm) -> tuple[Any, Any, Any]:
@@ -245,4 +244,6 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     for name in needed:
         if name not in arrays:
             raise PrivotError(f"{path} has no array {name!r}: name it {name} or {name}_train")
+        if arrays[name].dtype.kind not in "biuf":
+            raise PrivotError(f"{path} has an array {name!r} of {arrays[name].dtype}: give numbers")
     return arrays

@@ -57,7 +57,7 @@ def draw_people(num_people: int, seed: int) -> pa.Table:
     Raises:
         PrivotError: if there are to be none.
     """
-    require_count("people", num_people, MOST_ROWS)
+    num_people = require_count("people", num_people, MOST_ROWS)
     places = load_places()
     share = places.population / places.population.sum()
     town = np.random.default_rng(seed).choice(len(share), size=num_people, p=share)

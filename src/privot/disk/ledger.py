@@ -147,7 +147,7 @@ class Ledger(OwnProcess, Generic[P]):
                 ledger cannot be trusted, or belongs to another process.
         """
         self._check_process()
-        require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
+        uses = require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
         with self._alone:
             if uses > self._in_hand:
                 self._take(uses - self._in_hand)

@@ -69,7 +69,7 @@ class BoostSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_seed(self.seed)
+        object.__setattr__(self, "seed", require_seed(self.seed))
         if self.rounds < 1:
             raise PrivotError(f"rounds {self.rounds} is not positive: give at least 1")
         if self.coefficients not in get_args(Coefficients):

@@ -93,7 +93,7 @@ class ClippedRatioSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_seed(self.seed)
+        object.__setattr__(self, "seed", require_seed(self.seed))
         if self.estimator not in get_args(Estimator):
             raise PrivotError(
                 f"estimator is {self.estimator!r}: choose one of {', '.join(get_args(Estimator))}"

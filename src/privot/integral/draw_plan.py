@@ -53,6 +53,9 @@ class DrawPlan:
 
     noun: ClassVar[str] = "draws"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draws", _declared(self.draws))
+
     @property
     def uses(self) -> int:
         """Draws that are declared."""
@@ -82,7 +85,7 @@ def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: 
     Raises:
         PrivotError: unless exactly one of the two is given, and is positive.
     """
-    require_count("draws", draws, MOST_ROWS, "all that will ever be published")
+    draws = _declared(draws)
     if (epsilon is None) == (epsilon_per_draw is None):
         raise PrivotError(
             "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"
@@ -94,6 +97,10 @@ def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: 
     require_finite("epsilon", epsilon, positive=True)
     price = float(Fraction(epsilon) / draws)
     return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
+
+
+def _declared(draws: int) -> int:
+    return require_count("draws", draws, MOST_ROWS, "all that will ever be published")
 
 
 def say_what_it_buys(price: float) -> None:

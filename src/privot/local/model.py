@@ -87,14 +87,13 @@ class Model:
         where: Mapping[str, Any] | None = None,
     ) -> Iterator[pa.Table]:
         """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
-        require_count("num_rows", num_rows, MOST_ROWS, least=0)
+        num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
         condition = read_condition(self.schema, where or {})
         rng = torch.Generator()
         if seed is None:
             rng.seed()
         else:
-            require_seed(seed)
-            rng.manual_seed(seed)
+            rng.manual_seed(require_seed(seed))
         names, most = list(self.schema.table_columns), self._rows_at_once()
         for start in range(0, max(num_rows, 1), most):
             rows = min(most, num_rows - start)

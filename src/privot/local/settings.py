@@ -57,12 +57,13 @@ class FitSettings:
                     f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
                 )
         if self.steps is not None:
-            require_count("steps", self.steps, MOST_STEPS)
+            object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))
         if self.batch_size is not None:
-            require_count("batch_size", self.batch_size, MOST_BATCH, least=2)
+            size = require_count("batch_size", self.batch_size, MOST_BATCH, least=2)
+            object.__setattr__(self, "batch_size", size)
         if self.learning_rate is not None:
             require_learning_rate(self.learning_rate)
-        require_seed(self.seed)
+        object.__setattr__(self, "seed", require_seed(self.seed))
 
     def refuse_ignored(self) -> None:
         """Refuse what latent classes, which are fitted without steps, would ignore.

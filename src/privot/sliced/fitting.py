@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privot.disk import BudgetExhausted
@@ -40,6 +41,7 @@ from privot.sliced.images import LabeledImages
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
 from privot.sliced.model import SlicedModel
 from privot.sliced.releases.checkpoints import Counted, load_counted, open_ledger, save_counted
+from privot.sliced.releases.given import given_labels, given_values
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
 from privot.sliced.releases.pooled import PooledMean
 from privot.sliced.releases.settings import SlicedSettings
@@ -54,8 +56,8 @@ _CENTERED_ROWS = 1000  # rows of a single release that one step looks at
 
 
 def fit_sliced(
-    values: Tensor,
-    labels: Tensor | None,
+    values: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor | None,
     records: Records,
     settings: SlicedSettings,
     *,
@@ -66,8 +68,8 @@ def fit_sliced(
     """Learn a model of private records through noisy slices, keeping the (ε, δ) of the settings.
 
     Arguments:
-        values: Images (n, …) in [0, 1], or `TableRecords.encode(table)`.
-        labels: Labels (n,); None where the map has none.
+        values: Images (n, …) in [0, 1], floats, or `TableRecords.encode(table)`.
+        labels: Labels (n,), whole numbers from 0; None where the map has none.
         records: The public map from raw values to records.
         settings: Budget and method.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
@@ -82,6 +84,8 @@ def fit_sliced(
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
     """
     path = None if checkpoint is None else Path(checkpoint)
+    values = given_values(values)
+    labels = given_labels(labels, len(values), records.num_labels)
     squared = isinstance(records, LabeledImages) and records.degree == 2
     estimator = settings.chosen_estimator(records, squared)
     plan = settings.plan(len(values), records)

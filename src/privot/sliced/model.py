@@ -20,12 +20,13 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_file, replacing_folder
-from privot.limits import require_seed
+from privot.limits import MOST_ROWS, require_count, require_seed
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP
 from privot.release import write_table
 from privot.schema import Schema
 from privot.sliced.images import LabeledImages
+from privot.sliced.releases.given import given_labels
 from privot.sliced.releases.plan import Plan
 from privot.sliced.samplers import SAMPLERS, Records, Sampler
 from privot.sliced.tables import TableRecords
@@ -80,13 +81,13 @@ class SlicedModel:
         """Images (n, *shape) in [0, 1], float32, and their labels (n,), drawn or as given.
 
         Raises:
-            PrivotError: if the model is one of tables, or a label is unknown.
+            PrivotError: if the model is one of tables, a label is unknown, or there are not as many.
         """
         if not isinstance(self.records, LabeledImages):
             raise PrivotError("the model holds rows of a table, not images: use sample()")
-        given = None if labels is None else torch.from_numpy(np.asarray(labels, np.int64))
-        if given is not None and bool(((given < 0) | (given >= self.records.num_labels)).any()):
-            raise PrivotError(f"labels go up to {self.records.num_labels - 1}: give such ones")
+        given = None
+        if labels is not None:
+            given = given_labels(labels, num_rows, self.records.num_labels)
         values, drawn = self._draw(num_rows, given, _random(seed))
         return values.numpy(), drawn.numpy()
 
@@ -105,8 +106,7 @@ class SlicedModel:
     def _draw(
         self, num_rows: int, labels: Tensor | None, rng: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        if num_rows < 0:
-            raise PrivotError(f"num_rows {num_rows} is negative: give how many records to draw")
+        num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
         if labels is None:
             shares = self.sampler.shares
             labels = (
@@ -183,6 +183,5 @@ def _random(seed: int | None) -> torch.Generator:
     if seed is None:
         rng.seed()
     else:
-        require_seed(seed)
-        rng.manual_seed(seed)
+        rng.manual_seed(require_seed(seed))
     return rng

@@ -24,9 +24,8 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
     Raises:
         PrivotError: if there are none, or the source cannot be read.
     """
-    require_count("most", most, MOST_ROWS)
-    require_seed(seed)
-    rng = np.random.default_rng(seed)
+    most = require_count("most", most, MOST_ROWS)
+    rng = np.random.default_rng(require_seed(seed))
     held: pa.Table | None = None
     keys = np.zeros(0)
     total, threshold = 0, np.inf

@@ -48,9 +48,9 @@ class TrainingSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_count("steps", self.steps, MOST_STEPS)
+        object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))
         require_learning_rate(self.learning_rate)
-        require_seed(self.seed)
+        object.__setattr__(self, "seed", require_seed(self.seed))
         if not 0 <= self.averaging < 1:
             raise PrivotError(f"averaging {self.averaging} is not in [0, 1): try 0.999")
 

@@ -30,7 +30,7 @@ def calibrate_randomized_response(num_categories: int, epsilon: float) -> float:
     Raises:
         PrivotError: if num_categories < 2, or epsilon is not finite and ≥ 0.
     """
-    _require_categories(num_categories)
+    num_categories = _require_categories(num_categories)
     require_finite("epsilon", epsilon)
     with localcontext() as context:
         context.prec = _DIGITS
@@ -51,7 +51,7 @@ def randomized_response_epsilon(keep_probability: float, num_categories: int) ->
     Raises:
         PrivotError: if num_categories < 2, or the probability is not strictly inside (0, 1).
     """
-    _require_categories(num_categories)
+    num_categories = _require_categories(num_categories)
     if not 0 < keep_probability < 1:
         raise PrivotError(
             f"keep_probability is {keep_probability!r}: give a number strictly between 0 and 1, "
@@ -66,5 +66,5 @@ def randomized_response_epsilon(keep_probability: float, num_categories: int) ->
     return round_up(Fraction(logarithm))
 
 
-def _require_categories(num_categories: int) -> None:
-    require_count("categories", num_categories, 2**53, least=2)
+def _require_categories(num_categories: int) -> int:
+    return require_count("categories", num_categories, 2**53, least=2)

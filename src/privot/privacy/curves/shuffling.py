@@ -86,7 +86,7 @@ def shuffled_epsilon(epsilon0: float, num_people: int, delta: float) -> ShuffleB
     """
     require_finite("epsilon0", epsilon0)
     require_delta(delta, positive=True)
-    _require_people(num_people)
+    num_people = _require_people(num_people)
     if epsilon0 > _EPSILON0_MAX:
         raise PrivotError(
             f"epsilon0 is {epsilon0!r}: above 40 shuffling amplifies nothing; use epsilon0 itself"
@@ -113,7 +113,7 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     """
     require_finite("epsilon", epsilon)
     require_delta(delta, positive=True)
-    _require_people(num_people)
+    num_people = _require_people(num_people)
     if epsilon > _EPSILON0_MAX:
         raise PrivotError(
             f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"
@@ -126,8 +126,8 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     return max(epsilon, epsilon0)
 
 
-def _require_people(num_people: int) -> None:
-    require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
+def _require_people(num_people: int) -> int:
+    return require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
 
 
 def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float) -> float:

@@ -13,6 +13,13 @@ import numpy as np
 from scipy import special
 
 from privot.errors import PrivotError
+from privot.limits import (
+    MOST_DIMENSIONS,
+    MOST_PEOPLE,
+    MOST_PROJECTIONS,
+    MOST_STEPS,
+    require_count,
+)
 from privot.privacy.guarantees.approximate import ApproximateDP
 from privot.privacy.guarantees.figures import exactly
 from privot.privacy.guarantees.renyi import RenyiDP
@@ -23,7 +30,7 @@ from privot.privacy.slicing.composition import composed_epsilon
 from privot.privacy.slicing.kummer import Array
 from privot.privacy.slicing.length_law import atoms
 from privot.privacy.slicing.loss_distribution import one_sided, symmetrized
-from privot.privacy.slicing.projected_length import ProjectedLength, require_count
+from privot.privacy.slicing.projected_length import ProjectedLength
 from privot.privacy.slicing.sensitivity import CentralNeighboring, Sampling, record_sensitivity
 from privot.privacy.slicing.subsampled_renyi import (
     full_batch_renyi,
@@ -36,6 +43,12 @@ Method = Literal["rdp", "pld"]
 # The part of δ that overflowing batches of padded Poisson sampling may spend.
 OVERFLOW_SHARE = 1 / 40
 _LEAST_NOISE = 1e-60
+_COUNTS = {
+    "dim": MOST_DIMENSIONS,
+    "num_projections": MOST_PROJECTIONS,
+    "records": MOST_PEOPLE,
+    "batch_size": MOST_PEOPLE,
+}
 _CELLS_OF_EPSILON, _MOST_REFINEMENTS = 160, 8
 
 
@@ -77,8 +90,8 @@ class SlicedAccounting:
     unit: str = "person"
 
     def __post_init__(self) -> None:
-        require_count("records", self.records)
-        require_count("batch_size", self.batch_size)
+        for name, most in _COUNTS.items():
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
         if self.batch_size > self.records:
             raise PrivotError(
                 f"batch_size is {self.batch_size}: there are only {self.records} records; "
@@ -131,7 +144,7 @@ class SlicedAccounting:
         `delta_share` is an amount of δ (such as δ/40), not a fraction. A batch that overflows after
         all is cut to the capacity; batches of other schemes have `batch_size` rows.
         """
-        require_count("steps", steps)
+        steps = require_count("steps", steps, MOST_STEPS)
         if self.sampling != "padded_poisson":
             return self.batch_size
         require_delta(delta_share, positive=True)
@@ -162,7 +175,7 @@ class SlicedAccounting:
             PrivotError: if stddev is not positive, or below 1e-60 of the sensitivity.
         """
         require_finite("stddev", stddev, positive=True)
-        require_count("steps", steps)
+        steps = require_count("steps", steps, MOST_STEPS)
         if stddev < _LEAST_NOISE * self.sensitivity:
             raise PrivotError(
                 f"stddev is {stddev!r}: so little noise against a sensitivity of "
@@ -264,7 +277,7 @@ class SlicedAccounting:
     def _delta_left(self, steps: int, delta: float) -> float:
         """δ less what overflowing batches spend."""
         require_delta(delta, positive=True)
-        require_count("steps", steps)
+        steps = require_count("steps", steps, MOST_STEPS)
         check_delta(delta, self.records)
         spent, _ = self.overflow(steps, delta)
         return math.nextafter(delta - spent, 0.0) if spent else delta

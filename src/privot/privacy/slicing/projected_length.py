@@ -21,11 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.limits import MOST_DIMENSIONS, MOST_PROJECTIONS, require_count
 from privot.privacy.rounding import require_finite
 from privot.privacy.slicing.kummer import Array, log_kummer
-
-# Beyond these nothing was checked.
-_LARGEST_DIM, _LARGEST_PROJECTIONS = 10**7, 10**6
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class ProjectedLength:
     grid: float = 0.0
 
     def __post_init__(self) -> None:
-        require_count("dim", self.dim, _LARGEST_DIM)
-        require_count("num_projections", self.num_projections, _LARGEST_PROJECTIONS)
+        for name, most in (("dim", MOST_DIMENSIONS), ("num_projections", MOST_PROJECTIONS)):
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
         require_finite("sensitivity", self.sensitivity, positive=True)
         require_finite("grid", self.grid)
         if self.orthonormal and self.num_projections > self.dim:
@@ -87,13 +85,3 @@ class ProjectedLength:
             for t in self.rounding / typical * np.geomspace(0.25, 4.0, 9)
         ]
         return np.asarray(np.min(bounds, axis=0))
-
-
-def require_count(name: str, value: int, largest: int = 10**12) -> None:
-    """Refuse anything but an integer from 1 to `largest`.
-
-    Raises:
-        PrivotError: naming the argument, its value and the remedy.
-    """
-    if isinstance(value, bool) or value != int(value) or not 1 <= value <= largest:
-        raise PrivotError(f"{name} is {value!r}: give an integer from 1 to {largest:g}")

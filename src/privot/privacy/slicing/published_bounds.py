@@ -22,9 +22,9 @@ from typing import Literal
 from scipy import special
 
 from privot.errors import PrivotError
+from privot.limits import MOST_DIMENSIONS, MOST_PROJECTIONS, require_count
 from privot.privacy.rounding import require_delta
 from privot.privacy.slicing.accounting import SlicedAccounting
-from privot.privacy.slicing.projected_length import require_count
 
 
 def published_bernstein(dim: int, num_projections: int, delta: float) -> float:
@@ -79,7 +79,7 @@ def published_stddev(
 
 
 def _checked(dim: int, num_projections: int, delta: float) -> float:
-    require_count("dim", dim)
-    require_count("num_projections", num_projections)
+    require_count("dim", dim, MOST_DIMENSIONS)
+    require_count("num_projections", num_projections, MOST_PROJECTIONS)
     require_delta(delta, positive=True)
     return delta

@@ -23,6 +23,15 @@ from torch import Tensor, nn
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
 from privot.generators import MLP
+from privot.limits import (
+    MOST_BATCH,
+    MOST_COORDINATES,
+    MOST_PEOPLE,
+    MOST_PROJECTIONS,
+    MOST_STEPS,
+    require_count,
+    require_seed,
+)
 from privot.model_folder import ModelKind
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing.sensitivity import CentralNeighboring
@@ -35,6 +44,17 @@ KIND = ModelKind("adapted_classifier", 3, "privot sliced adapt")
 _SMALLEST_NORM = 1e-6
 _CHUNK = 2000
 _CHANNELS = (16, 32)
+# Most of each; the least is 1.
+_COUNTS = {
+    "steps": MOST_STEPS,
+    "batch_size": MOST_PEOPLE,
+    "num_projections": MOST_PROJECTIONS,
+    "rounds": MOST_STEPS,
+    "training_steps": MOST_STEPS,
+    "adapter_steps": MOST_STEPS,
+    "feature_dim": MOST_COORDINATES,
+    "source_batch": MOST_BATCH,
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +108,11 @@ class AdaptationSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        for name, most in _COUNTS.items():
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+        object.__setattr__(self, "seed", require_seed(self.seed))
         if self.channels is not None:
             object.__setattr__(self, "channels", tuple(self.channels))
         if not (self.weight >= 0 and self.sharpness > 0 and self.jitter >= 0):
@@ -97,13 +121,6 @@ class AdaptationSettings:
                 "weight and jitter of at least 0 and a positive sharpness"
             )
         _ = TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
-        counts = (self.source_batch, self.rounds, self.training_steps, self.adapter_steps)
-        if min(*counts, self.batch_size, self.num_projections, self.feature_dim, *self.hidden) < 1:
-            raise PrivotError(
-                f"source_batch, rounds, training_steps and adapter_steps are {counts}, batch_size "
-                f"{self.batch_size}, num_projections {self.num_projections}, feature_dim "
-                f"{self.feature_dim}, hidden {self.hidden}: give at least 1 of each"
-            )
         if self.alignment not in ("adapter", "joint"):
             raise PrivotError(f"alignment {self.alignment!r}: use 'adapter' or 'joint'")
 

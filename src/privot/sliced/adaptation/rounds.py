@@ -43,6 +43,7 @@ from torch import Tensor, nn
 
 from privot.disk import Ledger
 from privot.errors import PrivotError
+from privot.limits import MOST_CODES
 from privot.sliced.adaptation.adapters import make_adapter, random_affine
 from privot.sliced.adaptation.classifier import (
     AdaptationSettings,
@@ -52,6 +53,7 @@ from privot.sliced.adaptation.classifier import (
 )
 from privot.sliced.adaptation.joint import TargetFeatures, adaptation_loss
 from privot.sliced.releases.checkpoints import Counted, load_counted, open_ledger, save_counted
+from privot.sliced.releases.given import given_labels
 from privot.sliced.releases.mechanism import SlicingMechanism
 from privot.sliced.releases.plan import Plan
 from privot.sliced.releases.pooled import PooledMean
@@ -91,11 +93,11 @@ def adapt(
         Interrupted: on a signal, after saving.
     """
     x, target = as_records(source_x), as_records(target_x)
-    y = torch.from_numpy(np.asarray(source_y).astype(np.int64))
-    if x.shape[1:] != target.shape[1:] or len(x) != len(y) or bool((y < 0).any()):
+    y = given_labels(source_y, len(x), MOST_CODES)
+    if x.shape[1:] != target.shape[1:]:
         raise PrivotError(
-            f"source of {tuple(x.shape)} with {len(y)} labels and target of {tuple(target.shape)} "
-            "do not fit: give records of one shape, and a class from 0 for each of the source"
+            f"source of {tuple(x.shape)} and target of {tuple(target.shape)} do not fit: give records "
+            "of one shape"
         )
     num_classes, shape = int(y.max()) + 1, tuple(x.shape[1:])
     course = Course(shape, num_classes, y, settings)

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privot.disk import Ledger, charge, fingerprint
@@ -41,6 +42,7 @@ from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.sliced.records import RecordMap
 from privot.sliced.releases.batches import EMPTY, draw_batch
 from privot.sliced.releases.directions import draw_directions
+from privot.sliced.releases.given import given_labels, given_values
 from privot.sliced.releases.plan import Plan
 
 _CHUNK = 4096
@@ -60,7 +62,7 @@ class SlicingMechanism:
     """Owns private records and the ledger; gives out noisy slices until the budget is spent.
 
     Arguments:
-        values: Raw records (n, …), as the map takes them.
+        values: Raw records (n, …), floats, as the map takes them.
         labels: Their labels (n,), in range(num_labels); None where there are none.
         record_map: How they become features.
         ledger: What may be released.
@@ -70,9 +72,14 @@ class SlicingMechanism:
     """
 
     def __init__(
-        self, values: Tensor, labels: Tensor | None, record_map: RecordMap, ledger: Ledger[Plan]
+        self,
+        values: ArrayLike | Tensor,
+        labels: ArrayLike | Tensor | None,
+        record_map: RecordMap,
+        ledger: Ledger[Plan],
     ) -> None:
         accounting = ledger.plan.accounting
+        values = given_values(values)
         dim = record_map.num_labels * record_map.width
         if len(values) != accounting.records or dim != accounting.dim:
             raise PrivotError(
@@ -91,7 +98,7 @@ class SlicingMechanism:
             )
         self.map, self.ledger = record_map, ledger
         self._values = _prepared(values, record_map)
-        self._labels = _checked_labels(labels, len(values), record_map.num_labels)
+        self._labels = given_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
         self._digest = fingerprint(part.numpy(force=True) for part in values.split(_CHUNK))
         self._entered = False
@@ -159,8 +166,6 @@ class SlicingMechanism:
 
 
 def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
-    if len(values) == 0:
-        raise PrivotError("there are no records: give at least one")
     prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
     if not bool(torch.isfinite(values[~finite]).all()):
@@ -168,16 +173,3 @@ def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
     # Finite values that overflowed on the way are a record like any other.
     prepared[~finite] = 0.0
     return prepared
-
-
-def _checked_labels(labels: Tensor | None, count: int, num_labels: int) -> Tensor:
-    if labels is None:
-        if num_labels > 1:
-            raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")
-        return torch.zeros(count, dtype=torch.int64)
-    if labels.shape != (count,) or bool(((labels < 0) | (labels >= num_labels)).any()):
-        raise PrivotError(
-            f"labels of shape {tuple(labels.shape)} do not fit {count:,} records in "
-            f"{num_labels} classes: give one in 0 to {num_labels - 1} a record"
-        )
-    return labels.long()

@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from privot.errors import PrivotError
+from privot.limits import (
+    MOST_BATCH,
+    MOST_COORDINATES,
+    MOST_PEOPLE,
+    MOST_PROJECTIONS,
+    MOST_STEPS,
+    require_count,
+    require_seed,
+)
 from privot.privacy.slicing import SlicedAccounting
 from privot.privacy.slicing.sensitivity import CentralNeighboring, Sampling
 from privot.sliced.records import RecordMap
@@ -13,6 +22,16 @@ from privot.sliced.releases.plan import Method, Plan
 from privot.training import TrainingSettings
 
 Estimator = Literal["auto", "factors", "network"]
+
+# Least and most of each.
+_COUNTS = {
+    "steps": (1, MOST_STEPS),
+    "batch_size": (1, MOST_PEOPLE),
+    "num_projections": (1, MOST_PROJECTIONS),
+    "optimizer_steps": (1, MOST_STEPS),
+    "generated": (2, MOST_BATCH),
+    "latent_dim": (1, MOST_COORDINATES),
+}
 
 
 @dataclass(frozen=True)
@@ -68,13 +87,12 @@ class SlicedSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        sizes = (self.steps, self.batch_size, self.num_projections, self.latent_dim, *self.hidden)
-        if min(sizes) < 1 or self.generated < 2:
-            raise PrivotError(
-                f"steps, batch_size, num_projections, latent_dim and hidden are {sizes}, generated "
-                f"{self.generated}: give at least 1 of each and 2"
-            )
+        for name, (least, most) in _COUNTS.items():
+            count = require_count(name, getattr(self, name), most, least=least)
+            object.__setattr__(self, name, count)
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+        object.__setattr__(self, "seed", require_seed(self.seed))
         _ = self.training  # refuses what cannot learn, before anything is spent on it
         if self.estimator not in get_args(Estimator):
             raise PrivotError(
