@@ -22,7 +22,7 @@ CASES = cases(
     (f"{TABLE} --epsilon 1 --ignore size", "no such column"),
     (f"{DIGITS} --epsilon 1 --pixel-maximum 0", "--pixel-maximum"),
     (f"{DIGITS} --epsilon 1 --pixel-maximum nan", "--pixel-maximum"),
-    (f"{DIGITS} --epsilon 1 --pixel-maximum -1", "--pixel-maximum"),
+    *((f"{DIGITS} --epsilon 1 --pixel-maximum {n}", "--pixel-maximum") for n in ("-1", "inf", "1e40")),
     (f"{DIGITS} --epsilon 1 --low-pass 0", "low_pass"),
     (f"{DIGITS} --epsilon 1 --low-pass -3", "low_pass"),
     (DIGITS.replace("--num-labels 2", "--num-labels 0") + " --epsilon 1", "num_labels"),

@@ -154,9 +154,8 @@ def test_saved_and_loaded(tmp_path):
 
 def test_arrays_and_whole_numbers_of_numpy_are_taken(tmp_path):
     images, labels = data()
-    settings = SlicedSettings(
-        **SHORT | {"steps": np.int64(30), "batch_size": np.int32(20), "seed": np.uint8(1)}
-    )
+    numbers = {"steps": np.int64(30), "batch_size": np.int32(20), "seed": np.uint8(1)}
+    settings = SlicedSettings(**SHORT | numbers, estimator="network", generated=20)
     model = fit_sliced(images.numpy(), labels.numpy().astype(np.uint8), IMAGES, settings)
     model.save(tmp_path / "model")
     assert len(model.sample(np.int64(3), seed=np.int64(0))) == 3

@@ -193,7 +193,7 @@ def _images(
     from privot.limits import MOST_CODES, require_count
     from privot.sliced import LabeledImages
 
-    if not maximum > 0:
+    if not 0 < maximum <= np.finfo(np.float32).max:
         raise PrivotError(f"--pixel-maximum {maximum}: give a positive number, such as 255")
     if num_labels is not None:
         require_count("num_labels", num_labels, MOST_CODES)

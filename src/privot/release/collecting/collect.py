@@ -9,9 +9,9 @@ device or its way tells.
 
 **How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
 (`privot.release.streaming.shuffle`); equal ids are in one bucket, and a bucket fits in memory, unless
-strangers make up ids to the contrary. They lie beside the output, in a hidden folder `.<name>.….draft` that
-its owner alone may read, until the command ends. Whoever kills it (`kill -9`) has the folder removed by hand: it
-holds what came in, and another run, which may be at work on the same output, is not to guess whose it is.
+strangers make up ids to the contrary. They lie beside the output, in a hidden folder
+`.<name>.….draft` that its owner alone may read. A kill leaves it there, to be removed by hand: another
+run is not to guess whether its maker is still at work.
 
 **Influence.** A report that can be moves the log-likelihood ratio of any two records by at most ε, of
 Gaussian noise by what its reach allows (`privot.mechanisms.additive.additive_noise`): one among n.
