@@ -42,11 +42,12 @@ def contents(folder):
         ("schema check nowhere.toml", 2),
     ],
 )
-def test_standard_output_that_is_full(folder, line, code):
+def test_standard_output_that_is_full(folder, tmp_path, line, code):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "privot", *line.split()],
             cwd=folder,
+            env=os.environ | {"PRIVOT_STATE_DIR": str(tmp_path)},  # where the reports are kept
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
