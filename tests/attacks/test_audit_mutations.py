@@ -4,6 +4,7 @@ Each bug is seeded where it would be made, and the randomizer says nothing of it
 quick: `benchmarks/audit_power.py` makes as many as the command does, and counts false alarms.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -238,6 +239,7 @@ def radius_for_diameter(self, norm):
 
 
 _ADDITIVE, _COLUMNS = AdditiveNoise.privatize, encoding.privatize_columns
+_ONE_AT_A_TIME = threading.Lock()
 TWO = Schema.from_toml("""
 [columns.a]
 kind = "numeric"
@@ -258,11 +260,12 @@ def asked_by_the_record(schema, mechanisms, num_reported, encoded):
         mask[np.arange(num_rows), np.where(encoded["b"] == 1, 1, 2)] = True
         return mask
 
-    honest, encoding.draw_columns = encoding.draw_columns, coins
-    try:
-        return _COLUMNS(schema, mechanisms, num_reported, encoded)
-    finally:
-        encoding.draw_columns = honest
+    with _ONE_AT_A_TIME:  # the audit draws in threads, of which each puts the honest coins back
+        honest, encoding.draw_columns = encoding.draw_columns, coins
+        try:
+            return _COLUMNS(schema, mechanisms, num_reported, encoded)
+        finally:
+            encoding.draw_columns = honest
 
 
 def sorted_first(self, x):
