@@ -100,14 +100,12 @@ def test_one_dimension_is_a_plain_gaussian_of_k_copies():
 
 
 def test_capacity_is_the_smallest_that_keeps_its_share():
-    accounting = SlicedAccounting(**MNIST, **POISSON)
-    capacity = accounting.batch_capacity(STEPS, DELTA / 40)
+    spent, capacity = SlicedAccounting(**MNIST, **POISSON).overflow(STEPS, DELTA)
     tail = stats.binom(60_000, 1 / 600).sf
     assert capacity == 175
-    assert accounting.overflow_delta(capacity, STEPS) == pytest.approx(STEPS * tail(175), rel=1e-6)
-    assert STEPS * tail(175) <= DELTA / 40 < STEPS * tail(174)
-    assert accounting.overflow(STEPS, DELTA) == (accounting.overflow_delta(175, STEPS), 175)
-    assert SlicedAccounting(**MNIST).batch_capacity(STEPS, 1e-7) == 100
+    assert spent == pytest.approx(STEPS * tail(175), rel=1e-6)
+    assert STEPS * tail(175) <= spent <= DELTA / 40 < STEPS * tail(174)
+    assert SlicedAccounting(**MNIST).overflow(STEPS, DELTA) == (0.0, 100)
     everybody = SlicedAccounting(**(SMALL | POISSON | {"batch_size": 2000}))
     assert everybody.overflow(10, 1e-6) == (0.0, 2000)
 
@@ -167,6 +165,10 @@ def test_huge_and_tiny_settings_give_numbers():
         (lambda: SlicedAccounting(40, 10, 5, 0), "batch_size 0 cannot be"),
         (lambda: SlicedAccounting(0, 10, 5, 1), "dim 0 cannot be"),
         (lambda: SlicedAccounting(4, 0, 5, 1), "num_projections 0 cannot be"),
+        (lambda: SlicedAccounting(5, 2.5, 5, 1), "num_projections 2.5"),
+        (lambda: SlicedAccounting(5, True, 5, 1), "num_projections True"),
+        (lambda: SlicedAccounting(5, float("nan"), 5, 1), "num_projections nan"),
+        (lambda: SlicedAccounting(5, 2.0, 5, 1), "num_projections 2.0"),
         (lambda: SlicedAccounting(4, 5, 5, 1, orthonormal=True), "can be orthonormal"),
         (lambda: SlicedAccounting(4, 5, 5, 1, "none"), "every step then sees all 5 records"),
         (lambda: SlicedAccounting(4, 5, 5, 1, "poisson"), "choose one of"),

@@ -6,10 +6,14 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import special
 
 from privot.privacy import gaussian_delta
-from privot.privacy.slicing.composition import composed_epsilon
 from privot.privacy.slicing.length_law import atoms
-from privot.privacy.slicing.loss_distribution import LossDistribution, one_sided, symmetrized
-from privot.privacy.slicing.projected_length import ProjectedLength
+from privot.privacy.slicing.loss_distribution import (
+    LossDistribution,
+    composed_epsilon,
+    one_sided,
+    symmetrized,
+)
+from privot.privacy.slicing.sensitivity import ProjectedLength
 
 ONE = np.array([1.0])
 

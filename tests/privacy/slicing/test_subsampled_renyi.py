@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as theirs
 
-from privot.privacy.slicing.projected_length import ProjectedLength
+from privot.privacy.slicing.sensitivity import ProjectedLength
 from privot.privacy.slicing.subsampled_renyi import (
     full_batch_renyi,
     padded_poisson_renyi,

@@ -6,13 +6,7 @@ N(0, σ²). Whatever is computed from that (a sliced Wasserstein loss, a trained
 
 Since U is independent of the data the mechanism is, given U, a Gaussian one whose squared sensitivity
 H = ‖Uᵀz‖² has a known law, the same for every difference z of a given norm. Averaging over that law is
-exact; bounding H with high probability, as published, wastes noise and spends δ.
-
-- `sensitivity`: who may differ, how batches are drawn, and the Δ that follows;
-- `projected_length`, `kummer`, `length_law`: the law of H, its moments, its atoms;
-- `subsampled_renyi`: Rényi curves; `loss_distribution`, `composition`: the tighter way;
-- `accounting`: `SlicedAccounting`, which puts them together; `calibration`: its root search;
-- `published_bounds`: what the literature uses, for comparison.
+exact; bounding H with high probability, as published (`published_bounds`), wastes noise and spends δ.
 
 **What must hold.** Batches are drawn by coins nobody sees, in uniformly random row order, the number of
 published rows is public (padded where batches are random), U does not depend on the data, and the

@@ -5,12 +5,14 @@ and the number of steps. See the package's docstring for who may differ and what
 """
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from privot.errors import PrivotError
 from privot.limits import (
@@ -25,13 +27,15 @@ from privot.privacy.guarantees.figures import exactly
 from privot.privacy.guarantees.renyi import RenyiDP
 from privot.privacy.rounding import require_delta, require_finite
 from privot.privacy.slack import check_delta
-from privot.privacy.slicing.calibration import smallest_stddev
-from privot.privacy.slicing.composition import composed_epsilon
-from privot.privacy.slicing.kummer import Array
+from privot.privacy.slicing.kummer import Floats
 from privot.privacy.slicing.length_law import atoms
-from privot.privacy.slicing.loss_distribution import one_sided, symmetrized
-from privot.privacy.slicing.projected_length import ProjectedLength
-from privot.privacy.slicing.sensitivity import CentralNeighboring, Sampling, record_sensitivity
+from privot.privacy.slicing.loss_distribution import composed_epsilon, one_sided, symmetrized
+from privot.privacy.slicing.sensitivity import (
+    CentralNeighboring,
+    ProjectedLength,
+    Sampling,
+    record_sensitivity,
+)
 from privot.privacy.slicing.subsampled_renyi import (
     full_batch_renyi,
     padded_poisson_renyi,
@@ -41,7 +45,7 @@ from privot.privacy.slicing.subsampled_renyi import (
 Method = Literal["rdp", "pld"]
 
 # The part of δ that overflowing batches of padded Poisson sampling may spend.
-OVERFLOW_SHARE = 1 / 40
+_OVERFLOW_SHARE = 1 / 40
 _LEAST_NOISE = 1e-60
 _COUNTS = {
     "dim": MOST_DIMENSIONS,
@@ -128,45 +132,28 @@ class SlicedAccounting:
         require_finite("epochs", epochs, positive=True)
         return math.ceil(epochs * self.records / self.batch_size)
 
-    def overflow_delta(self, capacity: int, steps: int) -> float:
-        """Return steps · P(Bin(records, rate) > capacity), rounded up: what overflows cost of δ.
+    def overflow(self, steps: int, delta: float) -> tuple[float, int]:
+        """Return what overflows of padded batches cost of δ, and the rows that they are padded to.
 
-        The number of sampled records is drawn by coins that have the same law whether a record is
-        real or blank, so that a run may be conditioned on no batch overflowing: given that, the
-        slots argument holds, and what is left has this probability under both neighbors.
-        """
-        tail = float(special.bdtrc(capacity, self.records, self.rate))
-        return min(1.0, steps * tail * (1 + 1e-9)) if capacity < self.records else 0.0
-
-    def batch_capacity(self, steps: int, delta_share: float) -> int:
-        """Return the fewest rows of padded batches whose overflows cost at most `delta_share` of δ.
-
-        `delta_share` is an amount of δ (such as δ/40), not a fraction. A batch that overflows after
-        all is cut to the capacity; batches of other schemes have `batch_size` rows.
+        The fewest rows that are exceeded in any of the steps with probability at most δ/40; a batch
+        that overflows after all is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up:
+        the number of sampled records is drawn by coins that have the same law whether a record is real
+        or blank, so a run may be conditioned on no batch overflowing; what is left has this
+        probability under both neighbors. (0, batch_size) where batches are not random in size.
         """
         steps = require_count("steps", steps, MOST_STEPS)
         if self.sampling != "padded_poisson":
-            return self.batch_size
-        require_delta(delta_share, positive=True)
-        too_few, enough = self.batch_size - 1, self.records
-        while enough - too_few > 1:
-            middle = (too_few + enough) // 2
-            if self.overflow_delta(middle, steps) <= delta_share:
-                enough = middle
-            else:
-                too_few = middle
-        return enough
-
-    def overflow(self, steps: int, delta: float) -> tuple[float, int]:
-        """Return what overflows cost of δ (at most δ/40), and the capacity that keeps it there.
-
-        `epsilon`, `calibrate` and `guarantee` count with this capacity: batches must have as many
-        rows. (0, batch_size) where batches are not random in size.
-        """
-        if self.sampling != "padded_poisson":
             return 0.0, self.batch_size
-        capacity = self.batch_capacity(steps, delta * OVERFLOW_SHARE)
-        return self.overflow_delta(capacity, steps), capacity
+        require_delta(delta, positive=True)
+
+        def cost(rows: int) -> float:
+            tail = float(special.bdtrc(rows, self.records, self.rate))
+            return min(1.0, steps * tail * (1 + 1e-9)) if rows < self.records else 0.0
+
+        enough = delta * _OVERFLOW_SHARE
+        sizes = range(self.batch_size, self.records)
+        rows = self.batch_size + bisect_left(sizes, True, key=lambda rows: cost(rows) <= enough)
+        return cost(rows), rows
 
     def renyi(self, stddev: float, steps: int) -> RenyiDP:
         """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted.
@@ -213,20 +200,17 @@ class SlicedAccounting:
         require_finite("epsilon", epsilon, positive=True)
         left = self._delta_left(steps, delta)
         _require_method(method)
-        stddev = smallest_stddev(
-            lambda stddev: self._epsilon(stddev, steps, left, "rdp"),
+        stddev = _least_stddev(
+            lambda noise: self._epsilon(noise, steps, left, "rdp"),
             epsilon,
-            start=self.sensitivity,
-            width=1.0,
-            tolerance=1e-9,
+            self.sensitivity,
+            1.0,
+            1e-9,
         )
         if method == "pld":
-            stddev = smallest_stddev(
-                lambda stddev: self._epsilon(stddev, steps, left, "pld"),
-                epsilon,
-                start=stddev if math.isfinite(stddev) else self.sensitivity,
-                width=0.08,
-                tolerance=1e-5,
+            start = stddev if math.isfinite(stddev) else self.sensitivity
+            stddev = _least_stddev(
+                lambda noise: self._epsilon(noise, steps, left, "pld"), epsilon, start, 0.08, 1e-5
             )
         if not math.isfinite(stddev):
             raise PrivotError(
@@ -244,7 +228,7 @@ class SlicedAccounting:
         return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
 
     @cached_property
-    def _atoms(self) -> tuple[Array, Array]:
+    def _atoms(self) -> tuple[Floats, Floats]:
         return atoms(self.length)
 
     def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
@@ -286,3 +270,35 @@ class SlicedAccounting:
 def _require_method(method: str) -> None:
     if method not in get_args(Method):
         raise PrivotError(f"method is {method!r}: choose one of {', '.join(get_args(Method))}")
+
+
+def _least_stddev(
+    epsilon_at: Callable[[float], float],
+    target: float,
+    start: float,
+    width: float,
+    tolerance: float,
+) -> float:
+    """Return σ with epsilon_at(σ) ≤ target, within `tolerance` (of log σ) of one that is above it.
+
+    ε falls as the noise grows, but an accountant that rounds up may wiggle on the way: only what was
+    evaluated and keeps the promise is returned. The search leaves `start` by factors that grow from
+    1 + `width`; infinite if 1e9 times `start` is too little.
+    """
+
+    @cache
+    def excess(log_stddev: float) -> float:
+        found = epsilon_at(math.exp(log_stddev))
+        return math.log(min(max(found, 1e-300), 1e300)) - math.log(target)
+
+    near = far = math.log(start)
+    too_little = excess(near) > 0
+    move = math.log1p(width) if too_little else -math.log1p(width)
+    while (excess(far) > 0) == too_little:
+        near, far, move = far, far + move, 1.5 * move
+        if far > math.log(start) + math.log(1e9):
+            return math.inf
+    safe = float(optimize.brentq(excess, near, far, xtol=tolerance / 4))
+    while excess(safe) > 0:
+        safe += tolerance / 2
+    return math.exp(safe)

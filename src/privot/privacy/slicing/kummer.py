@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _TERMS = 240
 _NODES = 512
@@ -37,7 +37,7 @@ _DROP = 42.0
 _SERIES_ERROR, _INTEGRAL_ERROR = 1e-13, 1e-13
 
 
-def log_kummer(a: float, b: float, x: Array) -> Array:
+def log_kummer(a: float, b: float, x: Floats) -> Floats:
     """Return log ₁F₁(a; b; x) for 0 < a ≤ b and each x ≥ 0, rounded up.
 
     >>> bool(abs(log_kummer(0.5, 0.5, np.array([3.0]))[0] - 3.0) < 1e-12)
@@ -53,7 +53,7 @@ def log_kummer(a: float, b: float, x: Array) -> Array:
     return np.minimum(result, x)
 
 
-def _series(a: float, b: float, x: Array) -> Array:
+def _series(a: float, b: float, x: Floats) -> Floats:
     """Return log(1 + Σ_{n≥1} terms); the sum keeps its digits however small it is."""
     n = np.arange(_TERMS, dtype=np.float64)
     ratios = (a + n) / ((b + n) * (n + 1))
@@ -61,7 +61,7 @@ def _series(a: float, b: float, x: Array) -> Array:
     return np.asarray(np.log1p(terms.sum(axis=-1)) * (1 + _SERIES_ERROR))
 
 
-def _integral(a: float, b: float, x: Array) -> Array:
+def _integral(a: float, b: float, x: Floats) -> Floats:
     """Return log of the integral over B(a, b−a), by the trapezoidal rule around its peak."""
     # y at the peak and w = 1 − y, each from the root formula that does not cancel.
     middle = x - b
@@ -74,7 +74,7 @@ def _integral(a: float, b: float, x: Array) -> Array:
     top = parts[0] + parts[1] + parts[2]
     lift, y_column, w_column = (x * y * w)[:, None], y[:, None], w[:, None]
 
-    def drop(shift: Array) -> Array:
+    def drop(shift: Floats) -> Floats:
         """φ(peak) − φ(peak + shift), in which nothing large cancels."""
         odds = np.expm1(shift)
         share = y_column * odds
@@ -82,7 +82,7 @@ def _integral(a: float, b: float, x: Array) -> Array:
         log_grown = np.where(share > -0.5, np.log1p(np.maximum(share, -0.5)), np.log(grown))
         return np.asarray(b * log_grown - a * shift - lift * odds / grown)
 
-    def reach(sign: float) -> Array:
+    def reach(sign: float) -> Floats:
         """Distance from the peak at which φ has dropped by 42."""
         outer = np.full_like(lift, 1e-9)
         while np.any(short := drop(sign * outer) < _DROP):

@@ -21,14 +21,14 @@ from functools import lru_cache
 import numpy as np
 from scipy import fft, optimize, special
 
-from privot.privacy.slicing.kummer import Array, log_kummer
-from privot.privacy.slicing.projected_length import ProjectedLength
+from privot.privacy.slicing.kummer import Floats, log_kummer
+from privot.privacy.slicing.sensitivity import ProjectedLength
 
 _LOG_TAIL = -20 * math.log(10)
 _DIRECT, _DIRECT_CELLS, _CELLS = 32, 2**20, 2**18
 
 
-def atoms(length: ProjectedLength) -> tuple[Array, Array]:
+def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
     """Return values of H and their probabilities: a law that is stochastically above that of H."""
     shares = _edges(length)
     above = _survival(length, shares)
@@ -39,7 +39,7 @@ def atoms(length: ProjectedLength) -> tuple[Array, Array]:
     return np.asarray(scaled**2), np.asarray(weights[kept])
 
 
-def _edges(length: ProjectedLength) -> Array:
+def _edges(length: ProjectedLength) -> Floats:
     """Return the values of H/Δ² that are kept, ascending up to its maximum."""
     (a, b), copies = length.beta, length.copies
     mean = copies * a / b
@@ -57,7 +57,7 @@ def _edges(length: ProjectedLength) -> Array:
     return np.append(edges[(edges > 0) & (edges < copies)], float(copies))
 
 
-def _survival(length: ProjectedLength, shares: Array) -> Array:
+def _survival(length: ProjectedLength, shares: Floats) -> Floats:
     """Return P(H/Δ² > h) for each h, rounded up."""
     (a, b), copies = length.beta, length.copies
     if a == b:
@@ -73,14 +73,14 @@ def _survival(length: ProjectedLength, shares: Array) -> Array:
     return np.minimum(counted + 1e-15 * (10 + copies), chernoff)
 
 
-def _rounded_beta(b: float, step: float, cells: int) -> Array:
+def _rounded_beta(b: float, step: float, cells: int) -> Floats:
     """Return the law of Beta(½, b−½) rounded up to step·(0 … cells), scaled to total 1."""
     values = np.minimum(step * np.arange(cells + 1), 1.0)
     return _positive(np.diff(special.betainc(0.5, b - 0.5, values), prepend=0.0))
 
 
 @lru_cache(maxsize=8)
-def _sum_law(dim: int, count: int) -> tuple[float, Array]:
+def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
     """Return (step, P(Σ of `count` Y_j, rounded up, is i·step) for i = 0, 1, …)."""
     b = dim / 2
     if count <= _DIRECT:
@@ -104,7 +104,7 @@ def _sum_law(dim: int, count: int) -> tuple[float, Array]:
     return step * factor, _positive(law[: math.ceil(1.01 * top / (step * factor)) + 1])
 
 
-def _positive(law: Array) -> Array:
+def _positive(law: Floats) -> Floats:
     """Rounding leaves ±1e-18 where the truth is less."""
     law = np.maximum(law, 0.0)
     return np.asarray(law / law.sum())

@@ -33,7 +33,8 @@ def published_bernstein(dim: int, num_projections: int, delta: float) -> float:
     >>> round(published_bernstein(dim=784, num_projections=1000, delta=5e-6), 3)
     9.694
     """
-    log_odds = math.log(1 / _checked(dim, num_projections, delta))
+    _check(dim, num_projections, delta)
+    log_odds = math.log(1 / delta)
     spread = math.sqrt(num_projections * (dim - 1) / (dim + 2) * log_odds)
     return num_projections / dim + 2 / 3 * log_odds + 2 / dim * spread
 
@@ -44,7 +45,8 @@ def published_clt(dim: int, num_projections: int, delta: float) -> float:
     >>> round(published_clt(dim=784, num_projections=1000, delta=5e-6), 3)
     1.527
     """
-    quantile = -float(special.ndtri(_checked(dim, num_projections, delta)))
+    _check(dim, num_projections, delta)
+    quantile = -float(special.ndtri(delta))
     spread = math.sqrt(2 * num_projections * (dim - 1) / (dim + 2))
     return num_projections / dim + quantile / dim * spread
 
@@ -78,8 +80,7 @@ def published_stddev(
     return plain.calibrate(epsilon, delta / 2, steps)
 
 
-def _checked(dim: int, num_projections: int, delta: float) -> float:
+def _check(dim: int, num_projections: int, delta: float) -> None:
     require_count("dim", dim, MOST_DIMENSIONS)
     require_count("num_projections", num_projections, MOST_PROJECTIONS)
     require_delta(delta, positive=True)
-    return delta

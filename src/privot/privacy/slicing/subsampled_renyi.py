@@ -30,8 +30,8 @@ import math
 import numpy as np
 from scipy import special
 
-from privot.privacy.slicing.kummer import Array
-from privot.privacy.slicing.projected_length import ProjectedLength
+from privot.privacy.slicing.kummer import Floats
+from privot.privacy.slicing.sensitivity import ProjectedLength
 
 SAMPLED_ORDERS = np.array(
     [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64
@@ -41,7 +41,7 @@ FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
 _ERROR = 1e-11
 
 
-def full_batch_renyi(length: ProjectedLength, stddev: float) -> tuple[Array, Array]:
+def full_batch_renyi(length: ProjectedLength, stddev: float) -> tuple[Floats, Floats]:
     """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1) without sampling, rounded up."""
     orders = FULL_BATCH_ORDERS
     moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))
@@ -50,7 +50,7 @@ def full_batch_renyi(length: ProjectedLength, stddev: float) -> tuple[Array, Arr
 
 def without_replacement_renyi(
     length: ProjectedLength, stddev: float, rate: float
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return orders and ε_sub(α) of one batch drawn without replacement, rounded up."""
     j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
     log_moments = _log_moments(length, stddev, j)
@@ -61,7 +61,7 @@ def without_replacement_renyi(
 
 def padded_poisson_renyi(
     length: ProjectedLength, stddev: float, rate: float
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return orders and ε_sub(α) of one padded Poisson batch, rounded up."""
     # As Σ_l C(α,l)(1−q)^(α−l) q^l = 1, only M_l − 1 remains, and a small sum keeps its digits.
     j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
@@ -70,11 +70,11 @@ def padded_poisson_renyi(
     return _mixed(j, log_factors, np.full(len(j), left_out))
 
 
-def _log_moments(length: ProjectedLength, stddev: float, j: Array) -> Array:
+def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
     return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
 
 
-def _mixed(j: Array, log_factors: Array, log_left_out: Array) -> tuple[Array, Array]:
+def _mixed(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Floats, Floats]:
     """Return (α, log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_left_out_j))/(α−1))."""
     alpha = SAMPLED_ORDERS[:, None].astype(np.float64)
     remaining = np.maximum(alpha - j, 0)
@@ -89,6 +89,6 @@ def _mixed(j: Array, log_factors: Array, log_left_out: Array) -> tuple[Array, Ar
     return SAMPLED_ORDERS.astype(np.float64), totals / (SAMPLED_ORDERS - 1) * (1 + _ERROR)
 
 
-def _log_expm1(x: Array) -> Array:
+def _log_expm1(x: Floats) -> Floats:
     """Return log(e^x − 1) for x > 0, without overflow."""
     return np.asarray(x + np.log(-np.expm1(-x)))

@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Literal, Self
 from privot.errors import PrivotError
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing import SlicedAccounting
-from privot.privacy.slicing.accounting import OVERFLOW_SHARE
 
 Method = Literal["rdp", "pld"]
 _GRID_BITS = 19  # of a slice's root mean square of the sensitivity
@@ -82,7 +81,7 @@ class Plan:
             PrivotError: if no noise keeps the promise.
         """
         free = accounting(0.0)
-        grid, rows = fine_grid(free), free.batch_capacity(steps, delta * OVERFLOW_SHARE)
+        grid, rows = fine_grid(free), free.overflow(steps, delta)[1]
         exact = accounting(accounted_grid(grid, rows))
         stddev = exact.calibrate(epsilon, delta, steps, method)
         return cls(exact, stddev, steps, delta, grid, method)
@@ -90,7 +89,7 @@ class Plan:
     @property
     def rows(self) -> int:
         """Rows of every release, padding included: public and constant."""
-        return self.accounting.batch_capacity(self.steps, self.delta * OVERFLOW_SHARE)
+        return self.accounting.overflow(self.steps, self.delta)[1]
 
     @property
     def uses(self) -> int:
