@@ -77,8 +77,7 @@ class SlicedAccounting:
     ε = 10, δ = 1e-05, replace_one, per person
 
     Raises:
-        PrivotError: if a number makes no sense, the batch is larger than the data, or no proof
-            covers the combination of sampling and neighboring.
+        PrivotError: also for a combination of sampling and neighboring that no proof covers.
     """
 
     dim: int
@@ -156,11 +155,7 @@ class SlicedAccounting:
         return cost(rows), rows
 
     def renyi(self, stddev: float, steps: int) -> RenyiDP:
-        """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted.
-
-        Raises:
-            PrivotError: if stddev is not positive, or below 1e-60 of the sensitivity.
-        """
+        """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted."""
         require_finite("stddev", stddev, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
         if stddev < _LEAST_NOISE * self.sensitivity:
@@ -168,12 +163,12 @@ class SlicedAccounting:
                 f"stddev is {stddev!r}: so little noise against a sensitivity of "
                 f"{exactly(self.sensitivity)} promises nothing; give more"
             )
-        if self.sampling == "none":
-            orders, epsilons = full_batch_renyi(self.length, stddev)
-        elif self.sampling == "padded_poisson":
-            orders, epsilons = padded_poisson_renyi(self.length, stddev, self.rate)
-        else:
-            orders, epsilons = without_replacement_renyi(self.length, stddev, self.rate)
+        curve = {
+            "none": full_batch_renyi,
+            "padded_poisson": padded_poisson_renyi,
+            "without_replacement": without_replacement_renyi,
+        }[self.sampling]
+        orders, epsilons = curve(self.length, stddev, self.rate)
         totals = steps * epsilons
         return RenyiDP(tuple(orders.tolist()), tuple(totals.tolist()), self.neighboring, self.unit)
 
@@ -183,9 +178,6 @@ class SlicedAccounting:
         `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
         never larger, as the smaller of two valid bounds is taken). Warns if δ is above one over the
         number of records: publishing a record at random would keep such a promise.
-
-        Raises:
-            PrivotError: if a number is out of range; δ must be in (0, 1).
         """
         return self._epsilon(stddev, steps, self._delta_left(steps, delta), method)
 
@@ -193,9 +185,6 @@ class SlicedAccounting:
         """Return a stddev that keeps (ε, δ), above the smallest by at most 1e-9 (1e-5 by "pld").
 
         What is returned was itself checked with `epsilon`, which rounds up.
-
-        Raises:
-            PrivotError: if a number is out of range, or no amount of noise reaches ε.
         """
         require_finite("epsilon", epsilon, positive=True)
         left = self._delta_left(steps, delta)

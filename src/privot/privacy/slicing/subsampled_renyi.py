@@ -41,8 +41,11 @@ FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
 _ERROR = 1e-11
 
 
-def full_batch_renyi(length: ProjectedLength, stddev: float) -> tuple[Floats, Floats]:
-    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1) without sampling, rounded up."""
+def full_batch_renyi(
+    length: ProjectedLength, stddev: float, rate: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1) at rate 1, rounded up."""
+    assert rate == 1
     orders = FULL_BATCH_ORDERS
     moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))
     return orders, moments / (orders - 1) * (1 + _ERROR)
