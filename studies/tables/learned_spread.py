@@ -40,6 +40,7 @@ from privot.files import replacing_file
 from privot.generators import MLP
 from privot.local import FitSettings
 from privot.local.generators.entropic_fit import TransportObjective
+from privot.local.generators.losses import LOSSES
 from privot.local.likelihood.heads import Head
 from privot.release import Release
 from privot.training import TrainingSettings, train
@@ -119,7 +120,7 @@ def _objective(
         (
             until * fit.steps,
             TransportObjective(
-                generator, head, release, FitSettings(batch_size=batch_size), loss, cpu
+                generator, head, release, FitSettings(batch_size=batch_size), LOSSES[loss], cpu
             ),
         )
         for until, loss, batch_size in fit.schedule

@@ -24,6 +24,7 @@ from privot.local.classes.latent_classes import LatentClassSettings, choose, ref
 from privot.local.classes.marginals import column_marginals
 from privot.local.classes.raking import rake
 from privot.local.generators.entropic_fit import fit_generator
+from privot.local.generators.losses import Loss
 from privot.local.model import Model
 from privot.local.samplers import LatentClassSampler
 from privot.local.settings import FitSettings
@@ -42,6 +43,7 @@ def fit(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    loss: Loss | None = None,
 ) -> Model:
     """Learn the distribution of the clean records from their privatized reports.
 
@@ -53,6 +55,8 @@ def fit(
         checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint, if there is one.
         progress: Told the step and the loss after every step of a generator.
+        loss: Of a generator, in place of the settings' one: a function of a step
+            (`privot.local.generators.losses`).
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
@@ -76,7 +80,8 @@ def fit(
     path = None if checkpoint is None else Path(checkpoint)
     estimator = settings.estimator
     if estimator == "auto":
-        estimator = "latent_classes" if all_coded(release.randomizer) else "generator"
+        coded = loss is None and all_coded(release.randomizer)
+        estimator = "latent_classes" if coded else "generator"
     if estimator == "latent_classes":
         if started_by_torchrun():
             raise PrivotError(
@@ -88,10 +93,12 @@ def fit(
                 f"checkpoint {path} is of a generator, and this fit makes latent classes, perhaps of "
                 "another release: resume with the same arguments, or remove it"
             )
+        if loss is not None:
+            raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
         settings.refuse_ignored()
         return fit_latent_class_model(release, settings)
     where = local_device(where)
-    return fit_generator(release, settings, where, path, resume, progress, join(where))
+    return fit_generator(release, settings, where, path, resume, progress, join(where), loss)
 
 
 def fit_latent_class_model(

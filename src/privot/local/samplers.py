@@ -20,7 +20,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local.classes.product_mixture import LatentClasses
-from privot.local.generators.labeled_generator import LabeledGenerator
+from privot.local.generators.image_generators import LabeledGenerator
 from privot.local.likelihood.heads import Head, Outputs
 from privot.release import Randomizer
 from privot.schema import CodedColumn, Schema

@@ -16,16 +16,18 @@ Everything is a function of the release, hence post-processing; the seed is no s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import torch
+from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.generators.conditional import Network
 from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.release import Release
 from privot.release.reports.rows import ReportTable
@@ -36,13 +38,18 @@ _WINDOW_BYTES = 2**25
 _BLOCK_BYTES = 2**21
 
 
-class Minibatches(Protocol):
-    """Where a step's reports come from."""
+class Minibatches(ABC):
+    """Where a step's reports come from, and the latents that stand for the people behind them."""
 
+    @abstractmethod
     def draw(self, rng: torch.Generator) -> Reports:
         """The next batch."""
 
-    def seek(self, step: int) -> None:
+    def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Latents (num_rows, d) of people like those of the last batch."""
+        return generator.draw_latent(num_rows, rng)
+
+    def seek(self, step: int) -> None:  # noqa: B027  # batches that the run's generator draws are there
         """Go to the batch of a step, counted from 0."""
 
 
@@ -55,7 +62,7 @@ def minibatches(
     return FromDisk(release, cost, size, seed, device)
 
 
-class FromMemory:
+class FromMemory(Minibatches):
     """Batches drawn uniformly with replacement, by the run's generator."""
 
     def __init__(
@@ -68,11 +75,8 @@ class FromMemory:
         index = torch.randint(len(self._reports), (self._size,), generator=rng)
         return self._reports.rows(index.to(self._device))
 
-    def seek(self, step: int) -> None:
-        """Nothing: the run's generator is where it was."""
 
-
-class FromDisk:
+class FromDisk(Minibatches):
     """Batches from windows of row groups; see the module.
 
     Arguments:

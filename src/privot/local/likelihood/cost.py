@@ -44,7 +44,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,18 +87,36 @@ class Reports:
             None if self.cells is None else self.cells[index],
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Reports]) -> Reports:
+        """Reports of one randomizer, one batch after the other."""
+
+        def joined(tensors: Iterable[Tensor | None]) -> Tensor | None:
+            kept = [tensor for tensor in tensors if tensor is not None]
+            return torch.cat(kept) if kept else None
+
+        first = parts[0]
+        return cls(
+            {name: torch.cat([part.values[name] for part in parts]) for name in first.values},
+            {name: joined(part.reported[name] for part in parts) for name in first.reported},
+            joined(part.combination for part in parts),
+            joined(part.cells for part in parts),
+        )
+
 
 class LikelihoodCost:
     """Costs −log f(y_j | output_i) between a head's outputs and a batch of reports.
 
     Arguments:
         randomizer: Whose mechanisms made the reports.
+        columns: Which of the columns that are split to count; all of them by default.
     """
 
-    def __init__(self, randomizer: Randomizer) -> None:
+    def __init__(self, randomizer: Randomizer, columns: Collection[str] | None = None) -> None:
         self.channels = {
             name: channel_of(mechanism, randomizer.schema, name)
             for name, mechanism in randomizer.mechanisms.items()
+            if columns is None or name in columns
         }
         self.joint = None if randomizer.joint is None else _JointChannel(randomizer.joint)
 
@@ -172,6 +190,7 @@ class _JointChannel:
         self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
         self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
         self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
+        self.widest = int(self.subset_size.max())
 
     def read(self, release: Release) -> tuple[Tensor, Tensor]:
         answers = release.joint_answers
@@ -182,7 +201,8 @@ class _JointChannel:
         return combination, self._places(combination, torch.as_tensor(flat))
 
     def _places(self, combination: Tensor, cells: Tensor) -> Tensor:
-        """Flat cells (m, w), padded with −1, as places (m, w, k) in the concatenated alphabets."""
+        """Flat cells (m, w), padded with −1, as places (m, widest, k) in the concatenated alphabets."""
+        cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
         sizes, starts = self.sizes[combination], self.starts[combination]
         places, rest = [], cells
         for column in reversed(range(sizes.shape[1])):

@@ -10,9 +10,15 @@ import torch
 
 from privot.errors import PrivotError
 from privot.local import FitSettings, Model, fit
-from privot.local.generators.image_fit import _Strata, fits_images, image_generator
-from privot.local.generators.labeled_generator import LabeledGenerator, label_shares
+from privot.local.generators.image_generators import (
+    LabeledGenerator,
+    LabelReports,
+    Strata,
+    fits_images,
+    image_generator,
+)
 from privot.local.likelihood.channels import channel_of
+from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head
 from privot.local.likelihood.images import CosineChannel, CosineMap
 from privot.mechanisms import Laplace, RandomizedResponse
@@ -94,21 +100,29 @@ def test_shares_and_posterior_are_those_of_the_records():
     randomizer = Randomizer.calibrate(schema, 1.5, report="split")
     labels = people(100_000)["label"]
     release = randomizer.privatize({"label": labels}, keep_order=True)
-    shares = label_shares(release, "label")
+    found = LabelReports(release, "label")
     truth = np.array([np.mean(labels == name) for name in NAMES])
-    assert shares.numpy() == pytest.approx(truth, abs=0.02)
-    strata = _Strata.of(release, "label", shares)
+    assert found.shares.numpy() == pytest.approx(truth, abs=0.02)
     reported = release.reports("label")[0][:, 0]
     for code in range(3):
         counts = np.array([np.mean(labels[reported == code] == name) for name in NAMES])
-        assert strata.given[code].numpy() == pytest.approx(counts, abs=0.03)
-    sizes = torch.tensor([len(rows) for rows in strata.rows]) / len(reported)
-    assert torch.allclose(sizes @ strata.given, shares, atol=1e-5)
+        assert found.given[code].numpy() == pytest.approx(counts, abs=0.03)
+    sizes = torch.bincount(found.codes) / len(reported)
+    assert torch.allclose(sizes @ found.given, found.shares, atol=1e-5)
+
+
+def test_a_stratum_is_one_reported_label_and_latents_are_of_its_true_ones():
+    release = released(IMAGE + LABEL, num=1000)
+    head, cost = Head(release.randomizer), LikelihoodCost(release.randomizer)
+    found = LabelReports(release, "label")
+    generator = LabeledGenerator(head, 2, (8,), found.shares)
+    strata = Strata(release, cost, 50, "label", torch.device("cpu"))
     rng = torch.Generator().manual_seed(0)
     for _ in range(20):
-        rows, given = strata.draw(50, rng)
-        (code,) = set(reported[rows.numpy()].tolist())
-        assert torch.equal(given, strata.given[code])
+        (code,) = set(strata.draw(rng).values["label"][:, 0].tolist())
+        latent = strata.latent(generator, 20_000, rng)
+        drawn = latent[:, -3:].mean(dim=0)
+        assert drawn.numpy() == pytest.approx(found.given[code].numpy(), abs=0.02)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (4, 6, 3)])

@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from privot.local import FitSettings
+from privot.errors import PrivotError
+from privot.local import FitSettings, fit
 from privot.local.generators.entropic_fit import TransportObjective
+from privot.local.generators.losses import LOSSES
 from privot.local.likelihood.heads import Head
 from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer
@@ -50,7 +52,7 @@ def learned_spread(dimension, sigma, batch_size, loss, noise="gaussian", start=0
     generator = Scaled(dimension, start)
     settings = FitSettings(batch_size=batch_size, tolerance=1e-3, max_iterations=500)
     objective = TransportObjective(
-        generator, Head(randomizer), release, settings, loss, torch.device("cpu")
+        generator, Head(randomizer), release, settings, LOSSES[loss], torch.device("cpu")
     )
     train(generator, objective, TrainingSettings(steps, learning_rate=0.02, averaging=0.97))
     return float(generator.a.detach())
@@ -83,3 +85,27 @@ def test_self_corrected_transport_in_fifty_dimensions(dimension, sigma, batch_si
 
 def test_plain_transport_is_nearly_unbiased_in_two_dimensions():
     assert learned_spread(2, 1.0, 400, "plain") == pytest.approx(1, abs=0.05)
+
+
+def quick_release():
+    schema = Schema.from_toml('[columns.c]\nkind = "categorical"\ncategories = ["a", "b", "d"]')
+    return Randomizer.calibrate(schema, 2.0, report="split").privatize({"c": ["a", "b"] * 50})
+
+
+def test_a_loss_of_ones_own_takes_the_place_of_the_settings():
+    release = quick_release()
+    small = {"steps": 5, "batch_size": 20, "hidden": (8,)}
+    seen = []
+
+    def doubled(step):
+        value, error = LOSSES["plain"](step)
+        seen.append((step.outputs["c"].shape, len(step.reports), len(step.echo())))
+        return 2 * value, error
+
+    mine = fit(release, FitSettings(**small), loss=doubled)
+    plain = fit(release, FitSettings(estimator="generator", loss="plain", **small))
+    assert mine.made_with["loss"] == "doubled"
+    assert seen == [((20, 3), 20, 20)] * 5
+    assert mine.history["loss"][0] == pytest.approx(2 * plain.history["loss"][0])
+    with pytest.raises(PrivotError, match="loss is a generator's: give estimator"):
+        fit(release, FitSettings(estimator="latent_classes"), loss=doubled)

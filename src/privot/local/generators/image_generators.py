@@ -1,0 +1,193 @@
+r"""Generators of images, alone or with a label, and of labeled ones the reports that a step looks at.
+
+**Labels.** The label is drawn first, and the image given it, $c ∼ p$, image = G(z, c): every image knows
+its label, and any label's images can be drawn. Randomized response keeps a label with probability s and
+reports any given other one with probability t, so the shares of the reported labels satisfy
+$r_c = t + (s − t) p_c$, which is solved for p.
+
+**Strata.** A step takes reports of **one** reported label k only. Given k, the true label has
+$P(c | k) ∝ p_c\, f(k|c)$, and the reports have the law of M(x), x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The
+generator draws c from P(·|k) and x = G(z, c); within such a stratum the label's cost depends on c
+alone, is constant along each row of the transport problem, and moves no plan. The recovery theorem
+holds in each stratum: G given k generates x given k. Where the response is truthful often, strata are
+nearly classes: a batch of one digit is spread less than a batch of ten, and its plan errs less. Strata
+are drawn as often as they are reported.
+
+**Start.** At the records' mean and leading covariance, which the reports show
+(`privot.local.generators.covariance_start`).
+
+**Settings**, by Fréchet distance on a classifier's features (floor 1.2) on MNIST at σ = 2, 40 CPU
+seconds each: without labels, batches of 250, 3.9; with labels and 1 250 steps at batches of 250, 6.3
+drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9; with this start, 1.6.
+Self-correction has no bias to fear from small batches, so steps are worth more than reports. A learning
+rate of 6e-3 breaks it.
+
+Privacy: functions of the release, as all of training is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from privot.generators import MLP, Conditional
+from privot.generators.conditional import Network
+from privot.local.generators.covariance_start import (
+    MOST_COORDINATES,
+    leading_axes,
+    start_at_moments,
+)
+from privot.local.generators.minibatches import Minibatches
+from privot.local.likelihood.cost import LikelihoodCost, Reports
+from privot.local.likelihood.heads import Head
+from privot.local.settings import FitSettings
+from privot.mechanisms import RandomizedResponse
+from privot.mechanisms.additive.additive_noise import AdditiveNoise
+from privot.release import Randomizer, Release
+
+_LATENT_DIM = 16
+_STARTING_LATENTS = 2000
+# Logits of the label's unit vector: e^−40 is no probability.
+_CERTAIN = 40.0
+_LEAST_SHARE = 1e-3
+
+
+class LabeledGenerator(nn.Module):
+    """Features of an image and a label, in the order of the head's columns.
+
+    Arguments:
+        head: Of one image and one coded column.
+        latent_dim: Dimension of z.
+        hidden: Widths of the hidden layers.
+        shares: Probability p of each label.
+        seed: Of the initial weights.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        latent_dim: int,
+        hidden: tuple[int, ...],
+        shares: Tensor,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        (image,), (self.label,) = head.images, head.coded
+        self._image_first = next(iter(head.widths)) == image
+        self.hidden, self.latent_dim = hidden, latent_dim
+        network = MLP(latent_dim + len(shares), head.widths[image], hidden, seed)
+        self.conditional = Conditional(network, shares)
+        self.num_features = self.conditional.num_features
+
+    @property
+    def mlp(self) -> MLP:
+        """The network from latents and labels to images."""
+        network = self.conditional.network
+        assert isinstance(network, MLP)
+        return network
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Features (n, num_features) of latents that end with the label's unit vector."""
+        features = self.conditional(latent)
+        image, hot = features.tensor_split([self.mlp.num_features], dim=1)
+        parts = (image, _CERTAIN * hot) if self._image_first else (_CERTAIN * hot, image)
+        return torch.cat(parts, dim=1)
+
+    def draw_latent(
+        self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
+    ) -> Tensor:
+        """Latents (num_rows, latent_dim + K), of given labels (num_rows,) or such as p draws."""
+        return self.conditional.draw_latent(num_rows, rng, labels)
+
+
+def fits_images(randomizer: Randomizer) -> bool:
+    """Whether records are an image, alone or with one label by randomized response, all reported."""
+    images, others = randomizer.schema.images, dict(randomizer.mechanisms)
+    noised = [isinstance(others.pop(name, None), AdditiveNoise) for name in images]
+    labels = [isinstance(mechanism, RandomizedResponse) for mechanism in others.values()]
+    whole = randomizer.joint is None and randomizer.num_reported == len(randomizer.schema.columns)
+    return whole and noised == [True] and labels in ([], [True])
+
+
+def image_generator(release: Release, head: Head, settings: FitSettings) -> MLP | LabeledGenerator:
+    """A generator of the release's records that starts at their mean and leading covariance."""
+    latent_dim = settings.latent_dim or _LATENT_DIM
+    (name,) = head.images
+    generator: MLP | LabeledGenerator
+    if head.coded:
+        shares = LabelReports(release, *head.coded).shares
+        generator = LabeledGenerator(head, latent_dim, settings.hidden, shares, settings.seed)
+        network = generator.mlp
+    else:
+        generator = network = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
+    domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
+    reports = torch.as_tensor(release.reports(name)[0])
+    if reports.shape[1] <= MOST_COORDINATES and len(reports) > 1:
+        mean, axes = leading_axes(reports, mechanism.variance)
+    else:
+        mean, axes = reports.mean(dim=0), reports[:0]
+    # Both maps from reports to pixels are linear: nothing, and a transposed cosine transform.
+    pixels, directions = (
+        torch.from_numpy(domain.decode(part.double().numpy())).float()
+        for part in (mean[None], axes)
+    )
+    latent = generator.draw_latent(_STARTING_LATENTS, torch.Generator().manual_seed(settings.seed))
+    start_at_moments(network, latent, pixels[0], directions)
+    return generator
+
+
+class LabelReports:
+    """A column's reported labels, and what the module's equations make of them.
+
+    Attributes:
+        codes: Reported labels (n,).
+        shares: p, each label's share held above a thousandth.
+        given: P(c | k) in row k.
+    """
+
+    def __init__(self, release: Release, name: str) -> None:
+        mechanism = release.randomizer.mechanisms[name]
+        assert isinstance(mechanism, RandomizedResponse)
+        kept, other = mechanism.probabilities
+        size = mechanism.num_values
+        self.codes = torch.as_tensor(release.reports(name)[0][:, 0], dtype=torch.int64)
+        reported = torch.bincount(self.codes, minlength=size).double() / len(self.codes)
+        shares = ((reported - other) / (kept - other)).clamp_min(_LEAST_SHARE)
+        self.shares = (shares / shares.sum()).float()
+        given = torch.full((size, size), other).fill_diagonal_(kept) * self.shares
+        self.given = given / given.sum(dim=1, keepdim=True)
+
+
+class Strata(Minibatches):
+    """Batches of reports of one reported label each, drawn with replacement.
+
+    Arguments:
+        release: The reports, which are held in memory.
+        cost: Reads them; of all columns but the label.
+        size: Reports a batch.
+        label: Name of the label's column.
+        device: Where batches go.
+    """
+
+    def __init__(
+        self, release: Release, cost: LikelihoodCost, size: int, label: str, device: torch.device
+    ) -> None:
+        self._reports, self._size, self._device = cost.read(release, device), size, device
+        self._labels = LabelReports(release, label)
+        codes = self._labels.codes
+        self._rows = [torch.nonzero(codes == k)[:, 0] for k in range(len(self._labels.shares))]
+        self._given = self._labels.shares
+
+    def draw(self, rng: torch.Generator) -> Reports:
+        """See `Minibatches`."""
+        codes = self._labels.codes
+        code = int(codes[torch.randint(len(codes), (), generator=rng)])
+        rows, self._given = self._rows[code], self._labels.given[code]
+        index = rows[torch.randint(len(rows), (self._size,), generator=rng)]
+        return self._reports.rows(index.to(self._device))
+
+    def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
+        """See `Minibatches`; of true labels as the reported one says."""
+        assert isinstance(generator, LabeledGenerator)
+        labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)
+        return generator.draw_latent(num_rows, rng, labels)
