@@ -83,22 +83,29 @@ def fit(
         coded = loss is None and all_coded(release.randomizer)
         estimator = "latent_classes" if coded else "generator"
     if estimator == "latent_classes":
-        if started_by_torchrun():
-            raise PrivotError(
-                "estimator 'latent_classes' counts the reports in one process: start it without "
-                "torchrun, or use estimator 'generator'"
-            )
-        if resume and path is not None and path.exists():
-            raise PrivotError(
-                f"checkpoint {path} is of a generator, and this fit makes latent classes, perhaps of "
-                "another release: resume with the same arguments, or remove it"
-            )
-        if loss is not None:
-            raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
-        settings.refuse_ignored()
+        _refuse_what_generators_take(settings, loss, path if resume else None)
         return fit_latent_class_model(release, settings)
     where = local_device(where)
     return fit_generator(release, settings, where, path, resume, progress, join(where), loss)
+
+
+def _refuse_what_generators_take(
+    settings: FitSettings, loss: Loss | None, resumed: Path | None
+) -> None:
+    """Refuse what a fit of latent classes would ignore."""
+    if started_by_torchrun():
+        raise PrivotError(
+            "estimator 'latent_classes' counts the reports in one process: start it without "
+            "torchrun, or use estimator 'generator'"
+        )
+    if resumed is not None and resumed.exists():
+        raise PrivotError(
+            f"checkpoint {resumed} is of a generator, and this fit makes latent classes, perhaps of "
+            "another release: resume with the same arguments, or remove it"
+        )
+    if loss is not None:
+        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
+    settings.refuse_ignored()
 
 
 def fit_latent_class_model(
