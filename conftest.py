@@ -9,7 +9,7 @@ import tempfile
 from importlib.util import find_spec
 
 _NEEDS = {
-    "ray": ("src/privot/distributed/*.py",),
+    "ray": ("src/privot/distributed.py",),
     "pywt": (
         "studies/rivals/wavelet_shrinkage.py",
         "studies/entropic/denoising.py",

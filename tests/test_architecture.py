@@ -13,7 +13,7 @@ ROOT = TESTS.parent / "src" / "privot"
 STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "limits", "own_process", "files", "outputs", "model_folder", "schema", "privacy",
+    "errors", "limits", "own_process", "files", "model_folder", "schema", "privacy",
     "disk", "mechanisms", "tables", "release", "distributed", "datasets",
     "transport", "generators", "training", "local", "sliced", "integral", "models",
     "evaluation", "report", "demo", "cli", "__main__",

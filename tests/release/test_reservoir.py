@@ -6,8 +6,7 @@ import pytest
 
 from numbered_people import people
 from privot.errors import PrivotError
-from privot.tables.batches import TableBatches
-from privot.tables.reservoir import sample_rows
+from privot.tables.batches import TableBatches, sample_rows
 
 
 def test_few_rows_are_all_kept_in_their_order():

@@ -45,12 +45,12 @@ def fit(
     Example: privot fit release.parquet -o model/
     """
     from privot.errors import PrivotError
+    from privot.files import claim_file, claim_folder
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.model_folder import FILES
-    from privot.outputs import claim_file, claim_folder
     from privot.release.collecting.collect import checked
-    from privot.release.collecting.quarantine import quarantine_of
+    from privot.release.collecting.inbox import quarantine_of
     from privot.training import Interrupted
     from privot.training.parallel import is_first
 
@@ -129,8 +129,7 @@ def sample(
     from privot.local import Model
     from privot.model_folder import kind_of
     from privot.release import write_table
-    from privot.tables.files import check_output
-    from privot.tables.written_pieces import STREAMED, write_pieces
+    from privot.tables.files import STREAMED, check_output, write_pieces
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
@@ -164,7 +163,7 @@ def sample(
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
     """Refuse an output of records; one without a suffix is a folder of images."""
-    from privot.outputs import claim_file, claim_folder
+    from privot.files import claim_file, claim_folder
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 
@@ -231,13 +230,13 @@ def evaluate(
 
     from privot.errors import PrivotError
     from privot.evaluation import compare
+    from privot.files import claim_file
     from privot.limits import MOST_ROWS, require_count, require_seed
     from privot.local import Model
     from privot.model_folder import kind_of
-    from privot.outputs import claim_file
     from privot.report import write_evaluation_report
+    from privot.tables.batches import sample_rows
     from privot.tables.record_files import open_records
-    from privot.tables.reservoir import sample_rows
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
     require_count("num_rows", num_rows, MOST_ROWS)

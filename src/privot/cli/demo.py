@@ -33,8 +33,8 @@ def run(
 
     Example: privot demo
     """
+    from privot.files import claim_folder
     from privot.local import FitSettings
-    from privot.outputs import claim_folder
 
     claim_folder(output, _HOLDS, force=force)
     settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)

@@ -52,7 +52,7 @@ def calibrate(
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.errors import PrivotError
-    from privot.outputs import claim_file
+    from privot.files import claim_file
     from privot.release import Randomizer, state_noise
     from privot.release.planning.expected import expected_noise
     from privot.schema import Schema
@@ -147,9 +147,9 @@ def collect(
 
     Example: privot collect inbox/ -o release.parquet
     """
-    from privot.outputs import claim_file
+    from privot.files import claim_file
     from privot.release import Randomizer, collect_files
-    from privot.release.collecting.quarantine import quarantine_of
+    from privot.release.collecting.inbox import quarantine_of
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]
     claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)

@@ -37,8 +37,8 @@ def fit(
     Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
     """
     from privot.errors import PrivotError
+    from privot.files import require_place
     from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
-    from privot.outputs import require_place
     from privot.privacy.guarantees.figures import at_most
     from privot.release import read_table
     from privot.schema import Schema
@@ -91,8 +91,8 @@ def sample(
 
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """
+    from privot.files import claim_file
     from privot.integral import IntegralModel
-    from privot.outputs import claim_file
     from privot.release import write_table
     from privot.tables.files import SUFFIXES
 

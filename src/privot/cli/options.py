@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from privot.tables.record_form import RecordForm
+    from privot.tables.csv_records import RecordForm
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 Separator = Annotated[
@@ -21,6 +21,6 @@ Ignore = Annotated[
 
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
     """What `--separator` and `--ignore` say."""
-    from privot.tables.record_form import RecordForm
+    from privot.tables.csv_records import RecordForm
 
     return RecordForm(separator, tuple(ignore or ()))

@@ -51,7 +51,11 @@ def privatize(
     separator: Separator = ",",
     ignore: Ignore = None,
     engine: Annotated[
-        str, typer.Option(help="local, or ray: the workers of a Ray cluster.")
+        str,
+        typer.Option(
+            help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
+            "pays from several machines on: to start it takes some ten seconds, at any size."
+        ),
     ] = "local",
 ) -> None:
     """Noise every record with fresh randomness; only the result may leave the device.
@@ -63,7 +67,7 @@ def privatize(
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
     from privot.errors import PrivotError
-    from privot.outputs import require_place
+    from privot.files import require_place
     from privot.release import Randomizer
     from privot.release.streaming.parts import Left
     from privot.release.streaming.privatize import privatize_records

@@ -95,8 +95,7 @@ def import_metadata(
     Example: privot schema import metadata.json -o schema.toml
     """
     from privot.errors import PrivotError
-    from privot.files import replacing_file
-    from privot.outputs import claim_file
+    from privot.files import claim_file, replacing_file
     from privot.schema.sdv import draft_schema
 
     claim_file(output, inputs=[metadata], suffixes=(".toml",), force=force)

@@ -11,7 +11,7 @@ from privot.cli.console import complain, note, note_unit, training_bar
 from privot.cli.options import Force, Ignore, Separator, record_form
 
 if TYPE_CHECKING:
-    from privot.tables.record_form import RecordForm
+    from privot.tables.csv_records import RecordForm
 
 
 def fit(
@@ -63,8 +63,8 @@ def fit(
     Example: privot sliced fit data.npz --unit person --num-labels 10 --epsilon 10 -o model/
     """
     from privot.errors import PrivotError
+    from privot.files import claim_folder
     from privot.model_folder import FILES
-    from privot.outputs import claim_folder
     from privot.sliced import SlicedSettings, fit_sliced
     from privot.training import Interrupted
 
@@ -140,8 +140,8 @@ def adapt(
     import numpy as np
 
     from privot.errors import PrivotError
+    from privot.files import claim_folder
     from privot.model_folder import FILES
-    from privot.outputs import claim_folder
     from privot.sliced import AdaptationSettings
     from privot.sliced import adapt as adapt_classifier
     from privot.training import Interrupted

@@ -17,10 +17,28 @@ made is no odometer, as little as a ledger's (`privot.disk.ledger`). Who goes on
 spends the δ of every run that might have followed, too.
 
 **Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
-records are equal. It is told to the curator alone: as a warning on standard error when a run is
-entered (`RepeatedRecords`), and by `accounts`. It is never written to a model, a history or a report.
-What is seen are runs that share a state folder, on records that are equal row for row
-(`privot.disk.fingerprint`): runs elsewhere, or on records that overlap, are the curator's to add.
+records are equal. It is told to the curator alone: as a warning on standard error when a run is entered
+(`RepeatedRecords`), and by `accounts`. It is never written to a model, a history or a report. What is
+seen are runs that share a state folder, on records that are equal row for row: runs elsewhere, or on
+records that overlap, are the curator's to add.
+
+**The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
+hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
+here BLAKE2b keyed by the user account's secret key,
+
+$$ H_k(M) = F_k\Big(|M|,\ \sum_{x ∈ M} F_k(x) \bmod 2^{256}\Big). $$
+
+A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they tell
+neither records nor, from one user account to another, whether two sets are equal. **Whoever has the key
+can ask whether a guessed set is the one that was used**: the digest is a function of raw data, it stays
+in the state folder, with the curator. Rows are compared in single precision, flattened, so that it does
+not matter whether pixels were divided by 255 in single or in double precision. One record more or fewer,
+another scale or another encoding (of the same table as coordinates of slices and as points of a density)
+is another set.
+
+References:
+    Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
+    to memory integrity checking* (2003).
 """
 
 from __future__ import annotations
@@ -28,12 +46,17 @@ from __future__ import annotations
 import datetime as dt
 import json
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privot.disk.ledger import Ledger
-from privot.disk.state import holding_state, write_down
+from privot.disk.state import holding_state, secret_key, write_down
 from privot.errors import PrivotError
 from privot.privacy.guarantees.composition import AnyGuarantee, compose, guarantee_from_dict
 
@@ -97,6 +120,20 @@ class Account:
             return f"{runs}, together {sums[0][0]}"
         parts = "; ".join(f"of {count} alone {total}" for total, count in sums)
         return f"{runs}, and no promise covers what all of them released: {parts}"
+
+
+def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
+    """The digest of records (n, …) that come in parts; 64 hexadecimal digits, the curator's."""
+    key, total, count = secret_key(), 0, 0
+    for part in parts:
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = np.ascontiguousarray(part, np.float32).reshape(len(part), -1) + np.float32(0.0)
+        data, width = rows.tobytes(), 4 * rows.shape[1]
+        for start in range(0, len(data), width):
+            row = blake2b(data[start : start + width], key=key, digest_size=32)
+            total += int.from_bytes(row.digest(), "little")
+        count += len(rows)
+    return blake2b(b"%d,%d" % (count, total % 2**256), key=key, digest_size=32).hexdigest()
 
 
 def charge(digest: str, ledger: Ledger[Any]) -> Account:

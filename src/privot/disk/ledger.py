@@ -7,7 +7,7 @@ the use after the last is refused.
 **Where it counts.** In memory, where the whole budget is in hand until the process ends. Or in a file: a
 chain of entries (`privot.disk.chain`), replaced as a whole and flushed with its folder. Uses are taken
 from the file in blocks where one takes long compared to a write (`ahead`); `close` gives back the rest,
-a kill loses it. Outside, in the state folder, a **witness** (`privot.disk.witness`) holds the head of
+a kill loses it. Outside, in the state folder, a **witness** holds the head of
 the chain; file and witness change under one lock of all threads and processes.
 
 *Nobody overspends.* Every block is appended, under the lock, to a chain that contains the witness's
@@ -47,9 +47,8 @@ import threading
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
-from privot.disk.chain import Chain
+from privot.disk.chain import Chain, check_witness, witnessing
 from privot.disk.state import holding_state, write_down
-from privot.disk.witness import check_witness, witnessing
 from privot.errors import PrivotError
 from privot.limits import MOST_ROWS, require_count
 from privot.own_process import OwnProcess

@@ -1,23 +1,30 @@
 """Raw records in batches: of files, folders, partitioned data sets and pipes larger than memory.
 
 Rows are numbered in the order of the source (files sorted by name, rows as they stand), and cut into
-batches of a fixed size: batch i holds rows i·size to (i+1)·size − 1, whatever the files' own pieces
-are. So a batch means the same records whenever the same source is read, and a run that was killed
-can go on with those that it lacks.
+batches of a fixed size: batch i holds rows i·size to (i+1)·size − 1, whatever the files' own pieces are.
+So a batch means the same records whenever the same source is read, and a run that was killed can go on
+with those that it lacks.
+
+References:
+    Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
+    complexity O(n(1 + log(N/n)))* (1994), for the keys of `sample_rows`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
+from privot.limits import MOST_ROWS, require_count, require_seed
 from privot.schema.columns.problems import RecordError
-from privot.tables.source_identity import content_of
 
 BATCH_ROWS = 2**17
 
@@ -30,10 +37,11 @@ class RecordBatches(ABC):
     Arguments:
         source: What error messages call it.
         kind: What it ought to be.
+        files: That it is read from; none of a pipe, or of memory.
     """
 
-    def __init__(self, source: str, kind: str) -> None:
-        self.source, self.kind = source, kind
+    def __init__(self, source: str, kind: str, files: Sequence[Path] = ()) -> None:
+        self.source, self.kind, self.files = source, kind, list(files)
 
     @property
     def num_rows(self) -> int | None:
@@ -43,23 +51,32 @@ class RecordBatches(ABC):
     @property
     def num_bytes(self) -> int | None:
         """Size of the source, if it is files."""
-        return None
+        return sum(file.stat().st_size for file in self.files) or None
 
     def share_read(self) -> float | None:
         """Which share of the source was read so far, if that is known."""
         return None
 
     def identity(self) -> dict[str, Any] | None:
-        """What tells that the source is unchanged: names, sizes, times; None of a pipe."""
-        return None
+        """What tells that the files are unchanged: names, sizes, times; None without files."""
+        stats = {str(file): file.stat() for file in self.files}
+        return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()} or None
+
+    def content(self) -> str | None:
+        """A hash of the source's bytes, wherever they are now: as raw as the records themselves.
+
+        Of files, one after the other; of a pipe, of what was read so far; None if there are none.
+        """
+        whole = hashlib.sha256()
+        for file in self.files:
+            with open(file, "rb") as opened:
+                while chunk := opened.read(2**20):
+                    whole.update(chunk)
+        return whole.hexdigest() if self.files else None
 
     def place(self, row: int) -> str:
         """Where a person finds a row, counted from 0."""
         return f"row {row + 1:,} of {self.source}"
-
-    def content(self) -> str | None:
-        """A hash of the source's bytes; of a pipe, of those read so far; None if there are none."""
-        return None if (files := self.identity()) is None else content_of(files)
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
@@ -113,19 +130,15 @@ class TableBatches(RecordBatches):
         self,
         tables: pa.Table | Iterable[pa.Table | pa.RecordBatch],
         source: str = "the table",
-        identity: dict[str, Any] | None = None,
+        files: Sequence[Path] = (),
     ) -> None:
-        super().__init__(source, "a table")
-        self._tables, self._identity = tables, identity
+        super().__init__(source, "a table", files)
+        self._tables = tables
 
     @property
     def num_rows(self) -> int | None:
         """See `RecordBatches`."""
         return self._tables.num_rows if isinstance(self._tables, pa.Table) else None
-
-    def identity(self) -> dict[str, Any] | None:
-        """See `RecordBatches`."""
-        return self._identity
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
@@ -133,3 +146,33 @@ class TableBatches(RecordBatches):
             piece = pa.table(each)
             yield first, piece
             first += piece.num_rows
+
+
+def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
+    """At most `most` rows, uniformly without replacement, in their order; and how many there are.
+
+    In one pass over a source that need not fit in memory: every row gets an independent uniform key, and
+    the rows of the smallest keys are kept, so each set of rows is equally likely.
+
+    Raises:
+        PrivotError: if there are none, or the source cannot be read.
+    """
+    most = require_count("most", most, MOST_ROWS)
+    rng = np.random.default_rng(require_seed(seed))
+    held: pa.Table | None = None
+    keys = np.zeros(0)
+    total, threshold = 0, np.inf
+    for _, batch in records.batches():
+        drawn = rng.random(batch.num_rows)
+        total += batch.num_rows
+        near = drawn < threshold
+        rows = batch if near.all() else batch.filter(pa.array(near))
+        held = rows if held is None else pa.concat_tables([held, rows])
+        keys = np.concatenate([keys, drawn[near]])
+        if len(keys) > most:
+            threshold = np.partition(keys, most)[most]
+            kept = keys < threshold
+            held, keys = held.filter(pa.array(kept)), keys[kept]
+    if held is None:
+        raise PrivotError(f"{records.source} has no rows: give at least one record")
+    return held.combine_chunks(), total

@@ -11,7 +11,8 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -22,8 +23,9 @@ import pyarrow.csv as csv
 
 from privot.errors import PrivotError
 from privot.schema.columns.problems import Problem, RecordError
-from privot.tables.record_form import RecordForm, require_columns
 
+_NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_SEPARATORS = (",", ";", "\t", "|")
 _BLOCK_BYTES = 2**20
 # What files begin with that are no CSV.
 _OTHERS = {
@@ -34,6 +36,53 @@ _OTHERS = {
     b"\x1f\x8b": "is compressed by gzip: name it .csv.gz",
     b"PAR1": "is Parquet, not CSV: name it .parquet",
 }
+
+
+@dataclass(frozen=True)
+class RecordForm:
+    """How records stand in a file: the separator of a CSV, and columns to ignore that no schema knows.
+
+    Arguments:
+        separator: One character, or `"tab"`.
+        ignore: Names of table columns.
+
+    Examples:
+        >>> RecordForm("tab").separator
+        '\\t'
+    """
+
+    separator: str = ","
+    ignore: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        separator = _NAMED.get(self.separator, self.separator)
+        if len(separator) != 1 or separator.isalnum() or separator in "\"'\r\n.-+":
+            raise PrivotError(
+                f"--separator {self.separator!r} cannot separate fields: give one character, such "
+                "as ';', or tab"
+            )
+        object.__setattr__(self, "separator", separator)
+
+    def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
+        """The table without the ignored columns.
+
+        Raises:
+            PrivotError: for a column that is not there, or that the schema declares.
+        """
+        for name in self.ignore:
+            if name in (columns or ()):
+                raise PrivotError(
+                    f"--ignore {name!r}: the schema declares this column, and a report must be of all: "
+                    "remove it from the schema instead"
+                )
+            if name not in table.column_names:
+                raise PrivotError(
+                    f"--ignore {name!r}: {source} has no such column: correct it, or leave it out"
+                )
+        return table.drop_columns(list(self.ignore)) if self.ignore else table
+
+
+COMMA_SEPARATED = RecordForm()
 
 
 def read_csv_pieces(
@@ -68,7 +117,7 @@ def read_csv_pieces(
             ),
         ) as reader:
             if columns is not None:
-                require_columns(reader.schema.names, columns, form, source)
+                _require_columns(reader.schema.names, columns, form, source)
             for batch in reader:
                 piece = pa.table(batch)
                 _require_text(piece, first)
@@ -95,6 +144,28 @@ def _require_csv(head: bytes, source: str) -> None:
         raise PrivotError(f"{source} holds zero bytes: save it as CSV in UTF-8")
     if not head.removeprefix(b"\xef\xbb\xbf").strip():
         raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
+
+
+def _require_columns(
+    names: list[str], columns: Sequence[str], form: RecordForm, source: str
+) -> None:
+    """Refuse a first line that names none of the schema's columns: it may be a record."""
+    declared = set(columns)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
+    if declared & set(names):
+        return
+    for other in _SEPARATORS:
+        if other != form.separator and declared & set(form.separator.join(names).split(other)):
+            shown = "tab" if other == "\t" else f"'{other}'"
+            raise PrivotError(
+                f"{source} is not separated by {form.separator!r}, but by {other!r}: "
+                f"give --separator {shown}"
+            )
+    raise PrivotError(
+        f"{source} has none of the columns {list(columns)} in its first line: put the "
+        "columns' names there, as the schema has them"
+    )
 
 
 def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -22,11 +24,12 @@ from privot.schema import NumericColumn, Schema, VectorColumn
 from privot.schema.columns.array_values import is_tensor, tensor_array, tensor_values
 from privot.schema.columns.problems import RecordError, refuse
 from privot.schema.columns.raw_values import read_numbers
-from privot.tables.csv_records import line_of, read_csv
+from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
-from privot.tables.record_form import COMMA_SEPARATED, RecordForm
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
+# Formats that are written piece by piece, and one that needs the whole table.
+STREAMED = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (*STREAMED, ".npz")
 
 
 def as_table(data: Any) -> pa.Table:
@@ -107,20 +110,39 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
     if schema is not None and check_output(path, schema):
         write_image_folder(table, path, schema)
         return
-    suffix = table_suffix(path)
+    if table_suffix(path) != ".npz":
+        write_pieces([table], path)
+        return
+    arrays = {name: _plain_array(table.column(name)) for name in table.column_names}
+    with replacing_file(path) as draft, open(draft, "wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
+    """Write Parquet or CSV piece by piece; an existing file survives any failure. Returns the rows."""
     with replacing_file(path) as draft:
-        if suffix == ".parquet":
-            pq.write_table(table, draft)
-        elif suffix == ".npz":
-            arrays = {name: _plain_array(table.column(name)) for name in table.column_names}
-            with open(draft, "wb") as file:
-                plain = {k: _without_objects(v) for k, v in arrays.items()}
-                np.savez_compressed(file, allow_pickle=False, **plain)
-        elif suffix == ".csv.gz":
-            with gzip.open(draft, "wb") as file:
-                csv.write_csv(table, file)
-        else:
-            csv.write_csv(table, draft)
+        if table_suffix(path) != ".parquet":
+            return write_csv(pieces, draft, zipped=path.suffix == ".gz")
+        rows = 0
+        pieces = iter(pieces)
+        first = next(pieces)
+        with pq.ParquetWriter(draft, first.schema) as writer:
+            for piece in chain([first], pieces):
+                writer.write_table(piece)
+                rows += piece.num_rows
+        return rows
+
+
+def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: bool = False) -> int:
+    """Write pieces of one table as CSV to a file or a stream; returns the rows."""
+    if isinstance(target, Path):
+        with gzip.open(target, "wb") if zipped else open(target, "wb") as file:
+            return write_csv(pieces, cast(IO[bytes], file))
+    rows = 0
+    for number, piece in enumerate(pieces):
+        csv.write_csv(piece, target, csv.WriteOptions(include_header=number == 0))
+        rows += piece.num_rows
+    return rows
 
 
 def check_output(path: Path, schema: Schema) -> bool:
@@ -201,9 +223,6 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
-    return tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
-
-
-def _without_objects(values: np.ndarray) -> np.ndarray:
+    plain = tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
     # NumPy would pickle strings held as objects, and nothing here reads pickles.
-    return values.astype(str) if values.dtype == object else values
+    return plain.astype(str) if plain.dtype == object else plain

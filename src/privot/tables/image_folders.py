@@ -28,13 +28,11 @@ import pyarrow as pa
 import pyarrow.csv as csv
 
 from privot.errors import PrivotError
-from privot.files import replacing_folder
+from privot.files import claim_folder, replacing_folder
 from privot.mechanisms import random_words
-from privot.outputs import claim_folder
 from privot.schema import ArrayColumn, Schema
 from privot.schema.columns.array_values import tensor_array, tensor_values
-from privot.tables.csv_records import read_csv
-from privot.tables.record_form import COMMA_SEPARATED
+from privot.tables.csv_records import COMMA_SEPARATED, read_csv
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LABELS = "labels.csv"

@@ -6,6 +6,8 @@ A folder holds `.parquet` or `.csv`/`.csv.gz` files, all of one kind, at any dep
 
 from __future__ import annotations
 
+import hashlib
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,10 +22,14 @@ from privot.errors import PrivotError
 from privot.schema import ArrayColumn, Schema
 from privot.schema.columns.problems import RecordError
 from privot.tables.batches import BATCH_ROWS, Piece, RecordBatches, TableBatches
-from privot.tables.csv_records import line_of, open_csv_file, read_csv_pieces
+from privot.tables.csv_records import (
+    COMMA_SEPARATED,
+    RecordForm,
+    line_of,
+    open_csv_file,
+    read_csv_pieces,
+)
 from privot.tables.files import read_table, table_suffix
-from privot.tables.record_form import COMMA_SEPARATED, RecordForm
-from privot.tables.source_identity import HashedStream
 
 _NOT_DATA = (".", "_")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -51,7 +57,7 @@ def open_records(
     if suffix == ".parquet":
         return ParquetFiles(path, [path], columns, form)
     if suffix == ".npz":
-        return TableBatches(read_table(path, schema, form), str(path), file_stamps([path]))
+        return TableBatches(read_table(path, schema, form), str(path), [path])
     return CsvFiles(path, [path], columns, form)
 
 
@@ -74,8 +80,8 @@ class ParquetFiles(RecordBatches):
     def __init__(
         self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
     ) -> None:
-        super().__init__(str(path), "parquet")
-        self._files, self._columns, self._form = files, columns, form
+        super().__init__(str(path), "parquet", files)
+        self._columns, self._form = columns, form
         try:
             self._dataset = ds.dataset(
                 [str(file) for file in files],
@@ -98,18 +104,9 @@ class ParquetFiles(RecordBatches):
         ]
 
     @property
-    def num_rows(self) -> int | None:
+    def num_rows(self) -> int:
         """See `RecordBatches`."""
-        return int(self._dataset.count_rows())
-
-    @property
-    def num_bytes(self) -> int | None:
-        """See `RecordBatches`."""
-        return sum(file.stat().st_size for file in self._files)
-
-    def identity(self) -> dict[str, Any] | None:
-        """See `RecordBatches`."""
-        return file_stamps(self._files)
+        return sum(group.row_groups[0].num_rows for group in self._groups)
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
@@ -128,17 +125,33 @@ class ParquetFiles(RecordBatches):
                 first += batch.num_rows
 
 
+class _HashedInput(io.RawIOBase):
+    """Standard input, which knows what has come through it."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = sys.stdin.buffer.read(len(buffer))
+        buffer[: len(data)] = data
+        self.hash.update(data)
+        return len(data)
+
+
 class CsvPipe(RecordBatches):
     """CSV on standard input."""
 
     def __init__(self, columns: Sequence[str] | None, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
         self._columns, self._form = columns, form
-        self._stream = HashedStream(lambda: sys.stdin.buffer)
+        self._stream = _HashedInput()
 
     def content(self) -> str | None:
         """See `RecordBatches`."""
-        return self._stream.content()
+        return self._stream.hash.hexdigest()
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
@@ -154,41 +167,32 @@ class CsvFiles(RecordBatches):
     def __init__(
         self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
     ) -> None:
-        super().__init__(str(path), "csv")
-        self._path, self._files, self._columns, self._form = path, files, columns, form
+        super().__init__(str(path), "csv", files)
+        self._path, self._columns, self._form = path, columns, form
         self._bytes_read = 0
         self._first_rows: list[int] = []
-
-    @property
-    def num_bytes(self) -> int | None:
-        """See `RecordBatches`."""
-        return sum(file.stat().st_size for file in self._files)
 
     def share_read(self) -> float | None:
         """See `RecordBatches`."""
         return self._bytes_read / (self.num_bytes or 1) if self._first_rows else None
 
-    def identity(self) -> dict[str, Any] | None:
-        """See `RecordBatches`."""
-        return file_stamps(self._files)
-
     def place(self, row: int) -> str:
         """See `RecordBatches`."""
         number = max(n for n, first in enumerate(self._first_rows) if first <= row)
-        file = self._files[number]
+        file = self.files[number]
         return f"{file}, line {line_of(file, row - self._first_rows[number]):,}"
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first, before = 0, 0
         self._first_rows, columns = [], None
-        for path in self._files:
+        for path in self.files:
             self._first_rows.append(first)
             for piece in self._read(path, first, before):
                 piece = _with_partitions(piece, path, self._path)
                 columns = columns or piece.column_names
                 if sorted(piece.column_names) != sorted(columns):
                     raise PrivotError(
-                        f"{path} has other columns than {self._files[0]}: give files of one table"
+                        f"{path} has other columns than {self.files[0]}: give files of one table"
                     )
                 yield first, piece.select(columns) if piece.column_names != columns else piece
                 first += piece.num_rows
@@ -220,8 +224,3 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
 
 def _is_data(file: Path, folder: Path) -> bool:
     return not any(part.startswith(_NOT_DATA) for part in file.relative_to(folder).parts)
-
-
-def file_stamps(files: list[Path]) -> dict[str, Any]:
-    """Name, size and time of every file: what tells that they are unchanged."""
-    return {str(f): [s.st_size, s.st_mtime_ns] for f in files for s in (f.stat(),)}

@@ -33,9 +33,15 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.files import beside, cannot_write, replacing_file
-from privot.release.collecting.inbox import Inbox, report_files, their_randomizer
+from privot.release.collecting.inbox import (
+    ORIGIN,
+    Inbox,
+    Quarantine,
+    quarantine_of,
+    report_files,
+    their_randomizer,
+)
 from privot.release.collecting.possible import first_fault, reasons, release_types
-from privot.release.collecting.quarantine import ORIGIN, Quarantine, quarantine_of
 from privot.release.collecting.report_text import as_text
 from privot.release.randomizer import Randomizer, Release
 from privot.release.reports.ids import REPORT_ID, id_words, in_order, one_array

@@ -8,10 +8,9 @@ was done to the records: whoever reads it has to bring the randomizer.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from privot.release.collecting.possible import release_types
 from privot.release.randomizer import Randomizer, Release
 from privot.release.reports.ids import ID_TYPE, from_hex, one_array, to_hex
 from privot.release.reports.rows import ReportTable
+from privot.tables.files import write_csv
 
 _EMPTY = "none"
 _BLOCK_BYTES = 2**24
@@ -30,15 +30,12 @@ _BLOCK_BYTES = 2**24
 
 def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
     """Write reports as CSV; returns the rows."""
+    rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
+    if not rows:
+        raise PrivotError("there are no rows: give at least one record")
     if not isinstance(target, Path):
-        rows = _write(target, pieces)
         target.flush()
-        return rows
-    if zipped:
-        with gzip.open(target, "wb") as file:
-            return _write(cast(IO[bytes], file), pieces)
-    with open(target, "wb") as file:
-        return _write(file, pieces)
+    return rows
 
 
 def read_text_reports(source: Path | IO[bytes], randomizer: Randomizer) -> Release:
@@ -99,17 +96,6 @@ def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """Columns as they are written: ids and lists as text."""
     for name in reports.column_names:
         yield name, _to_text(one_array(reports.column(name)))
-
-
-def _write(file: IO[bytes], pieces: Iterable[pa.Table]) -> int:
-    rows = 0
-    for piece in pieces:
-        text = pa.table(dict(as_text(piece)))
-        csv.write_csv(text, file, csv.WriteOptions(include_header=rows == 0))
-        rows += piece.num_rows
-    if not rows:
-        raise PrivotError("there are no rows: give at least one record")
-    return rows
 
 
 def _to_text(column: pa.Array) -> pa.Array:

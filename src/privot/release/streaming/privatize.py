@@ -32,8 +32,12 @@ import pyarrow as pa
 from privot.errors import PrivotError
 from privot.release.randomizer import Randomizer
 from privot.release.streaming.parts import Left, Parts
-from privot.release.streaming.pipeline import in_order
-from privot.release.streaming.publishing import Progress, publish, refuse_unknown_output
+from privot.release.streaming.publishing import (
+    Progress,
+    in_order,
+    publish,
+    refuse_unknown_output,
+)
 from privot.release.streaming.sending import (
     IDENTITY,
     place_of_pipe,

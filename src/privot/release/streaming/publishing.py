@@ -8,9 +8,11 @@ rows of a part: buckets, whose number is that of the raw file's bytes, are cut a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -20,9 +22,11 @@ from privot.release.collecting.report_text import write_text
 from privot.release.reports.rows import write_reports
 from privot.release.reports.shards import shard_name, write_manifest
 from privot.release.streaming.parts import Parts
-from privot.release.streaming.pipeline import in_order
 from privot.release.streaming.shuffle import bucket_rows, gather
 from privot.tables.files import table_suffix
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Progress(Protocol):
@@ -84,6 +88,28 @@ def publish(
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
+
+
+def in_order(
+    action: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Iterator[Result]:
+    """Results in the order of the items, as many of which are worked at ahead as there are workers.
+
+    Examples:
+        >>> list(in_order(abs, [-1, 2, -3], workers=2))
+        [1, 2, 3]
+    """
+    pool = ThreadPoolExecutor(workers)
+    ahead: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            ahead.append(pool.submit(action, item))
+            if len(ahead) > workers:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _cut(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import privot
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, write_people
 from privot import Randomizer, Release
 from privot.errors import PrivotError
@@ -19,10 +20,11 @@ from privot.release.streaming.parts import unfinished
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pytest.importorskip("ray.data", reason="the extra `ray` is not installed")
 
-from privot.distributed import privatize, privatize_files  # noqa: E402
-from privot.distributed.ray_data import _noise_batch  # noqa: E402
+from privot.distributed import _noise_batch, privatize, privatize_files  # noqa: E402
 
 NUM = 40_000
+# Where workers find this module, and the library that is tested.
+SEEN = [str(Path(__file__).parent), str(Path(privot.__file__).parents[1])]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +37,7 @@ def cluster():
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=100 * 2**20,
-        runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parents[1])}},
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(SEEN)}},
         _temp_dir=folder,
     )
     yield
@@ -44,7 +46,7 @@ def cluster():
 
 
 def worker_processes():
-    """Processes under this one that run a task of Ray Data."""
+    """Processes under this one that noise a part."""
     parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -62,7 +64,7 @@ def worker_processes():
             line = (Path("/proc") / str(pid) / "cmdline").read_text()
         except OSError:
             continue
-        if above == os.getpid() and line.startswith("ray::Map"):
+        if above == os.getpid() and line.startswith("ray::_make_part"):
             found.append(pid)
     return found
 

@@ -1,4 +1,4 @@
-r"""Ray Data runs the randomizer on the workers of a cluster.
+r"""Privatizing on a cluster: Ray's workers noise, each with entropy of its own. No PyTorch.
 
 **Exactly once, and what that means for privacy.** Ray runs a task again when its worker dies. A record
 is then noised twice, and the guarantee of one report holds only if nobody sees the first noise. So:
@@ -17,6 +17,9 @@ is then noised twice, and the guarantee of one report holds only if nobody sees 
 from the operating system (`privot.mechanisms.samplers.entropy`), also after a fork. No generator's
 state, and no seed, is sent with a task: the randomizer that is sent is public.
 
+**When it pays.** To start Ray takes some ten seconds, and one process has threads on all cores: on one
+machine this is slower at any size. It is for several machines, and for more parts than one has cores.
+
 References:
     Moritz et al., *Ray: a distributed framework for emerging AI applications* (2018).
 """
@@ -25,14 +28,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import ray
-import ray.data
 
 from privot.errors import PrivotError
 from privot.release import Randomizer
@@ -48,8 +52,13 @@ from privot.release.streaming.privatize import (
 )
 from privot.release.streaming.publishing import Progress, publish, refuse_unknown_output
 from privot.release.streaming.sending import require_sent
+from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
 from privot.tables.record_files import open_records
-from privot.tables.record_form import COMMA_SEPARATED, RecordForm
+
+if TYPE_CHECKING:
+    import ray.data  # takes a second in each worker, and no task needs it
+
+_PATIENCE = 30.0  # seconds
 
 
 def privatize(
@@ -112,18 +121,49 @@ def privatize_files(
     tell_deleted(parts, told)
     kept = parts.done()
     missing = [n for n in range(-(-records.num_rows // parts.part_rows)) if n not in kept]
-    task = partial(_make_part, text=randomizer.to_json(), source=source, form=form, parts=parts)
-    _connect()
+    fresh, outside = 0, Counter[str]()
     try:
-        fresh, outside = _run(
-            task, missing, len(kept) * parts.part_rows, records.num_rows, progress
-        )
+        with closing(_on_workers(missing, randomizer.to_json(), source, form, parts)) as ended:
+            for rows, moved in ended:
+                fresh += rows
+                outside.update(moved)
+                if progress is not None:
+                    progress("noise", len(kept) * parts.part_rows + fresh, records.num_rows)
     except RefusedRecordsError:
         parts.remove()
         raise
-    rows = publish(parts, output, randomizer.to_json(), progress)
+    rows = publish(parts, output, randomizer.to_json(), progress, os.cpu_count() or 1)
     parts.remove()
-    return Privatized(rows, rows - fresh, outside)
+    return Privatized(rows, rows - fresh, dict(outside))
+
+
+def _on_workers(
+    numbers: Sequence[int], text: str, source: Path, form: RecordForm, parts: Parts
+) -> Generator[tuple[int, dict[str, int]], None, None]:
+    """One task for each part: rows that it noised, values outside their bounds, as tasks end."""
+    if not numbers:
+        return
+    _connect()
+    make = ray.remote(_make_part).options(scheduling_strategy="SPREAD")
+    running = [make.remote(number, text, source, form, parts) for number in numbers]
+    try:
+        while running:
+            ended, running = ray.wait(running)
+            try:
+                done = ray.get(ended[0])
+            except ray.exceptions.RayError as error:
+                raise PrivotError(
+                    f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole "
+                    f"are kept in {parts.folder}; go on with --resume"
+                ) from error
+            if isinstance(done, PrivotError):
+                raise done
+            yield done
+    finally:
+        for task in running:
+            ray.cancel(task, force=True)
+        if running:  # nobody is to write a part into a folder that is being removed
+            ray.wait(running, num_returns=len(running), timeout=_PATIENCE)
 
 
 def _connect() -> None:
@@ -136,55 +176,18 @@ def _connect() -> None:
         ray.init(include_dashboard=False, logging_level=logging.ERROR)
 
 
-def _run(
-    task: Callable[[dict[str, Any]], dict[str, Any]],
-    numbers: list[int],
-    kept_rows: int,
-    expected: int,
-    progress: Progress | None,
-) -> tuple[int, dict[str, int]]:
-    """Run a task for every number; the records noised, and counts of values outside their bounds."""
-    fresh, outside = 0, dict[str, int]()
-    if not numbers:
-        return fresh, outside
-    ray.data.DataContext.get_current().enable_progress_bars = progress is None
-    tasks = ray.data.from_items(numbers, override_num_blocks=len(numbers))
-    for done in tasks.map(task).iter_rows():
-        if done["refused"]:
-            raise RefusedRecordsError(done["refused"])
-        if done["failed"]:
-            raise PrivotError(done["failed"])
-        fresh += done["rows"]
-        for name, number in zip(done["names"], done["outside"], strict=True):
-            outside[name] = outside.get(name, 0) + int(number)
-        if progress is not None:
-            progress("noise", kept_rows + fresh, expected)
-    return fresh, outside
-
-
 def _make_part(
-    row: dict[str, Any], text: str, source: Path, form: RecordForm, parts: Parts
-) -> dict[str, Any]:
+    number: int, text: str, source: Path, form: RecordForm, parts: Parts
+) -> tuple[int, dict[str, int]] | PrivotError:
     """One task: noise one part, unless it is there. A refusal is an answer; only a crash is retried."""
-    number = int(row["item"])
+    if parts.path(number).exists():
+        return 0, {}
     randomizer = Randomizer.from_json(text)
-    rows, outside, refused, failed = 0, dict[str, int](), "", ""
-    if not parts.path(number).exists():
-        try:
-            records = open_records(source, randomizer.schema, form)
-            rows, outside = make_parts(randomizer, records, parts, only=lambda n: n == number)
-        except RefusedRecordsError as error:
-            refused = str(error)
-        except PrivotError as error:
-            failed = str(error)
-    names = sorted(outside)
-    return {
-        "rows": rows,
-        "refused": refused,
-        "failed": failed,
-        "names": names,
-        "outside": [outside[name] for name in names],
-    }
+    try:
+        records = open_records(source, randomizer.schema, form)
+        return make_parts(randomizer, records, parts, only=lambda n: n == number)
+    except PrivotError as error:
+        return error
 
 
 def _noise_batch(batch: pa.Table, text: str) -> pa.Table:
