@@ -13,9 +13,9 @@ ROOT = TESTS.parent / "src" / "privot"
 STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "limits", "own_process", "files", "model_folder", "schema", "privacy",
+    "errors", "limits", "own_process", "files", "schema", "privacy",
     "disk", "mechanisms", "tables", "release", "distributed", "datasets",
-    "transport", "generators", "training", "local", "sliced", "integral", "models",
+    "transport", "generators", "models", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip
 NO_TORCH = FLOORS[: FLOORS.index("transport")]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.errors import PrivotError
-    from privot.local import FitSettings, Model, fit
-    from privot.models import load
+    from privot.local import FitSettings, fit
+    from privot.models import Model, load
     from privot.release import (
         Randomizer,
         Release,
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "FitSettings": "privot.local",
-    "Model": "privot.local",
+    "Model": "privot.models",
     "PrivotError": "privot.errors",
     "Randomizer": "privot.release",
     "Release": "privot.release",

@@ -26,7 +26,8 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import DCGAN, MLP, Bounded
 from privot.local.generators.covariance_start import leading_axes, start_at_moments
-from privot.training import History, TrainingSettings, train
+from privot.models import History
+from privot.training import TrainingSettings, train
 from privot.transport import SinkhornSolver, entropic_cost
 from studies.entropic.image_noise import SIDE, ImageNoise
 from studies.rivals.batch_losses import debiased, noisy_wasserstein, unregularized

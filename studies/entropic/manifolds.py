@@ -7,9 +7,9 @@ transport at the matched weight, and the same one by the unregularized distance,
 blob.
 
 **Raw and projected.** The generator puts out points of the plane; that they must lie on the curve is
-public, so `Model.sample` projects them to it: free post-processing, but it would flatter any model.
+public, so `LocalModel.sample` projects them to it: free post-processing, but it would flatter any model.
 Hence two distances: `…_raw`, of the generator's own outputs, is the one to compare with the paper;
-`…_projected`, of `Model.sample`, is what a user gets.
+`…_projected`, of `LocalModel.sample`, is what a user gets.
 
 **Honest ε.** Local privacy hides one record of the curve from another, so noise is scaled to the
 diameter. The 2023 text scales it to the radius, the largest norm of a record, and for Gaussian noise
@@ -40,7 +40,7 @@ from matplotlib.figure import Figure
 from privot.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.files import replacing_file
-from privot.local import FitSettings, Model, fit
+from privot.local import FitSettings, LocalModel, fit
 from privot.local.samplers import GeneratorSampler
 from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer
@@ -240,7 +240,7 @@ def epsilon_by_radius(randomizer: Randomizer, curve: Curve) -> float:
 
 
 @torch.no_grad()
-def raw_points(model: Model, num_points: int, seed: int) -> np.ndarray:
+def raw_points(model: LocalModel, num_points: int, seed: int) -> np.ndarray:
     """The generator's own outputs (num_points, 2) in the curve's units, not projected to it."""
     rng = torch.Generator().manual_seed(seed)
     assert isinstance(model.sampler, GeneratorSampler)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.generators import MLP
-from privot.local import FitSettings, Model
+from privot.local import FitSettings, LocalModel
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head
 from privot.local.samplers import GeneratorSampler
@@ -40,7 +40,7 @@ _POWERS: dict[type[Mechanism], int] = {Laplace: 1, Gaussian: 2}
 
 def fit_unregularized(
     release: Release, settings: FitSettings | None = None, *, progress: Progress | None = None
-) -> Model:
+) -> LocalModel:
     """Fit a generator to one column's reports by W_p^p between batches, the noise unaccounted for.
 
     Arguments:
@@ -75,7 +75,7 @@ def fit_unregularized(
     )
     made_with = asdict(settings) | {"loss": f"unregularized W{power}", "num_reports": len(release)}
     sampler = GeneratorSampler(generator.eval(), head)
-    return Model(sampler, release.randomizer, made_with, history)
+    return LocalModel(sampler, release.randomizer, made_with, history)
 
 
 def _power(release: Release) -> int:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from commands import privot
-from privot import Model, load
+from privot import load
 from privot.errors import PrivotError
 from privot.integral import IntegralModel
+from privot.local import LocalModel
 from privot.sliced import AdaptedClassifier, SlicedModel
 
 SCHEMA = """
@@ -22,9 +23,9 @@ categories = ["red", "green", "blue"]
 INTEGRAL = "integral fit people.csv --schema schema.toml --epsilon 1 --draws 5"
 SLICED = "--epsilon 50 --delta 1e-3 --steps 20 --batch-size 30"
 FITS = {
-    "latent_classes": (Model, "fit release.parquet"),
+    "latent_classes": (LocalModel, "fit release.parquet"),
     "generator": (
-        Model,
+        LocalModel,
         "fit release.parquet --estimator generator --steps 20 --batch-size 20",
     ),
     "sliced_images": (

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import privot
-from privot import FitSettings, Model, Randomizer, Schema, fit
+from privot import FitSettings, Randomizer, Schema, fit
 from privot.errors import PrivotError
 from privot.evaluation import compare, sample_distance, total_variation
+from privot.local import LocalModel
 from privot.training import Interrupted
 
 MIXED = Schema.from_toml("""
@@ -156,7 +157,7 @@ def test_model_round_trip_and_guarantee(release, tmp_path):
     assert model.guarantee == release.guarantee
     model.save(tmp_path / "model")
     model.save(tmp_path / "model")  # over an older one
-    again = Model.load(tmp_path / "model")
+    again = LocalModel.load(tmp_path / "model")
     assert again.sample(1000, seed=5).equals(model.sample(1000, seed=5))
     assert again.guarantee == model.guarantee
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
@@ -181,13 +182,13 @@ def test_damaged_models_are_refused(release, tmp_path):
     fields = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps(fields | {"format": 7}))
     with pytest.raises(PrivotError, match="format 7, this version of privot reads format 2"):
-        Model.load(path)
+        LocalModel.load(path)
     (path / "model.json").write_text(json.dumps(fields))
     (path / "weights.safetensors").write_bytes(b"x")
     with pytest.raises(PrivotError, match="is damaged"):
-        Model.load(path)
+        LocalModel.load(path)
     with pytest.raises(PrivotError, match="cannot be read"):
-        Model.load(tmp_path / "nowhere")
+        LocalModel.load(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(

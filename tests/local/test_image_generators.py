@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.local import FitSettings, Model, fit
+from privot.local import FitSettings, LocalModel, fit
 from privot.local.generators.image_generators import (
     LabeledGenerator,
     LabelReports,
@@ -180,7 +180,7 @@ def test_a_model_survives_its_folder(tmp_path):
     for toml in (IMAGE, IMAGE + LABEL):
         model = fit(released(toml, num=200), QUICK)
         model.save(tmp_path / "model")
-        loaded = Model.load(tmp_path / "model")
+        loaded = LocalModel.load(tmp_path / "model")
         assert loaded.sample(30, seed=3).equals(model.sample(30, seed=3))
         assert loaded.sampler.kind == model.sampler.kind
         assert loaded.sample(0).num_rows == 0

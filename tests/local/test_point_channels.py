@@ -92,7 +92,7 @@ def test_missing_rates_and_places_are_learned_and_nulls_are_restored(tmp_path):
     release = Randomizer.calibrate(declared, 24.0).privatize(people)
     model = privot.fit(release, FitSettings(steps=800, batch_size=256), seed=0)
     model.save(tmp_path / "model")
-    drawn = privot.Model.load(tmp_path / "model").sample(20_000, seed=1)
+    drawn = privot.load(tmp_path / "model").sample(20_000, seed=1)
     again, sex = drawn["x"].to_numpy(), np.array(drawn["sex"].to_pylist())
     gone = drawn["x"].is_null().to_numpy()
     assert (gone == drawn["y"].is_null().to_numpy()).all()

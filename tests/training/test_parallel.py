@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from privot import Model
+from privot import load
 from privot.errors import PrivotError
 from privot.training import Interrupted
 from privot.training.parallel import ALONE, Group
@@ -44,7 +44,7 @@ def test_two_processes_learn_what_one_does(folder):
     done = torchrun(folder, str(TESTS / "training" / "parallel_fits.py"), str(folder), "two")
     assert done.returncode == 0, done.stderr
     for loss, alone in fits(folder):
-        together = Model.load(folder / f"{loss}.two")
+        together = load(folder / f"{loss}.two")
         np.testing.assert_allclose(alone.history["loss"], together.history["loss"], rtol=1e-3)
         ours, theirs = weights(alone), weights(together)
         assert ours.keys() == theirs.keys()
@@ -75,7 +75,7 @@ def test_a_checkpoint_of_one_process_is_continued_by_two(folder):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("learned from") == 1
     assert not (folder / "model.checkpoint").exists()
-    together = Model.load(folder / "model")
+    together = load(folder / "model")
     assert together.made_with["num_reports"] == 900
     np.testing.assert_allclose(whole.history["loss"], together.history["loss"], rtol=5e-3)
     for name, ours in weights(whole).items():

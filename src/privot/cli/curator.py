@@ -48,7 +48,7 @@ def fit(
     from privot.files import claim_file, claim_folder
     from privot.local import FitSettings
     from privot.local import fit as fit_model
-    from privot.model_folder import FILES
+    from privot.models.folder import FILES
     from privot.release.collecting.collect import checked
     from privot.release.collecting.inbox import quarantine_of
     from privot.training import Interrupted
@@ -126,8 +126,8 @@ def sample(
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
     from privot.errors import PrivotError
-    from privot.local import Model
-    from privot.model_folder import kind_of
+    from privot.local import LocalModel
+    from privot.models.folder import kind_of
     from privot.release import write_table
     from privot.tables.files import STREAMED, check_output, write_pieces
 
@@ -141,7 +141,7 @@ def sample(
     if kind == "sliced":
         _sample_sliced(model, num_rows, output, seed, where, force)
         return
-    loaded = Model.load(model)
+    loaded = LocalModel.load(model)
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
         _claim_table(output, model, force)
@@ -232,8 +232,8 @@ def evaluate(
     from privot.evaluation import compare
     from privot.files import claim_file
     from privot.limits import MOST_ROWS, require_count, require_seed
-    from privot.local import Model
-    from privot.model_folder import kind_of
+    from privot.local import LocalModel
+    from privot.models.folder import kind_of
     from privot.report import write_evaluation_report
     from privot.tables.batches import sample_rows
     from privot.tables.record_files import open_records
@@ -247,7 +247,7 @@ def evaluate(
             f"{model} is a model of another kind than `privot fit` makes, and is not evaluated here: "
             "sample it, and compare the tables by privot.evaluation.compare"
         )
-    loaded = Model.load(model)
+    loaded = LocalModel.load(model)
     records = open_records(against, loaded.schema, record_form(separator, ignore))
     real, num_held = sample_rows(records, most_real, seed)
     if num_held > real.num_rows:

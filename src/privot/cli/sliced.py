@@ -64,7 +64,7 @@ def fit(
     """
     from privot.errors import PrivotError
     from privot.files import claim_folder
-    from privot.model_folder import FILES
+    from privot.models.folder import FILES
     from privot.sliced import SlicedSettings, fit_sliced
     from privot.training import Interrupted
 
@@ -141,7 +141,7 @@ def adapt(
 
     from privot.errors import PrivotError
     from privot.files import claim_folder
-    from privot.model_folder import FILES
+    from privot.models.folder import FILES
     from privot.sliced import AdaptationSettings
     from privot.sliced import adapt as adapt_classifier
     from privot.training import Interrupted

@@ -22,7 +22,7 @@ from privot.datasets.digits import load_digit_images
 from privot.demo.digits_page import ImageDemoMetrics, write_image_demo_report
 from privot.evaluation.image_scores import learn_labels, predict_label, score_images
 from privot.files import replacing_folder
-from privot.local import FitSettings, Model, fit
+from privot.local import FitSettings, LocalModel, fit
 from privot.release import Release, state_noise
 from privot.schema import Schema
 from privot.schema.columns.values import decode_pixels, encode_codes, encode_points
@@ -53,7 +53,7 @@ class ImageDemo:
 
     digits: pa.Table
     release: Release
-    model: Model
+    model: LocalModel
     metrics: ImageDemoMetrics
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from privot.local import Model
+from privot.local import LocalModel
 from privot.release import Release
 from privot.report.curves import draw_loss
 from privot.report.image_panels import (
@@ -51,7 +51,7 @@ class ImageDemoMetrics:
 
 def write_image_demo_report(
     folder: Path,
-    model: Model,
+    model: LocalModel,
     metrics: ImageDemoMetrics,
     digits: pa.Table,
     release: Release,

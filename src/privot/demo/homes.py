@@ -22,7 +22,7 @@ from privot.datasets.places import SCHEMA_TOML
 from privot.demo.homes_page import DemoMetrics, write_demo_report
 from privot.evaluation import sample_distance
 from privot.files import replacing_folder
-from privot.local import FitSettings, Model, fit
+from privot.local import FitSettings, LocalModel, fit
 from privot.release import Randomizer, Release
 from privot.schema import Schema, to_unit
 from privot.training import Progress
@@ -34,7 +34,7 @@ class HomeTowns:
 
     people: pa.Table
     release: Release
-    model: Model
+    model: LocalModel
     metrics: DemoMetrics
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.local import Model
+from privot.local import LocalModel
 from privot.report.curves import draw_loss
 from privot.report.maps import Panel, draw_maps
 from privot.report.pages import write_page
@@ -40,7 +40,7 @@ class DemoMetrics:
 
 def write_demo_report(
     folder: Path,
-    model: Model,
+    model: LocalModel,
     metrics: DemoMetrics,
     private: np.ndarray,
     released: np.ndarray,

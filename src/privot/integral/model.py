@@ -42,7 +42,8 @@ from privot.integral.densities.references import ProductReference, Reference
 from privot.integral.densities.storage import build_density, plain_marginal
 from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
 from privot.integral.records import RecordSpace
-from privot.model_folder import ModelKind
+from privot.models import ModelKind
+from privot.models.model import KINDS
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.release import as_table
 from privot.schema import Schema
@@ -249,6 +250,9 @@ class IntegralModel:
             ) from None
         ledger = Ledger(plan, path / LEDGER, resume=True)
         return cls(density, ledger, space, fields["made_with"])
+
+
+KINDS[KIND.name] = IntegralModel
 
 
 def _rows(table: pa.Table, schema: Schema) -> Iterator[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from privot.local.fitting import fit
 from privot.local.likelihood.cost import LikelihoodCost
-from privot.local.model import Model
+from privot.local.model import LocalModel
 from privot.local.settings import FitSettings
 
-__all__ = ["FitSettings", "LikelihoodCost", "Model", "fit"]
+__all__ = ["FitSettings", "LikelihoodCost", "LocalModel", "fit"]

@@ -25,7 +25,7 @@ from privot.local.classes.marginals import column_marginals
 from privot.local.classes.raking import rake
 from privot.local.generators.entropic_fit import fit_generator
 from privot.local.generators.losses import Loss
-from privot.local.model import Model
+from privot.local.model import LocalModel
 from privot.local.samplers import LatentClassSampler
 from privot.local.settings import FitSettings
 from privot.privacy.slack import check_delta
@@ -44,7 +44,7 @@ def fit(
     resume: bool = False,
     progress: Progress | None = None,
     loss: Loss | None = None,
-) -> Model:
+) -> LocalModel:
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
@@ -110,7 +110,7 @@ def _refuse_what_generators_take(
 
 def fit_latent_class_model(
     release: Release, settings: FitSettings, classes: LatentClassSettings | None = None
-) -> Model:
+) -> LocalModel:
     """A model whose sampler is a mixture of product distributions.
 
     Split reports have unbiased likelihoods of single columns, and the mixture is raked to them.
@@ -142,7 +142,7 @@ def fit_latent_class_model(
         "num_reports": len(release),
         "seconds": time.perf_counter() - start,
     }
-    return Model(LatentClassSampler(model, release.schema), release.randomizer, made_with)
+    return LocalModel(LatentClassSampler(model, release.schema), release.randomizer, made_with)
 
 
 def _device(device: str) -> torch.device:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from privot.models import History
 from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
-from privot.training import History
 
 
 def draw_loss(history: History, width: float = 7.0) -> Figure:

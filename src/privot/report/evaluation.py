@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from privot.evaluation import Comparison, Prediction, Score, TableComparison
 from privot.evaluation.image_scores import LabelScore
-from privot.local import Model
+from privot.local import LocalModel
 from privot.report.curves import draw_density, draw_loss
 from privot.report.image_panels import (
     ImagePanel,
@@ -64,7 +64,7 @@ def structure_found(score: Score) -> float | None:
 
 def write_evaluation_report(
     path: Path,
-    model: Model,
+    model: LocalModel,
     synthetic: pa.Table,
     real: pa.Table,
     comparison: Comparison,
@@ -116,7 +116,7 @@ def write_evaluation_report(
     )
 
 
-def _draw_images(model: Model, synthetic: pa.Table, real: pa.Table) -> list[str]:
+def _draw_images(model: LocalModel, synthetic: pa.Table, real: pa.Table) -> list[str]:
     """Real, what a device would send of a synthetic one, synthetic: a figure a column."""
     drawn = []
     for name, column in model.schema.images.items():
@@ -149,7 +149,9 @@ def _largest(score: Score) -> float:
     return max(score.synthetic, score.floor, score.independence or 0.0)
 
 
-def _draw_vectors(model: Model, synthetic: pa.Table, real: pa.Table) -> tuple[list[str], list[str]]:
+def _draw_vectors(
+    model: LocalModel, synthetic: pa.Table, real: pa.Table
+) -> tuple[list[str], list[str]]:
     """Maps of vectors in the plane, and the density of every coordinate."""
     maps, densities = [], []
     for name, column in model.schema.columns.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from privot.local import Model
+from privot.local import LocalModel
 from privot.release import Release
 from privot.report.curves import draw_loss
 from privot.report.image_panels import (
@@ -19,7 +19,7 @@ from privot.report.style import data_uri
 _SAMPLES = 64
 
 
-def write_image_fit_report(path: Path, model: Model, release: Release) -> None:
+def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
     """Write the page. All of it comes from the release, and is as private as that.
 
     Arguments:

@@ -28,7 +28,6 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -36,6 +35,7 @@ from torch import Tensor
 
 from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
+from privot.models import Checkpoint, History
 from privot.sliced.factors import estimate_factors, require_visible
 from privot.sliced.images import LabeledImages
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
@@ -46,7 +46,7 @@ from privot.sliced.releases.mechanism import Slices, SlicingMechanism
 from privot.sliced.releases.pooled import PooledMean
 from privot.sliced.releases.settings import SlicedSettings
 from privot.sliced.samplers import FactorSampler, LabeledNetwork, Records
-from privot.training import History, Interrupted, Progress, train
+from privot.training import Interrupted, Progress, train
 from privot.training.interrupt import deferred_interruption
 from privot.training.threads import threads_for
 from privot.transport import entropic_cost
@@ -172,17 +172,15 @@ def _train_network(
         return loss
 
     identity = {
-        "settings": _plain(asdict(settings)),
-        "records": _plain(records.to_dict()),
+        "settings": asdict(settings),
+        "records": records.to_dict(),
         "ledger": ledger.id,
     }
     history = train(
         counted,
         objective,
         settings.training,
-        checkpoint=checkpoint,
-        resume=resume,
-        identity=identity,
+        checkpoint=Checkpoint(checkpoint, identity, resume),
         progress=progress,
         seek=lambda _: counted.check(ledger),
     )
@@ -268,8 +266,3 @@ class SliceObjective:
         if self.settings.loss == "mean_first":
             self.pooled.add(slices)
         return slices
-
-
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """As JSON would give it back: lists for tuples."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}

@@ -21,7 +21,8 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_file, replacing_folder
 from privot.limits import MOST_ROWS, require_count, require_seed
-from privot.model_folder import ModelKind
+from privot.models import History, ModelKind
+from privot.models.model import KINDS
 from privot.privacy import ApproximateDP
 from privot.release import write_table
 from privot.schema import Schema
@@ -30,7 +31,6 @@ from privot.sliced.releases.given import given_labels
 from privot.sliced.releases.plan import Plan
 from privot.sliced.samplers import SAMPLERS, Records, Sampler
 from privot.sliced.tables import TableRecords
-from privot.training import History
 
 KIND = ModelKind("sliced", 2, "privot sliced fit")
 _SAMPLE_ROWS = 16_384
@@ -168,6 +168,9 @@ class SlicedModel:
             raise PrivotError(
                 f"model {path} is damaged ({reason}): copy it again; fitting it again costs budget"
             ) from None
+
+
+KINDS[KIND.name] = SlicedModel
 
 
 def records_from_dict(fields: dict[str, Any]) -> Records:

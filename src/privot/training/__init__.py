@@ -1,6 +1,5 @@
 """The training loop, its state on disk, and how it is interrupted. Knows no release, no privacy."""
 
-from privot.training.history import History
 from privot.training.loop import Interrupted, Progress, TrainingSettings, train
 
-__all__ = ["History", "Interrupted", "Progress", "TrainingSettings", "train"]
+__all__ = ["Interrupted", "Progress", "TrainingSettings", "train"]

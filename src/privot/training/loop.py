@@ -10,15 +10,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
 from privot.limits import MOST_STEPS, require_count, require_learning_rate, require_seed
-from privot.training.history import History
+from privot.models import NOWHERE, Checkpoint, History
 from privot.training.interrupt import deferred_interruption
 from privot.training.parallel import ALONE, Group
 from privot.training.state import TrainingState
@@ -28,7 +27,6 @@ Objective = Callable[[torch.Generator], tuple[Tensor, float]]
 
 _WARM_UP_STEPS = 50
 _HISTORY_ROWS = 400
-_CHECKPOINT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,7 @@ def train(
     objective: Objective,
     settings: TrainingSettings,
     *,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    identity: dict[str, Any] | None = None,
+    checkpoint: Checkpoint = NOWHERE,
     progress: Progress | None = None,
     seek: Callable[[int], None] | None = None,
     group: Group = ALONE,
@@ -93,9 +89,8 @@ def train(
         model: What has the weights that `objective` depends on.
         objective: Loss and marginal error of one step, drawn with the generator it is given.
         settings: Steps, learning rate, averaging, seed.
-        checkpoint: File to save the state to every half minute and on interruption.
-        resume: Whether to continue from `checkpoint` if it is there.
-        identity: What else must agree when resuming (the data, the architecture).
+        checkpoint: Of the state, saved every half minute and on interruption; its identity names what
+            must agree when resuming besides `settings` (the data, the architecture).
         progress: Told after every step.
         seek: Told the step that a run starts from, before it does.
         group: The processes that train together; `objective` gives the loss of all of them, and
@@ -105,13 +100,13 @@ def train(
         Interrupted: on SIGINT or SIGTERM, between two steps.
         PrivotError: if the loss is no longer finite.
     """
-    made_with = asdict(settings) | (identity or {})
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
-    if resume and checkpoint is not None and checkpoint.exists():
-        state.load(checkpoint, made_with)
+    checkpoint = checkpoint.of(asdict(settings))
+    if (saved := checkpoint.load()) is not None:
+        state.load(saved)
     if seek is not None:
         seek(state.step)
-    started, saved, recent = time.perf_counter() - state.seconds, time.perf_counter(), _Recent()
+    started, recent = time.perf_counter() - state.seconds, _Recent()
     with deferred_interruption() as interruption:
         while state.step < settings.steps:
             loss, marginal_error = _step(model, objective, settings, state, group)
@@ -125,12 +120,10 @@ def train(
             if progress is not None and group.rank == 0:
                 progress(state.step, settings.steps, recent.shown)
             # Checkpoints fall on rows of the history, so that its means survive resuming, too.
-            due = time.perf_counter() - saved > _CHECKPOINT_SECONDS
-            may_stop = at_row or checkpoint is None
+            may_stop = at_row or checkpoint.path is None
             stop = may_stop and group.any(interruption.requested)
-            if checkpoint is not None and at_row and (due or stop) and group.rank == 0:
-                state.save(checkpoint, made_with)
-                saved = time.perf_counter()
+            if at_row and (checkpoint.due or stop) and group.rank == 0:
+                checkpoint.save(state.tensors())
             if stop:
                 raise Interrupted(f"stopped after step {state.step} of {settings.steps}")
     model.load_state_dict(state.average.module.state_dict())

@@ -1,26 +1,20 @@
-"""Everything that a run needs to continue bit for bit, in one safetensors file; never pickle.
+"""Everything that a run needs to continue bit for bit, as tensors.
 
 Weights, their running average, Adam's moments, the state of the random generator, the step, and the
 history so far. Continuing from it gives the very numbers that an uninterrupted run would have given,
-on the same machine. The file is its owner's alone: some objectives see raw records.
+on the same machine.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from privot.errors import PrivotError
-from privot.files import replacing_file
-from privot.training.history import COLUMNS, History
+from privot.models.history import COLUMNS, History
 
 
 class TrainingState:
@@ -35,45 +29,19 @@ class TrainingState:
         self.seconds = 0.0
         self.history = History()
 
-    def save(self, path: Path, settings: dict[str, Any]) -> None:
-        """Write a checkpoint; an existing one survives any failure."""
-        tensors: dict[str, Tensor] = {"rng": self.rng.get_state()}
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, by name."""
+        tensors = {"rng": self.rng.get_state(), "step": torch.tensor(self.step)}
         tensors |= {f"model.{k}": v for k, v in self.model.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{k}": v for k, v in moments.items()}
         tensors["history"] = torch.tensor(self.history.rows, dtype=torch.float64)
-        metadata = {
-            "settings": json.dumps(settings, sort_keys=True),
-            "step": str(self.step),
-            "seconds": repr(self.seconds),
-        }
-        contiguous = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
-        with replacing_file(path, secret=True) as draft:
-            draft.write_bytes(safetensors.torch.save(contiguous, metadata))
+        tensors["seconds"] = torch.tensor(self.seconds, dtype=torch.float64)
+        return tensors
 
-    def load(self, path: Path, settings: dict[str, Any]) -> None:
-        """Continue from a checkpoint of the same run.
-
-        Raises:
-            PrivotError: if it cannot be read, or belongs to other settings or another release.
-        """
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a handle, not a dict)
-            saved = json.loads(metadata["settings"])
-        except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
-            raise PrivotError(
-                f"checkpoint {path} cannot be read ({error}): remove it to start again"
-            ) from None
-        for key in sorted(settings.keys() | saved.keys()):
-            if settings.get(key) != saved.get(key):
-                raise PrivotError(
-                    f"checkpoint {path} was made with {key} {saved.get(key)!r}, "
-                    f"this run has {settings.get(key)!r}: "
-                    "resume with the same arguments, or start without --resume"
-                )
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from the tensors of a run with the same model and settings."""
         self.model.load_state_dict(_part(tensors, "model."))
         self.average.load_state_dict(_part(tensors, "average."))
         optimizer = self.optimizer.state_dict()
@@ -84,7 +52,7 @@ class TrainingState:
         self.rng.set_state(tensors["rng"])
         rows = tensors["history"].reshape(-1, len(COLUMNS)).tolist()
         self.history = History([tuple(row) for row in rows])
-        self.step, self.seconds = int(metadata["step"]), float(metadata["seconds"])
+        self.step, self.seconds = int(tensors["step"]), float(tensors["seconds"])
 
 
 def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:

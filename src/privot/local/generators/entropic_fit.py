@@ -30,9 +30,10 @@ from privot.local.generators.losses import LOSSES, Loss, Step, likelihood
 from privot.local.generators.minibatches import Minibatches, minibatches
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head, Outputs
-from privot.local.model import Model
+from privot.local.model import LocalModel
 from privot.local.samplers import GeneratorSampler, LabeledSampler
 from privot.local.settings import FitSettings
+from privot.models import Checkpoint
 from privot.release import Release
 from privot.training import Progress, TrainingSettings, train
 from privot.training.parallel import ALONE, Group
@@ -54,7 +55,7 @@ def fit_generator(
     progress: Progress | None = None,
     group: Group = ALONE,
     loss: Loss | None = None,
-) -> Model:
+) -> LocalModel:
     """A model whose sampler is a network; see `privot.local.fitting.fit`."""
     head = Head(release.randomizer)
     if loss is not None and group.size > 1:
@@ -70,22 +71,21 @@ def fit_generator(
         generator = _network(head, settings, loss).to(device)
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
     latent_dim = generator.latent_dim
+    identity = {
+        "hidden": settings.hidden,
+        "latent_dim": latent_dim,
+        "batch_size": size,
+        "loss": name,
+        "tolerance": settings.tolerance,
+        "max_iterations": settings.max_iterations,
+        "release": _fingerprint(release),
+    }
     with threads_for(size**2), short_products() if images else nullcontext():
         history = train(
             generator,
             objective,
             TrainingSettings(steps, rate, settings.averaging, settings.seed),
-            checkpoint=checkpoint,
-            resume=resume,
-            identity={
-                "hidden": list(settings.hidden),
-                "latent_dim": latent_dim,
-                "batch_size": size,
-                "loss": name,
-                "tolerance": settings.tolerance,
-                "max_iterations": settings.max_iterations,
-                "release": _fingerprint(release),
-            },
+            checkpoint=Checkpoint(checkpoint, identity, resume),
             progress=progress,
             seek=objective.batches.seek,
             group=group,
@@ -95,7 +95,7 @@ def fit_generator(
     made_with |= {"seconds": float(history["seconds"][-1])}
     kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
     sampler = kind(generator.cpu().eval(), head)
-    return Model(sampler, release.randomizer, made_with, history)
+    return LocalModel(sampler, release.randomizer, made_with, history)
 
 
 def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:

@@ -32,7 +32,8 @@ from privot.limits import (
     require_count,
     require_seed,
 )
-from privot.model_folder import ModelKind
+from privot.models import ModelKind
+from privot.models.model import KINDS
 from privot.privacy import ApproximateDP
 from privot.privacy.slicing.sensitivity import CentralNeighboring
 from privot.sliced.records import RecordMap
@@ -40,7 +41,7 @@ from privot.sliced.releases.plan import Method, Plan
 from privot.sliced.releases.settings import SlicedSettings
 from privot.training import TrainingSettings
 
-KIND = ModelKind("adapted_classifier", 3, "privot sliced adapt")
+KIND = ModelKind("sliced.classifier", 4, "privot sliced adapt")
 _SMALLEST_NORM = 1e-6
 _CHUNK = 2000
 _CHANNELS = (16, 32)
@@ -268,6 +269,9 @@ class AdaptedClassifier:
                 f"model {path} is damaged ({reason}): copy it again, or adapt again"
             ) from None
         return cls(classifier.eval(), plan, fields["releases"], settings, *sizes)
+
+
+KINDS[KIND.name] = AdaptedClassifier
 
 
 def as_records(x: np.ndarray) -> Tensor:

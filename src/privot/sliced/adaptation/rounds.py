@@ -32,7 +32,6 @@ effect was lost stay spent.
 from __future__ import annotations
 
 import copy
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from torch import Tensor, nn
 from privot.disk import Ledger
 from privot.errors import PrivotError
 from privot.limits import MOST_CODES
+from privot.models import Checkpoint
 from privot.sliced.adaptation.adapters import make_adapter, random_affine
 from privot.sliced.adaptation.classifier import (
     AdaptationSettings,
@@ -284,14 +284,12 @@ def _adapt_jointly(
     how = TrainingSettings(
         settings.steps, settings.learning_rate, settings.averaging, settings.seed
     )
-    identity = {"settings": json.loads(json.dumps(asdict(settings))), "ledger": ledger.id}
+    identity = {"settings": asdict(settings), "ledger": ledger.id}
     train(
         counted,
         objective,
         how,
-        checkpoint=path,
-        resume=resume,
-        identity=identity,
+        checkpoint=Checkpoint(path, identity, resume),
         progress=progress,
         seek=lambda _: counted.check(ledger),
     )

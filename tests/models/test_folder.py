@@ -3,7 +3,7 @@ import json
 import pytest
 
 from privot.errors import PrivotError
-from privot.model_folder import ModelKind, kind_of
+from privot.models.folder import ModelKind, kind_of
 
 KIND = ModelKind("sort", 2, "privot sort")
 

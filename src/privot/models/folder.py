@@ -21,7 +21,8 @@ from privot.errors import PrivotError
 
 _DESCRIPTION = "model.json"
 # All that a folder of a published model may hold; the report is a page for people, and not the model.
-FILES = (_DESCRIPTION, "weights.safetensors", "history.parquet", "report.html")
+WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
+FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ModelKind:
     """A kind of model, and how its folder is to be read.
 
     Arguments:
-        name: As the description states it.
+        name: As the description states it: the package that knows it, and a rest if it has several.
         format: Version of the folder's format; this version of the library reads no other.
         command: What writes such a folder.
     """
@@ -71,11 +72,14 @@ class ModelKind:
                 f"{self.format}: read it with the version that wrote it"
             )
         if damaged := _damaged(folder, fields, text):
-            raise PrivotError(
-                f"model {folder} is damaged ({damaged}): copy it again, or make it again by "
-                f"`{self.command}`"
-            )
+            raise self.damaged(folder, damaged)
         return dict(fields)
+
+    def damaged(self, folder: Path, reason: str) -> PrivotError:
+        """What to raise of a folder that cannot be used."""
+        return PrivotError(
+            f"model {folder} is damaged ({reason}): copy it again, or make it again by `{self.command}`"
+        )
 
 
 def kind_of(folder: Path) -> str | None:

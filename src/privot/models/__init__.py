@@ -1,0 +1,18 @@
+"""What every model has in common: one face, one folder on disk, one checkpoint while it is fitted."""
+
+from privot.models.checkpoint import NOWHERE, Checkpoint
+from privot.models.folder import ModelKind
+from privot.models.history import History
+from privot.models.model import Guarantee, Learned, Model, Stored, load
+
+__all__ = [
+    "NOWHERE",
+    "Checkpoint",
+    "Guarantee",
+    "History",
+    "Learned",
+    "Model",
+    "ModelKind",
+    "Stored",
+    "load",
+]

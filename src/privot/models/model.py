@@ -1,0 +1,214 @@
+"""The face that all models share, and how each is written to a folder and read again.
+
+A class states its fields and its tensors, and builds itself from them; the folder is the same for all:
+`model.json` (what it is, what it promises, how it was made), `weights.safetensors` and, if it was
+trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no code from it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from privot.errors import PrivotError
+from privot.files import recover_folder, replacing_folder
+from privot.limits import MOST_ROWS, require_count, require_seed
+from privot.models.folder import HISTORY, WEIGHTS, ModelKind, kind_of
+from privot.models.history import History
+from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
+from privot.schema import Schema
+
+Guarantee = PureDP | ApproximateDP | IntegralPrivacy
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a model's folder held.
+
+    Arguments:
+        fields: Of `model.json`.
+        tensors: By name.
+        history: Of the training, if there was any.
+    """
+
+    fields: dict[str, Any]
+    tensors: dict[str, Tensor]
+    history: History | None
+
+
+class Learned(ABC):
+    """Something learned from private records: it states its guarantee, and is a folder on disk.
+
+    A subclass that sets `kind` is known to [`load`][privot.models.load].
+    """
+
+    kind: ClassVar[ModelKind]
+    publishable: ClassVar[bool] = True
+    history: History | None
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if "kind" in cls.__dict__:
+            KINDS[cls.kind.name] = cls
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is promised to those whose records it was learned from."""
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """Plain values that it is built from, and facts of its making."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """Its numbers, by name."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, stored: Stored) -> Self:
+        """What `fields` and `tensors` took apart."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model's folder; an existing one survives any failure."""
+        stated = {
+            "publishable": self.publishable,
+            "guarantee": self.guarantee.to_dict(),
+            "in_words": self.guarantee.describe(),
+        }
+        fields = stated | self.fields()
+        with replacing_folder(path, secret=not self.publishable) as folder:
+            weights = {k: v.detach().cpu().contiguous() for k, v in self.tensors().items()}
+            (folder / WEIGHTS).write_bytes(safetensors.torch.save(weights))
+            if self.history is not None:
+                self.history.save(folder / HISTORY)
+            self.kind.seal(folder, fields)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model's folder.
+
+        Raises:
+            PrivotError: if it is missing, damaged, of another kind or of another version.
+        """
+        with cls.stored(path) as stored:
+            return cls.build(stored)
+
+    @classmethod
+    @contextmanager
+    def stored(cls, path: str | Path) -> Iterator[Stored]:
+        """What a folder of this kind holds; a block that cannot use it says that it is damaged."""
+        path = Path(path)
+        recover_folder(path)
+        fields = cls.kind.read(path)
+        try:
+            trained = HISTORY in fields["files"]
+            tensors = safetensors.torch.load_file(path / WEIGHTS)
+            yield Stored(fields, tensors, History.load(path / HISTORY) if trained else None)
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            PrivotError,
+            safetensors.SafetensorError,
+            pa.ArrowException,
+        ) as error:
+            raise cls.kind.damaged(path, str(error).splitlines()[0]) from None
+
+
+class Model(Learned):
+    """A distribution of records that was learned from private ones: what every fit returns.
+
+    `sample`, `save`, `guarantee` and `schema` mean the same whatever learned it.
+    """
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """What one record may be."""
+
+    @abstractmethod
+    def draw(
+        self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+    ) -> Iterator[pa.Table]:
+        """Records in pieces, of arguments that `sample` has checked."""
+
+    def sample(
+        self,
+        num_rows: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> pa.Table:
+        """Draw synthetic records, as a table with the schema's columns.
+
+        Arguments:
+            num_rows: How many.
+            seed: To repeat a draw; fresh randomness otherwise. Samples are not secret either way.
+            where: Only records with these values: by column, a category, True or False, None for
+                missing, a bin's label, or a list of them.
+
+        Raises:
+            PrivotError: if `num_rows` is negative, or the condition cannot be met.
+
+        Examples:
+            `model.sample(1000, where={"sex": "F", "age": ["17 to 24", "25 to 32"]})`
+        """
+        return pa.concat_tables(self.pieces(num_rows, seed, where))
+
+    def pieces(
+        self,
+        num_rows: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Iterator[pa.Table]:
+        """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
+        num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
+        rng = torch.Generator()
+        if seed is None:
+            rng.seed()
+        else:
+            rng.manual_seed(require_seed(seed))
+        return self.draw(num_rows, rng, where or {})
+
+
+KINDS: dict[str, type[Any]] = {}  # of `Learned`, by the name of their kind
+
+
+def load(path: str | Path) -> Learned:
+    """The model in a folder, whatever wrote it; its `guarantee` says what was promised.
+
+    A kind's name begins with the package of privot that knows it, which is imported if need be; kinds of
+    other packages are known once those are imported.
+
+    Raises:
+        PrivotError: if the folder is missing or damaged, holds no model, or is of another version.
+    """
+    path = Path(path)
+    recover_folder(path)
+    kind = kind_of(path) or ""
+    # Letters alone: no path, and no `__main__`.
+    package = re.match(r"[a-z]+(?=\.|$)", kind)
+    if kind not in KINDS and package and find_spec(f"privot.{package[0]}"):
+        importlib.import_module(f"privot.{package[0]}")
+    if kind not in KINDS:
+        raise PrivotError(
+            f"{path} holds no model (kind {kind or None!r}): give the folder that `privot fit`, or "
+            "another fit, wrote"
+        )
+    model: Learned = KINDS[kind].load(path)
+    return model
