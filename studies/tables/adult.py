@@ -36,7 +36,6 @@ from privot.local.classes.latent_classes import fit_latent_classes
 from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
-from privot.schema.columns.values import decode_codes, encode_codes
 from studies.common.rows import gather
 from studies.rivals.as_if_clean import as_if_clean
 from studies.rivals.chow_liu import chow_liu
@@ -101,7 +100,7 @@ def compare_on(
 ) -> Iterator[dict[str, Any]]:
     """Rows of one release: estimator, one- and two-way TV, AUCs, seconds."""
     people, held_out = table.slice(0, PEOPLE), table.slice(PEOPLE)
-    codes = np.stack([encode_codes(c, n, people) for n, c in schema.coded.items()], axis=1)
+    codes = np.stack([c.encode_codes(n, people) for n, c in schema.coded.items()], axis=1)
     randomizer = Randomizer.calibrate(schema, epsilon)
     assert randomizer.joint is not None
     release = randomizer.privatize(people)
@@ -139,7 +138,7 @@ def compare_on(
         started = time.perf_counter()
         network = fit(release, FitSettings(estimator="generator", seed=seed, **NEURAL))
         drawn = network.sample(200_000, seed)
-        estimate = Drawn(np.stack([encode_codes(c, n, drawn) for n, c in schema.coded.items()], 1))
+        estimate = Drawn(np.stack([c.encode_codes(n, drawn) for n, c in schema.coded.items()], 1))
         yield row("generator (likelihood)", estimate, time.perf_counter() - started)
     if seed == 0:
         yield row("a clean sample of 5 000", Drawn(codes[:5000]), 0.0)
@@ -153,7 +152,7 @@ def compare_marginals(
     Ours are by maximum likelihood; `fit`'s own are the same within some percent.
     """
     people = table.slice(0, PEOPLE)
-    codes = np.stack([encode_codes(c, n, people) for n, c in schema.coded.items()], axis=1)
+    codes = np.stack([c.encode_codes(n, people) for n, c in schema.coded.items()], axis=1)
     randomizer = Randomizer.calibrate(schema, epsilon)
     sizes = alphabet_sizes(randomizer)
 
@@ -222,7 +221,7 @@ def _records(schema: Schema, codes: np.ndarray, seed: int) -> pa.Table:
     rng = np.random.default_rng(seed)
     columns: dict[str, pa.Array] = {}
     for index, (name, column) in enumerate(schema.coded.items()):
-        columns |= decode_codes(column, name, codes[:, index], rng)
+        columns |= column.decode_codes(name, codes[:, index], rng)
     return pa.table(columns)
 
 

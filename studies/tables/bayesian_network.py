@@ -32,7 +32,6 @@ from privot.local.classes.report_counts import ReportGroup
 from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
-from privot.schema.columns.values import decode_codes
 from studies.common.rows import gather
 
 HELD_OUT = 200_000
@@ -101,7 +100,7 @@ class Population:
         codes = np.unravel_index(cells, self.joint.shape)
         columns: dict[str, pa.Array] = {}
         for (name, column), code in zip(SCHEMA.coded.items(), codes, strict=True):
-            columns |= decode_codes(column, name, code, rng)
+            columns |= column.decode_codes(name, code, rng)
         return pa.table(columns)
 
     def log_likelihood(self, groups: Sequence[ReportGroup]) -> np.ndarray:

@@ -31,7 +31,6 @@ from privot.release.audits.audit import audit_randomizer
 from privot.release.reports import split as encoding
 from privot.release.reports.ids import ID_TYPE
 from privot.schema import Schema, to_unit
-from privot.schema.columns.values import encode_points
 from privot.schema.domains.domain import L2Ball
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
@@ -200,7 +199,7 @@ def last_is_bare(draw):
 
 def not_projected(schema, name, mechanism, table):
     column = schema.point_column(name)
-    return to_unit(column.domain, encode_points(column, name, table))
+    return to_unit(column.domain, column.encode_points(name, table))
 
 
 _NULLABLE, _SUBSETS, _WAVE = (

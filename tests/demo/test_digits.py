@@ -19,7 +19,7 @@ from privot.demo.digits import (
 )
 from privot.release import state_noise
 from privot.schema import Schema
-from privot.schema.columns.array_values import tensor_values
+from privot.schema.columns.array import tensor_values
 
 SCHEMA = Schema.from_toml(SCHEMA_TOML)
 

@@ -24,7 +24,7 @@ from privot.local.likelihood.images import CosineChannel, CosineMap
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.release import Randomizer, Release, read_table, state_noise, write_table
 from privot.schema import ImageDomain, Schema
-from privot.schema.columns.array_values import tensor_values
+from privot.schema.columns.array import tensor_values
 from privot.training import Interrupted
 from privot.transport import manhattan, squared_euclidean
 

@@ -6,7 +6,7 @@ import pytest
 from privot.errors import PrivotError
 from privot.release import as_table, read_table, write_table
 from privot.schema import Schema
-from privot.schema.columns.array_values import tensor_values
+from privot.schema.columns.array import tensor_values
 
 pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 

@@ -12,7 +12,7 @@ from privot.release import Randomizer, Release, as_table, read_table, state_nois
 from privot.release.audits.audit import audit_randomizer
 from privot.release.planning.expected import expected_noise
 from privot.schema import Schema
-from privot.schema.columns.array_values import tensor_array, tensor_values
+from privot.schema.columns.array import tensor_array, tensor_values
 
 LABELED = """
 [columns.image]

@@ -10,7 +10,6 @@ from privot.release import Randomizer, Release
 from privot.release.audits.audit import audit_randomizer
 from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
-from privot.schema.columns.values import count_outside, decode_points
 
 HOME = {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 10], [0, 20]], "nullable": True}
 SCHEMA = Schema.from_dict(
@@ -99,11 +98,11 @@ def test_altered_flags_and_names_that_clash_are_refused(tmp_path):
 
 def test_missing_points_become_nulls_and_are_not_outside():
     column = SCHEMA.point_column("home")
-    back = decode_points(column, "home", np.array([[np.nan, np.nan], [4.0, 50.0]]))
+    back = column.decode_points("home", np.array([[np.nan, np.nan], [4.0, 50.0]]))
     assert back["x"].to_pylist() == [None, 4.0]
     assert back["y"].to_pylist() == [None, 20.0]
     table = pa.table({name: PEOPLE[name] for name in ("x", "y")})
-    assert count_outside(column, "home", table) == 1
+    assert column.count_outside("home", table) == 1
     # All may be missing: the column has no type then.
     assert (
         len(

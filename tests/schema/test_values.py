@@ -10,13 +10,6 @@ import pytest
 from privot.errors import PrivotError
 from privot.schema import Schema
 from privot.schema.columns.problems import RecordError
-from privot.schema.columns.values import (
-    decode_codes,
-    decode_points,
-    encode_codes,
-    encode_points,
-    find_problems,
-)
 
 SCHEMA = Schema.from_toml("""
 [columns.age]
@@ -70,9 +63,9 @@ def column(values):
 @pytest.mark.parametrize("name", list(SCHEMA.columns))
 def test_decoding_restores_type_and_missing_values_and_encodes_to_the_same_code(name):
     declared = SCHEMA.coded[name]
-    codes = encode_codes(declared, name, TABLE)
-    again = pa.table(decode_codes(declared, name, codes, np.random.default_rng(0)))
-    assert (encode_codes(declared, name, again) == codes).all()
+    codes = declared.encode_codes(name, TABLE)
+    again = pa.table(declared.decode_codes(name, codes, np.random.default_rng(0)))
+    assert (declared.encode_codes(name, again) == codes).all()
     assert again.column(name).null_count == TABLE.column(name).null_count
     stored = {"born": pa.date32(), "seen": pa.timestamp("s"), "work": pa.string()}
     assert again.column(name).type == stored.get(name, TABLE.column(name).type)
@@ -80,26 +73,26 @@ def test_decoding_restores_type_and_missing_values_and_encodes_to_the_same_code(
 
 def test_every_integer_and_every_category_comes_back_as_it_was():
     for name in ("age", "smokes", "sex"):
-        codes = encode_codes(SCHEMA.coded[name], name, TABLE)
-        again = decode_codes(SCHEMA.coded[name], name, codes, np.random.default_rng(0))[name]
+        codes = SCHEMA.coded[name].encode_codes(name, TABLE)
+        again = SCHEMA.coded[name].decode_codes(name, codes, np.random.default_rng(0))[name]
         assert again.to_pylist() == TABLE.column(name).to_pylist()
-    codes = encode_codes(SCHEMA.coded["work"], "work", TABLE)
+    codes = SCHEMA.coded["work"].encode_codes("work", TABLE)
     assert codes.tolist() == [1, 2, 3, 2]  # an unlisted pilot is "other"
 
 
 def test_dates_before_1970_are_on_their_own_day():
     born = SCHEMA.point_column("born")
-    days = encode_points(born, "born", TABLE.slice(0, 2))[:, 0]
+    days = born.encode_points("born", TABLE.slice(0, 2))[:, 0]
     assert days.tolist() == [-25567.0, -1.0]
-    again = decode_points(born, "born", days[:, None])["born"]
+    again = born.decode_points("born", days[:, None])["born"]
     assert again.to_pylist() == [dt.date(1900, 1, 1), dt.date(1969, 12, 31)]
     seen = SCHEMA.point_column("seen")
-    assert encode_points(seen, "seen", TABLE)[1, 0] == -1.0
+    assert seen.encode_points("seen", TABLE)[1, 0] == -1.0
 
 
 def test_parts_of_a_second_before_1970_are_on_their_own_day():
     late = pa.table({"born": [dt.datetime(1969, 12, 30, 23, 59, 59, 500_000)]})
-    assert encode_points(SCHEMA.point_column("born"), "born", late)[0, 0] == -2.0
+    assert SCHEMA.point_column("born").encode_points("born", late)[0, 0] == -2.0
 
 
 def test_text_from_a_csv_means_the_same():
@@ -113,7 +106,7 @@ def test_text_from_a_csv_means_the_same():
     for name in text.column_names:
         declared = SCHEMA.coded[name]
         np.testing.assert_array_equal(
-            encode_codes(declared, name, text), encode_codes(declared, name, TABLE)
+            declared.encode_codes(name, text), declared.encode_codes(name, TABLE)
         )
 
 
@@ -121,13 +114,13 @@ def test_frames_with_nan_for_missing_mean_the_same():
     frame = pd.DataFrame({"age": [17, np.nan, 90, 42]})
     table = pa.Table.from_pandas(frame, preserve_index=False)
     declared = SCHEMA.coded["age"]
-    assert (encode_codes(declared, "age", table) == encode_codes(declared, "age", TABLE)).all()
+    assert (declared.encode_codes("age", table) == declared.encode_codes("age", TABLE)).all()
 
 
 def test_a_column_of_nothing_but_missing_values():
     for name in ("age", "born", "smokes", "work"):
         declared = SCHEMA.coded[name]
-        codes = encode_codes(declared, name, pa.table({name: pa.nulls(3)}))
+        codes = declared.encode_codes(name, pa.table({name: pa.nulls(3)}))
         assert (codes == declared.alphabet.size - 1).all()
 
 
@@ -161,7 +154,7 @@ def test_a_column_of_nothing_but_missing_values():
 )
 def test_values_that_cannot_be_are_refused_by_column_row_and_kind(name, values, words):
     with pytest.raises(RecordError) as caught:
-        encode_codes(SCHEMA.coded[name], name, pa.table({name: values}))
+        SCHEMA.coded[name].encode_codes(name, pa.table({name: values}))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -170,22 +163,22 @@ def test_no_refusal_tells_a_value():
     secret = {"weight": "77,25", "seen": "12.12.1912", "smokes": "daily", "sex": "X"}
     for name, value in secret.items():
         with pytest.raises(RecordError) as caught:
-            encode_codes(SCHEMA.coded[name], name, pa.table({name: [value]}))
+            SCHEMA.coded[name].encode_codes(name, pa.table({name: [value]}))
         assert value not in str(caught.value)
         assert value not in repr(caught.value.__context__)
 
 
 def test_numbers_and_dates_as_text_are_what_they_say():
     text = pa.table({"age": [" 17", "NA", "9e1", "42.0"], "born": ["1900-01-01 ", "NA", "", "n/a"]})
-    assert encode_codes(SCHEMA.coded["age"], "age", text).tolist() == [0, 74, 73, 25]
-    assert encode_codes(SCHEMA.coded["born"], "born", text).tolist() == [0, 12, 12, 12]
+    assert SCHEMA.coded["age"].encode_codes("age", text).tolist() == [0, 74, 73, 25]
+    assert SCHEMA.coded["born"].encode_codes("born", text).tolist() == [0, 12, 12, 12]
 
 
 def test_all_problems_of_a_column_are_found_at_once():
     weights = pa.table({"weight": ["1", "1,5", None, "x", "inf", "2,5", "31.12.2001"]})
     found = {
         problem.what: np.flatnonzero(problem.rows).tolist()
-        for problem in find_problems(SCHEMA.columns["weight"], "weight", weights)
+        for problem in SCHEMA.columns["weight"].find_problems("weight", weights)
     }
     assert found == {
         "has a number with a comma": [1, 5],

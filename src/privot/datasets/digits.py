@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.schema.columns.array_values import tensor_array
+from privot.schema.columns.array import tensor_array
 
 
 def load_digit_images() -> pa.Table:

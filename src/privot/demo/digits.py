@@ -25,7 +25,6 @@ from privot.files import replacing_folder
 from privot.local import FitSettings, LocalModel, fit
 from privot.release import Release, state_noise
 from privot.schema import Schema
-from privot.schema.columns.values import decode_pixels, encode_codes, encode_points
 from privot.training import Progress
 
 SCHEMA_TOML = """\
@@ -118,8 +117,8 @@ def attack_reports(release: Release, digits: pa.Table, seed: int, copies: int = 
     logistic regression on noisy copies of them: what the noise leaves of one picture, not of one label.
     """
     points, _ = release.reports("image")
-    clean = encode_points(release.schema.images["image"], "image", digits)
-    labels = encode_codes(release.schema.coded["label"], "label", digits)
+    clean = release.schema.images["image"].encode_points("image", digits)
+    labels = release.schema.coded["label"].encode_codes("label", digits)
     rng = np.random.default_rng(seed)
     known = rng.permutation(len(labels)) < len(labels) // 2
     noise = NOISE * rng.standard_normal((copies, *clean[known].shape))
@@ -131,5 +130,5 @@ def attack_reports(release: Release, digits: pa.Table, seed: int, copies: int = 
 def as_devices_draw(schema: Schema, digits: pa.Table) -> pa.Table:
     """The digits pulled into the schema's ball: what is learned is the law of these."""
     column = schema.images["image"]
-    pixels = column.domain.decode(encode_points(column, "image", digits))
-    return digits.set_column(0, "image", decode_pixels(column, "image", pixels)["image"])
+    pixels = column.domain.decode(column.encode_points("image", digits))
+    return digits.set_column(0, "image", column.decode_pixels("image", pixels)["image"])

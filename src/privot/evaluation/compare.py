@@ -11,8 +11,7 @@ from privot.errors import PrivotError
 from privot.evaluation.distances import sample_distance
 from privot.evaluation.image_scores import ImageScore, score_images
 from privot.evaluation.tables import TableComparison, compare_tables, require_records
-from privot.schema import Schema, VectorColumn, to_unit
-from privot.schema.columns.values import encode_points
+from privot.schema import PointColumn, Schema
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ def compare(
     """
     require_records(schema, synthetic, real)
     vectors = []
-    for name, column in schema.columns.items():
-        if isinstance(column, VectorColumn):
+    for name, column in schema.points.items():
+        if name not in schema.coded and name not in schema.images:
             points, truth = (_unit_points(column, name, table) for table in (synthetic, real))
             size = min(num_points, len(points), len(truth) // 2)
             distance = sample_distance(points, truth, size, seed=seed)
@@ -70,12 +69,12 @@ def compare(
     return Comparison(tuple(vectors), table, tuple(images))
 
 
-def _unit_points(column: VectorColumn, name: str, table: pa.Table) -> np.ndarray:
+def _unit_points(column: PointColumn, name: str, table: pa.Table) -> np.ndarray:
     """Where nothing is missing."""
-    points = encode_points(column, name, table)
+    points = column.encode_units(name, table)
     points = points[~np.isnan(points).any(axis=1)]
     if not len(points):
         raise PrivotError(
             f"column {name!r} is missing in every row: leave it out of the comparison"
         )
-    return to_unit(column.domain, column.domain.project(points))
+    return points

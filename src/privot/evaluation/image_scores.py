@@ -22,9 +22,7 @@ import pyarrow as pa
 import torch
 
 from privot.errors import PrivotError
-from privot.schema import CategoricalColumn, Schema
-from privot.schema.columns.array_values import read_images
-from privot.schema.columns.values import encode_codes
+from privot.schema import Schema
 from privot.transport import sliced_wasserstein
 from privot.transport.line.sliced import random_directions
 
@@ -92,7 +90,7 @@ def score_images(
 
 def label_column(schema: Schema) -> str | None:
     """The one category that images have, if there is exactly one and scikit-learn is installed."""
-    named = [n for n, c in schema.columns.items() if isinstance(c, CategoricalColumn)]
+    named = [n for n, c in schema.coded.items() if c.alphabet.centers is None]
     return named[0] if LogisticRegression and schema.images and len(named) == 1 else None
 
 
@@ -115,8 +113,8 @@ def predict_label(
         raise PrivotError(
             "training classifiers needs scikit-learn: pip install 'privot[evaluate]', or name no target"
         )
-    column = schema.columns.get(target)
-    if not isinstance(column, CategoricalColumn):
+    column = schema.coded.get(target)
+    if column is None or column.alphabet.centers is not None:
         raise PrivotError(f"target {target!r} is no categorical column: name one")
     if real.num_rows < 2 * _FOLDS:
         raise PrivotError(f"{real.num_rows} real records are too few: give at least {2 * _FOLDS}")
@@ -125,7 +123,7 @@ def predict_label(
         np.concatenate([_pixels(schema, name, table) for name in schema.images], axis=1)
         for table in (synthetic, real)
     )
-    labels, truth = (encode_codes(column, target, table) for table in (synthetic, real))
+    labels, truth = (column.encode_codes(target, table) for table in (synthetic, real))
     fold = np.random.default_rng(seed).permutation(len(y)) % _FOLDS
     right = np.zeros(len(y), bool)
     for held_out in range(_FOLDS):
@@ -148,4 +146,4 @@ def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarra
 
 def _pixels(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
     column = schema.images[name]
-    return column.to_unit_pixels(read_images(column, name, table.column(name))).clip(-1, 1)
+    return column.to_unit_pixels(column.read_images(name, table)).clip(-1, 1)

@@ -24,8 +24,7 @@ from privot.errors import PrivotError
 from privot.evaluation.auc import ClassifierScore, Prediction, area_under_curve
 from privot.evaluation.pairs import Array, Codes
 from privot.evaluation.tables import require_records
-from privot.schema import Bins, BooleanColumn, CategoricalColumn, Schema
-from privot.schema.columns.values import encode_codes
+from privot.schema import Schema
 
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -59,13 +58,14 @@ def predict_target(
             "training classifiers needs scikit-learn: pip install 'privot[evaluate]', or name no target"
         )
     require_records(schema, synthetic, real)
-    column = schema.columns.get(target)
-    if not isinstance(column, CategoricalColumn | BooleanColumn):
-        fitting = [n for n, c in schema.coded.items() if not isinstance(c.alphabet, Bins)]
-        kind = f"is {column.kind}" if column is not None else "is not in the schema"
+    fitting = [n for n, c in schema.coded.items() if c.alphabet.centers is None]
+    if target not in fitting:
+        known = target in schema.columns
+        kind = f"is {schema.columns[target].kind}" if known else "is not in the schema"
         raise PrivotError(
             f"target {target!r} {kind}: name a categorical or boolean one of {fitting}"
         )
+    size = schema.coded[target].alphabet.size
     if len(schema.coded) < 2:
         raise PrivotError(f"target {target!r} is the only column: there is nothing to tell it from")
     ours, our_answers = _with_known_target(schema, target, synthetic)
@@ -82,13 +82,11 @@ def predict_target(
         ("gradient boosting", _trees(schema, target, seed), _numbers),
     ):
         x, y = inputs(schema, ours), inputs(schema, theirs)
-        told = _probabilities(classifier, x, our_answers, y, column.alphabet.size)
+        told = _probabilities(classifier, x, our_answers, y, size)
         areas = []
         for fold in range(_FOLDS):
             rest, part = folds != fold, folds == fold
-            trained = _probabilities(
-                classifier, y[rest], answers[rest], y[part], column.alphabet.size
-            )
+            trained = _probabilities(classifier, y[rest], answers[rest], y[part], size)
             held_out = answers[part]
             areas.append(
                 (area_under_curve(held_out, told[part]), area_under_curve(held_out, trained))
@@ -102,11 +100,11 @@ def _with_known_target(
     schema: Schema, target: str, table: pa.Table
 ) -> tuple[dict[str, Codes], Codes]:
     """Codes of the other columns, and of the target, of records whose target is not missing."""
-    answers = encode_codes(schema.coded[target], target, table)
+    answers = schema.coded[target].encode_codes(target, table)
     missing = schema.coded[target].alphabet.missing
     known = answers >= 0 if missing is None else answers != missing
     others = {n: c for n, c in schema.coded.items() if n != target}
-    return {n: encode_codes(c, n, table)[known] for n, c in others.items()}, answers[known]
+    return {n: c.encode_codes(n, table)[known] for n, c in others.items()}, answers[known]
 
 
 def _folds(answers: Codes, rng: np.random.Generator) -> Codes:
@@ -141,12 +139,12 @@ def _numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
     """Centers of bins, NaN where missing, and codes of categories, as columns (n, m)."""
     columns = []
     for name, values in codes.items():
-        alphabet = schema.coded[name].alphabet
-        columns.append(alphabet.centers[values] if isinstance(alphabet, Bins) else values * 1.0)
+        centers = schema.coded[name].alphabet.centers
+        columns.append(values * 1.0 if centers is None else centers[values])
     return np.stack(columns, axis=1)
 
 
 def _trees(schema: Schema, target: str, seed: int) -> Any:
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
-    named = [not isinstance(a, Bins) and a.size <= _MOST_TREE_CATEGORIES for a in alphabets]
+    named = [a.centers is None and a.size <= _MOST_TREE_CATEGORIES for a in alphabets]
     return HistGradientBoostingClassifier(categorical_features=named, random_state=seed)

@@ -41,8 +41,7 @@ from privot.evaluation.pairs import (
     independent,
     joint_shares,
 )
-from privot.schema import Bins, Schema
-from privot.schema.columns.values import encode_codes
+from privot.schema import Schema
 
 FEWEST_RECORDS = 4
 _MOST_PAIRED = 100
@@ -156,13 +155,12 @@ def compare_tables(
     sizes = (synthetic.num_rows, real.num_rows)
     columns, levels = [], {}
     for name, column in schema.coded.items():
-        ours, truth = (encode_codes(column, name, table) for table in (synthetic, real))
+        ours, truth = (column.encode_codes(name, table) for table in (synthetic, real))
         shares = [np.bincount(c, minlength=column.alphabet.size) / len(c) for c in (ours, truth)]
         drawn = [rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes]
         floor = np.abs(drawn[0] - drawn[1]).sum() / 2 / _DRAWS
         columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
-        centers = column.alphabet.centers if isinstance(column.alphabet, Bins) else None
-        levels[name] = _levels(ours, truth, column.alphabet.size, centers)
+        levels[name] = _levels(ours, truth, column.alphabet.size, column.alphabet.centers)
     paired = list(levels)
     if len(paired) > _MOST_PAIRED:
         chosen = np.sort(rng.choice(len(paired), _MOST_PAIRED, replace=False))

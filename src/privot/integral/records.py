@@ -42,13 +42,6 @@ from privot.schema import (
     Schema,
     VectorColumn,
 )
-from privot.schema.columns.values import (
-    decode_codes,
-    decode_points,
-    encode_codes,
-    encode_numbers,
-    encode_points,
-)
 
 MISSING_SHARE = 0.1
 
@@ -107,7 +100,6 @@ class RecordSpace:
             return [
                 Uniform(low, high) for low, high in zip(domain.lower, domain.upper, strict=True)
             ]
-        assert not isinstance(column, ArrayColumn)  # refused before
         declared = self.marginals.get(name)
         if isinstance(column, CategoricalColumn | BooleanColumn):
             uniform = self._codes(len(column.alphabet.names), column.nullable)
@@ -117,6 +109,7 @@ class RecordSpace:
                     f"of its {uniform.num_values} categories, the missing one last"
                 )
             return [declared or uniform]
+        assert isinstance(column, NumericColumn | DatetimeColumn)  # images are refused before
         flag = [Choice((1 - self.missing, self.missing))] if column.nullable else []
         numbers = _numbers(column)
         if declared is not None and not _holds(declared, numbers):
@@ -148,15 +141,16 @@ class RecordSpace:
         self, name: str, column: Column, table: pa.Table, rng: np.random.Generator
     ) -> Array:
         if isinstance(column, CategoricalColumn | BooleanColumn):
-            return encode_codes(column, name, table).astype(np.float64)[:, None]
+            return column.encode_codes(name, table).astype(np.float64)[:, None]
+        domain, points = (p := self.schema.point_column(name)).domain, p.encode_points(name, table)
         if not isinstance(column, NumericColumn | DatetimeColumn) or not column.nullable:
-            return _whole(column, column.domain.project(encode_points(column, name, table)))
-        numbers = encode_numbers(column, name, table)
+            return _whole(column, domain.project(points))
+        numbers = points[:, 0]
         absent = np.isnan(numbers)
         marginal = self._coordinates[name][0]
         filled = np.empty((len(absent), 2))
         filled[:, 1] = absent
-        filled[~absent, :1] = _whole(column, column.domain.project(numbers[~absent, None]))
+        filled[~absent, :1] = _whole(column, domain.project(numbers[~absent, None]))
         filled[absent, 0] = marginal.sample(int(absent.sum()), rng)
         return filled
 
@@ -169,11 +163,11 @@ class RecordSpace:
             start += own.shape[1]
             if isinstance(column, CategoricalColumn | BooleanColumn):
                 codes, unused = own[:, 0].astype(np.int64), np.random.default_rng(0)
-                columns |= decode_codes(column, name, codes, unused)
+                columns |= column.decode_codes(name, codes, unused)
             elif isinstance(column, VectorColumn) or not column.nullable:
-                columns |= decode_points(column, name, own)
+                columns |= self.schema.point_column(name).decode_points(name, own)
             else:
-                values = decode_points(column, name, own[:, :1])[name]
+                values = self.schema.point_column(name).decode_points(name, own[:, :1])[name]
                 columns[name] = pc.if_else(pa.array(own[:, 1] == 1), None, values)
         return pa.table(columns).select(list(self.schema.table_columns))
 

@@ -25,7 +25,6 @@ from privot.local.likelihood.heads import Head, Outputs
 from privot.release import Randomizer
 from privot.schema import CodedColumn, Schema
 from privot.schema.columns.alphabet import MISSING
-from privot.schema.columns.values import decode_codes
 
 # By column, the codes that a record may have there.
 Condition = Mapping[str, list[int]]
@@ -158,7 +157,7 @@ class LatentClassSampler:
         codes = self.classes.sample(num_rows, numpy_rng, condition)
         columns: dict[str, pa.Array] = {}
         for index, (name, column) in enumerate(self.schema.coded.items()):
-            columns |= decode_codes(column, name, codes[:, index], numpy_rng)
+            columns |= column.decode_codes(name, codes[:, index], numpy_rng)
         return pa.table(columns)
 
     def shape(self) -> dict[str, Any]:

@@ -40,8 +40,7 @@ from privot.release.reports.joint import JointAnswers, JointReport
 from privot.release.reports.rows import ReportTable
 from privot.release.reports.sealed import read_text, seal, unseal
 from privot.release.reports.split import decode_reports, encode_column, privatize_columns
-from privot.schema import PointColumn, Schema
-from privot.schema.columns.values import count_outside, encode_codes
+from privot.schema import Schema
 from privot.tables.files import as_table
 
 
@@ -141,7 +140,7 @@ class Randomizer:
         coded = self.schema.coded
         columns: dict[str, pa.Array] = {}
         if self.joint is not None:
-            codes = {name: encode_codes(coded[name], name, table) for name in self.joint.sizes}
+            codes = {name: coded[name].encode_codes(name, table) for name in self.joint.sizes}
             columns |= self.joint.privatize(codes).to_table()
         columns |= privatize_columns(self.schema, self.mechanisms, self.num_reported, encoded)
         reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
@@ -149,9 +148,8 @@ class Randomizer:
 
     def count_outside(self, data: Any) -> dict[str, int]:
         """How many raw values of each column lie outside its domain: **not private**."""
-        table, columns = self._records(data), self.schema.columns
-        points = {n: column for n, column in columns.items() if isinstance(column, PointColumn)}
-        return {name: count_outside(column, name, table) for name, column in points.items()}
+        table = self._records(data)
+        return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
     def _records(self, data: Any) -> pa.Table:
         self.schema.check_table(table := as_table(data))

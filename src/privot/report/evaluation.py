@@ -22,8 +22,6 @@ from privot.report.maps import Panel, draw_maps
 from privot.report.pages import write_page
 from privot.report.style import data_uri
 from privot.report.tables import MOST_COLUMNS, MOST_PAIRED, column_bars, draw_pair_errors
-from privot.schema import VectorColumn
-from privot.schema.columns.values import encode_points
 
 _MEASURES = {
     "one_way": ("Each column", "total variation"),
@@ -154,14 +152,16 @@ def _draw_vectors(
 ) -> tuple[list[str], list[str]]:
     """Maps of vectors in the plane, and the density of every coordinate."""
     maps, densities = [], []
-    for name, column in model.schema.columns.items():
-        if not isinstance(column, VectorColumn):
+    schema = model.schema
+    for name, column in schema.points.items():
+        if name in schema.coded or name in schema.images:
             continue
-        points = [encode_points(column, name, table) for table in (real, synthetic)]
+        parts = column.table_columns(name)
+        points = [column.encode_points(name, table) for table in (real, synthetic)]
         points = [each[~np.isnan(each).any(axis=1)] for each in points]
-        for j, part in enumerate(column.columns[:_MOST_COORDINATES]):
+        for j, part in enumerate(parts[:_MOST_COORDINATES]):
             densities.append(data_uri(draw_density(part, points[0][:, j], points[1][:, j])))
-        if len(column.columns) == 2:
+        if len(parts) == 2:
             both = np.concatenate(points)
             low, high = both.min(axis=0), both.max(axis=0)
             panels = [
@@ -169,6 +169,6 @@ def _draw_vectors(
                 Panel("Synthetic", "samples of the model", points[1]),
             ]
             bounds = ((low[0], high[0]), (low[1], high[1]))
-            geographic = "latitude" in column.columns[1].lower()
+            geographic = "latitude" in parts[1].lower()
             maps.append(data_uri(draw_maps(panels, bounds, geographic=geographic)))
     return maps, densities

@@ -15,7 +15,7 @@ from privot.release.reports.rows import ReportTable
 from privot.report.image_grids import mosaic
 from privot.report.style import NIGHT, new_figure, styled
 from privot.schema import ArrayColumn
-from privot.schema.columns.array_values import tensor_values
+from privot.schema.columns.array import tensor_values
 
 # Inches: a panel's width, the space around panels, the height of title and caption.
 _PANEL, _GAP, _HEADING = 3.6, 0.16, 0.72

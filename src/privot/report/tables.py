@@ -16,8 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from privot.evaluation import Score, TableComparison
 from privot.report.style import INK, MUTED, new_figure, styled
-from privot.schema import Bins, Schema
-from privot.schema.columns.values import encode_codes
+from privot.schema import Schema
 
 MOST_COLUMNS = 60
 MOST_PAIRED = 30
@@ -76,11 +75,11 @@ def column_bars(
         alphabet = column.alphabet
         size, missing = alphabet.size, alphabet.missing
         shares = [
-            np.bincount(encode_codes(column, row.column, table), minlength=size) / table.num_rows
+            np.bincount(column.encode_codes(row.column, table), minlength=size) / table.num_rows
             for table in (real, synthetic)
         ]
-        binned = isinstance(alphabet, Bins)
-        ranks = alphabet.centers if isinstance(alphabet, Bins) else -shares[0]
+        binned = alphabet.centers is not None
+        ranks = -shares[0] if alphabet.centers is None else alphabet.centers
         order = np.argsort(ranks, kind="stable")
         present = [int(code) for code in order if code != missing]
         groups = _neighbors(present) if binned else _frequent(present)

@@ -2,16 +2,10 @@
 
 from privot.schema.columns.alphabet import Bins, Categories
 from privot.schema.columns.array import ArrayColumn
-from privot.schema.columns.kinds import (
-    BooleanColumn,
-    CategoricalColumn,
-    CodedColumn,
-    Column,
-    DatetimeColumn,
-    NumericColumn,
-    PointColumn,
-    VectorColumn,
-)
+from privot.schema.columns.categorical import BooleanColumn, CategoricalColumn
+from privot.schema.columns.column import CodedColumn, Column, PointColumn
+from privot.schema.columns.numeric import DatetimeColumn, NumericColumn
+from privot.schema.columns.vector import VectorColumn
 from privot.schema.domains.domain import Box, Domain, L1Ball, L2Ball, from_unit, to_unit
 from privot.schema.domains.image import ImageDomain
 from privot.schema.domains.polyline import Polyline

@@ -10,23 +10,30 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self, cast
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    model_validator,
+)
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
-from privot.schema.columns.kinds import ArrayColumn, CodedColumn, Column, PointColumn, VectorColumn
+from privot.schema.columns.array import ArrayColumn
+from privot.schema.columns.column import CodedColumn, Column, PointColumn
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",
     "categories": "list them in the schema (public knowledge; never computed from the data)",
     "columns": "name the table columns that make up the vector",
     "shape": "declare it, as in shape = [28, 28] or shape = [64, 64, 3]",
-    "kind": "say numeric, categorical, boolean, datetime, vector or array",
 }
-_KINDS = ("numeric", "categorical", "boolean", "datetime", "vector", "array")
 
 
 class Schema(BaseModel):
@@ -45,7 +52,9 @@ class Schema(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     unit: str = Field(default="person", min_length=1)
-    columns: dict[str, Column] = Field(min_length=1)
+    columns: dict[str, SerializeAsAny[Annotated[Column, BeforeValidator(Column.of_kind)]]] = Field(
+        min_length=1
+    )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -106,17 +115,30 @@ class Schema(BaseModel):
 
     @property
     def coded(self) -> dict[str, CodedColumn]:
-        """The columns of a table, which have an alphabet: all but vectors and arrays."""
+        """The columns that can be reported as codes."""
         return {
-            name: column
+            name: cast("CodedColumn", column)
             for name, column in self.columns.items()
-            if not isinstance(column, VectorColumn | ArrayColumn)
+            if column.alphabet is not None
+        }
+
+    @property
+    def points(self) -> dict[str, PointColumn]:
+        """The columns that can be reported as points."""
+        return {
+            name: cast("PointColumn", column)
+            for name, column in self.columns.items()
+            if column.domain is not None
         }
 
     @property
     def images(self) -> dict[str, ArrayColumn]:
         """The columns of images."""
-        return {n: column for n, column in self.columns.items() if isinstance(column, ArrayColumn)}
+        return {
+            name: cast("ArrayColumn", column)
+            for name, column in self.columns.items()
+            if column.image_shape is not None
+        }
 
     def point_column(self, name: str) -> PointColumn:
         """A column that has a domain, so that it can be reported as a point.
@@ -124,13 +146,12 @@ class Schema(BaseModel):
         Raises:
             PrivotError: for a column of categories.
         """
-        column = self.columns[name]
-        if not isinstance(column, PointColumn):
+        if name not in self.points:
             raise PrivotError(
-                f"column {name!r} is {column.kind}, which has no domain to add noise in: "
+                f"column {name!r} is {self.columns[name].kind}, which has no domain to add noise in: "
                 "report it by a mechanism for categories"
             )
-        return column
+        return self.points[name]
 
     @property
     def table_columns(self) -> tuple[str, ...]:
@@ -179,19 +200,19 @@ def _explain(error: ValidationError) -> str:
     where = ""
     if len(location) >= 2 and location[0] == "columns":
         where = f" of column {location[1]!r}"
-        # The union's tag ("numeric") stands between the column's name and its field.
-        location = [part for part in location[2:] if part not in _KINDS]
+        location = location[2:]
     field = ".".join(location)
-    if detail["type"] in ("missing", "union_tag_not_found"):
-        field = field or "kind"
+    kinds = f"say one of {', '.join(sorted(Column.kinds))}"
+    if detail["type"] == "kind_missing":
+        return f"kind{where} is missing: {kinds}{more}"
+    if detail["type"] == "kind_unknown":
+        return f"kind {detail['input']['kind']!r}{where} is not known: {kinds}{more}"
+    if detail["type"] == "missing":
         remedy = _MISSING.get(field, "declare it in the schema")
         if not where and field == "columns":
             remedy = "declare at least one, as [columns.NAME]"
         verb = "are" if field.endswith("s") else "is"
         return f"{field}{where} {verb} missing: {remedy}{more}"
-    if detail["type"] == "union_tag_invalid":
-        kind = (detail.get("ctx") or {}).get("tag")
-        return f"kind {kind!r}{where} is not known: {_MISSING['kind']}{more}"
     if detail["type"] == "extra_forbidden":
         return f"{field or 'field'}{where} is not known: correct its spelling or remove it{more}"
     if detail["type"] in ("value_error", "assertion_error"):

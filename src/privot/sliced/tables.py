@@ -22,8 +22,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.release import as_table
 from privot.release.reports.rows import require_raw
-from privot.schema import Box, Schema, from_unit, to_unit
-from privot.schema.columns.values import decode_codes, decode_points, encode_codes, encode_points
+from privot.schema import Box, Schema, from_unit
 from privot.sliced.records import lift, square
 
 
@@ -90,12 +89,11 @@ class TableRecords:
         parts = []
         for name, width in self.widths.items():
             if self._is_coded(name):
-                codes = encode_codes(self.schema.coded[name], name, table)
+                codes = self.schema.coded[name].encode_codes(name, table)
                 parts.append(np.eye(width)[codes])
             else:
-                box = self._box(name)
-                points = encode_points(self.schema.point_column(name), name, table)
-                parts.append(np.clip((to_unit(box, box.project(points)) + 1) / 2, 0.0, 1.0))
+                units = self.schema.point_column(name).encode_units(name, table)
+                parts.append(np.clip((units + 1) / 2, 0.0, 1.0))
         return torch.from_numpy(np.concatenate(parts, axis=1))
 
     def prepare(self, values: Tensor) -> Tensor:
@@ -132,17 +130,15 @@ class TableRecords:
             if self._is_coded(name):
                 drawn = torch.multinomial(part, 1, replacement=True, generator=rng)
                 codes = drawn[:, 0].numpy()
-                columns |= decode_codes(self.schema.coded[name], name, codes, within)
+                columns |= self.schema.coded[name].decode_codes(name, codes, within)
             else:
                 points = from_unit(self._box(name), part.double().numpy() * 2 - 1)
-                columns |= decode_points(self.schema.point_column(name), name, points)
+                columns |= self.schema.point_column(name).decode_points(name, points)
         return pa.table(columns).select(list(self.schema.table_columns))
 
     def _is_coded(self, name: str) -> bool:
         column = self.schema.columns[name]
-        return name in self.schema.coded and (
-            column.nullable or column.kind in ("categorical", "boolean")
-        )
+        return column.alphabet is not None and (column.nullable or column.domain is None)
 
     def _box(self, name: str) -> Box:
         domain = self.schema.point_column(name).domain

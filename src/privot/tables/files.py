@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
-from privot.schema import NumericColumn, Schema, VectorColumn
-from privot.schema.columns.array_values import is_tensor, tensor_array, tensor_values
+from privot.schema import Schema
+from privot.schema.columns.array import is_tensor, tensor_array, tensor_values
 from privot.schema.columns.problems import RecordError, refuse
 from privot.schema.columns.raw_values import read_numbers
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
@@ -171,7 +171,7 @@ def table_suffix(path: Path) -> str:
 def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
     """The schema's numbers as such, of a CSV's text."""
     for name, column in schema.columns.items():
-        if isinstance(column, NumericColumn | VectorColumn):
+        if column.holds_numbers:
             for part in column.table_columns(name):
                 if part not in table.column_names:
                     continue

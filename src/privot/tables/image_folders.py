@@ -31,7 +31,7 @@ from privot.errors import PrivotError
 from privot.files import claim_folder, replacing_folder
 from privot.mechanisms import random_words
 from privot.schema import ArrayColumn, Schema
-from privot.schema.columns.array_values import tensor_array, tensor_values
+from privot.schema.columns.array import tensor_array, tensor_values
 from privot.tables.csv_records import COMMA_SEPARATED, read_csv
 
 SUFFIXES = (".png", ".jpg", ".jpeg")

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.schema import PointColumn, Schema
+from privot.schema import Schema
 from privot.schema.columns.problems import Problem
-from privot.schema.columns.values import count_outside, find_problems
 from privot.tables.batches import RecordBatches
 
 _MOST_PLACES, _MOST_LETTERS = 3, 40
@@ -77,13 +76,13 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     for _, table in records.batches():
         schema.check_table(table)
         for name, column in schema.columns.items():
-            problems = find_problems(column, name, table)
+            problems = column.find_problems(name, table)
             for problem in problems:
                 new = Finding(problem.column, problem.what, problem.remedy)
                 finding = findings.setdefault((problem.column, problem.what), new)
                 finding.add(problem, table, num_rows, records)
-            if isinstance(column, PointColumn) and not problems:
-                outside[name] += count_outside(column, name, table)
+            if name in schema.points and not problems:
+                outside[name] += schema.points[name].count_outside(name, table)
         num_rows += table.num_rows
     if not num_rows:
         raise PrivotError(f"{records.source} has no rows: give at least one record")

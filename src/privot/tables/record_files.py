@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from privot.errors import PrivotError
-from privot.schema import ArrayColumn, Schema
+from privot.schema import Schema
 from privot.schema.columns.problems import RecordError
 from privot.tables.batches import BATCH_ROWS, Piece, RecordBatches, TableBatches
 from privot.tables.csv_records import (
@@ -65,7 +65,7 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
         raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
-    if schema is not None and any(isinstance(c, ArrayColumn) for c in schema.columns.values()):
+    if schema is not None and schema.images:
         return TableBatches(read_table(path, schema, form), str(path))
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
     if len(kinds) > 1 or kinds[0] == ".npz":

@@ -5,7 +5,6 @@ from scipy import stats
 
 from privot.local.classes.grouping import report_groups
 from privot.release import Randomizer
-from privot.schema.columns.values import encode_codes
 from studies.tables.bayesian_network import SCHEMA, Population, measure
 
 
@@ -27,8 +26,8 @@ def test_the_network_is_a_distribution_in_which_children_depend_on_parents():
 def test_people_are_drawn_from_it():
     truth = Population.of_network()
     people = truth.draw(50_000, np.random.default_rng(0))
-    age = encode_codes(SCHEMA.coded["age"], "age", people)
-    exercise = encode_codes(SCHEMA.coded["exercise"], "exercise", people)
+    age = SCHEMA.coded["age"].encode_codes("age", people)
+    exercise = SCHEMA.coded["exercise"].encode_codes("exercise", people)
     seen = np.zeros((6, 3))
     np.add.at(seen, (age, exercise), 1)
     expected = truth.marginal([1, 5]) * 50_000

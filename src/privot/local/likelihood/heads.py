@@ -22,7 +22,6 @@ from privot.mechanisms import NullableNoise
 from privot.mechanisms.additive.additive_noise import AdditiveNoise
 from privot.release import Randomizer
 from privot.schema import Box, from_unit
-from privot.schema.columns.values import decode_codes, decode_pixels, decode_points
 
 # Output of the head, by column: unit coordinates (n, d), with a logit (n, d+1) where they may be
 # missing, unit pixels (n, N), or log-probabilities (n, K).
@@ -89,9 +88,9 @@ class Head:
             if name in self.coded:
                 drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
                 codes = drawn[:, 0].numpy().astype(np.int64)
-                columns |= decode_codes(self.coded[name], name, codes, within)
+                columns |= self.coded[name].decode_codes(name, codes, within)
             elif name in self.images:
-                columns |= decode_pixels(self.images[name], name, output.cpu().numpy())
+                columns |= self.images[name].decode_pixels(name, output.cpu().numpy())
             else:
                 column = self.schema.point_column(name)
                 dimension = column.domain.dimension
@@ -100,5 +99,5 @@ class Head:
                     coins = torch.rand(len(output), generator=rng)
                     missing = coins < torch.sigmoid(output[:, dimension].cpu())
                     points[missing.numpy()] = np.nan
-                columns |= decode_points(column, name, points)
+                columns |= column.decode_points(name, points)
         return pa.table(columns)

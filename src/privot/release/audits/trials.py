@@ -28,7 +28,6 @@ from privot.release.reports.ids import REPORT_ID, id_words, one_array
 from privot.release.reports.joint import JointAnswers, JointReport
 from privot.release.reports.split import read_reports
 from privot.schema import Schema
-from privot.schema.columns.made_up import raw_codes, raw_points
 from privot.schema.domains.domain import Array
 from privot.schema.domains.farthest import farthest_pairs
 
@@ -153,8 +152,8 @@ class ColumnTrial(Trial):
         """Raw values inside and outside the declared limits."""
         if self.mechanism.takes_codes:
             codes = self.records[who].astype(np.int64)
-            return raw_codes(self.schema.coded[self.name], self.name, codes, rng)
-        return raw_points(self.schema.point_column(self.name), self.name, self.units[who])
+            return self.schema.coded[self.name].make_up_codes(self.name, codes, rng)
+        return self.schema.point_column(self.name).make_up_points(self.name, self.units[who])
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         """Cells by the law of the part."""
@@ -220,7 +219,7 @@ class JointTrial(Trial):
         coded = self.randomizer.schema.coded
         made: dict[str, pa.Array] = {}
         for place, name in enumerate(self.joint.sizes):
-            made |= raw_codes(coded[name], name, self.records[who, place], rng)
+            made |= coded[name].make_up_codes(name, self.records[who, place], rng)
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:

@@ -28,24 +28,15 @@ from privot.mechanisms import (
 from privot.mechanisms.additive.nullable_noise import mark_missing
 from privot.release.reports.images import image_lists, image_points, image_type
 from privot.schema import ArrayColumn, Schema, from_unit, to_unit
-from privot.schema.columns.values import encode_codes, encode_points
 
 
 def encode_column(schema: Schema, name: str, mechanism: Mechanism, table: pa.Table) -> np.ndarray:
     """Raw values as what the mechanism takes: codes (n,), or projected unit coordinates (n, d)."""
     if isinstance(mechanism, FrequencyOracle):
-        return encode_codes(schema.coded[name], name, table)
+        return schema.coded[name].encode_codes(name, table)
     column = schema.point_column(name)
-    if isinstance(column, ArrayColumn):
-        return encode_points(column, name, table)  # encoding an image is what puts it in its domain
-    domain, raw = column.domain, encode_points(column, name, table)
-    absent = np.isnan(raw).any(axis=1, keepdims=True)
-    points = domain.project(np.where(absent, domain.center, raw))
-    # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
-    units = domain.unit.project(to_unit(domain, points))
-    if isinstance(mechanism, NullableNoise):
-        return mark_missing(np.where(absent, np.nan, units), domain)
-    return units
+    units = column.encode_units(name, table)
+    return mark_missing(units, column.domain) if isinstance(mechanism, NullableNoise) else units
 
 
 def report_names(schema: Schema, name: str, mechanism: Mechanism) -> tuple[str, ...]:

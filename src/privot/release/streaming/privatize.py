@@ -47,7 +47,6 @@ from privot.release.streaming.sending import (
     send,
 )
 from privot.release.streaming.shuffle import write_scattered
-from privot.schema import PointColumn
 from privot.schema.columns.problems import RecordError
 from privot.tables.batches import BATCH_ROWS, RecordBatches
 
@@ -252,8 +251,8 @@ def batch_rows(randomizer: Randomizer) -> int:
     """Records that are noised at once: a power of two, fewer where a report is wide."""
     reported = 0
     for name in randomizer.mechanisms:
-        column = randomizer.schema.columns[name]
-        reported += column.domain.dimension if isinstance(column, PointColumn) else 1
+        domain = randomizer.schema.columns[name].domain
+        reported += 1 if domain is None else domain.dimension
     if randomizer.joint is not None:
         joint = randomizer.joint
         reported += max(joint.width(number) for number in range(len(joint.combinations)))

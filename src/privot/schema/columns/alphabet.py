@@ -72,6 +72,11 @@ class Categories:
         """The code of a missing value."""
         return len(self.names) if self.nullable else None
 
+    @property
+    def centers(self) -> None:
+        """None: categories are no numbers, and have no order."""
+        return None
+
 
 @dataclass(frozen=True)
 class Bins:
@@ -199,6 +204,9 @@ class Bins:
             numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
         values = np.concatenate([np.zeros(self.num_bins), self.spikes, [np.nan] * self.nullable])
         return np.where(codes < self.num_bins, numbers, values[codes])
+
+
+Alphabet = Categories | Bins
 
 
 def _short(number: float) -> str:

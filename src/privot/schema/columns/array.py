@@ -2,24 +2,31 @@
 
 Raw pixels lie between two public bounds, and unit coordinates are those in which the bounds are −1
 and 1. Radii, and the standard deviations of noise, are in these units, as in the papers.
+
+In a table, images are one column of tensors of a fixed shape, the shape being part of its type: Arrow's
+canonical extension type for them (`arrow.fixed_shape_tensor`) survives Parquet. Plain lists of as many
+numbers are read, too; what has another shape is refused with its remedy, not reordered: an image of
+swapped axes would be noise to everybody and an error to nobody.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import model_validator
 
 from privot.errors import PrivotError
-from privot.schema.columns.declaration import Bounds, Declaration
+from privot.schema.columns.column import Bounds, PointColumn
+from privot.schema.columns.problems import Problem, refuse
 from privot.schema.domains.domain import Array, Box
 from privot.schema.domains.image import ImageDomain, check_shape
 
 
-class ArrayColumn(Declaration):
+class ArrayColumn(PointColumn):
     """An image of a public shape, whose pixels lie between two public bounds.
 
     Arguments:
@@ -51,7 +58,7 @@ class ArrayColumn(Declaration):
     low_pass: int | None = None
 
     # An image is always there: a flag for a missing one would need a share of the budget.
-    nullable: ClassVar[bool] = False
+    nullable: Literal[False] = False
 
     @cached_property
     def domain(self) -> ImageDomain:
@@ -64,9 +71,10 @@ class ArrayColumn(Declaration):
             kept = (most, width if self.low_pass is None else self.low_pass)
         return ImageDomain(self.shape, self.radius, self.norm, self.center, kept)
 
-    def table_columns(self, name: str) -> tuple[str, ...]:
-        """Names of the table columns that hold this column's values: an image is one value."""
-        return (name,)
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """As declared."""
+        return self.shape
 
     def to_unit_pixels(self, raw: NDArray[np.generic]) -> Array:
         """Raw pixels, any shape, so that the bounds are −1 and 1; not clipped."""
@@ -78,6 +86,56 @@ class ArrayColumn(Declaration):
         low, high = self.bounds
         raw = (low + high) / 2 + (high - low) / 2 * np.asarray(units, np.float32)
         return np.clip(raw, low, high).astype(np.float32)
+
+    def read_images(self, name: str, table: pa.Table) -> NDArray[np.generic]:
+        """Raw pixels (n, N), finite, in the order height, width, channels.
+
+        Raises:
+            PrivotError: for another shape, missing images, or what is no number.
+        """
+        raw, problems = _read_pixels(self, name, table.column(name))
+        refuse(problems)
+        return raw
+
+    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
+        """See `Column`.
+
+        Raises:
+            PrivotError: for images that are of another shape, or hold no numbers.
+        """
+        return _read_pixels(self, name, table.column(name))[1]
+
+    def encode_points(self, name: str, table: pa.Table) -> Array:
+        """See `PointColumn`: encoding an image puts it in its domain, in unit coordinates."""
+        return self.domain.encode(self.to_unit_pixels(self.read_images(name, table)))
+
+    def encode_units(self, name: str, table: pa.Table) -> Array:
+        """See `PointColumn`."""
+        return self.encode_points(name, table)
+
+    def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+        """See `PointColumn`."""
+        return self._write_points(name, points)
+
+    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+        return self.decode_pixels(name, self.domain.decode(points))
+
+    def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
+        """Table column of images (n, N) in unit pixels, clipped to the bounds."""
+        raw = self.from_unit_pixels(pixels)
+        return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
+
+    def count_outside(self, name: str, table: pa.Table) -> int:
+        """See `PointColumn`."""
+        units = self.to_unit_pixels(self.read_images(name, table))
+        gone = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
+        return int(gone.any(axis=1).sum())
+
+    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+        """See `PointColumn`."""
+        low, high = self.bounds
+        raw = (low + high) / 2 + (high - low) / 2 * self.domain.decode(units)
+        return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -95,3 +153,93 @@ class ArrayColumn(Declaration):
             raise PrivotError("norm and center are those of a ball: declare its radius, too")
         _ = self.domain
         return self
+
+
+def tensor_array(values: NDArray[np.generic]) -> pa.Array:
+    """An Arrow array of tensors, of values (n, …)."""
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    shape = values.shape[1:]
+    storage = pa.FixedSizeListArray.from_arrays(flat, int(np.prod(shape)))
+    return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type, shape), storage)
+
+
+def tensor_values(values: pa.ChunkedArray) -> NDArray[np.generic]:
+    """The numbers (n, …) of a table column of tensors."""
+    parts = [np.asarray(_storage(chunk).flatten()) for chunk in values.chunks]
+    flat = np.concatenate(parts) if parts else np.zeros(0)
+    return flat.reshape(len(values), *values.type.shape)
+
+
+def is_tensor(kind: pa.DataType) -> bool:
+    """Whether a type is that of tensors of a fixed shape."""
+    return isinstance(kind, pa.FixedShapeTensorType)
+
+
+def _read_pixels(
+    column: ArrayColumn, name: str, values: pa.ChunkedArray
+) -> tuple[NDArray[np.generic], list[Problem]]:
+    """Raw pixels (n, N), and what is wrong with single images; without missing ones.
+
+    Raises:
+        PrivotError: for another shape, or what is no number.
+    """
+    kind, wanted = values.type, column.shape
+    if is_tensor(kind):
+        found = tuple(kind.shape)
+        if kind.permutation is not None or not _same_shape(found, wanted):
+            raise PrivotError(_misfit(name, found, wanted))
+    elif not (
+        pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    ):
+        raise PrivotError(
+            f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or a "
+            "folder of images"
+        )
+    problems = []
+    if values.null_count:
+        remedy = "remove the row, by a rule that does not look at other people's records"
+        problems.append(Problem(name, "has no image", remedy, np.asarray(values.is_null())))
+        values = values.drop_null()
+    parts = [_numbers(name, _storage(chunk), wanted) for chunk in values.chunks]
+    raw = np.concatenate(parts) if parts else np.zeros((0, column.domain.num_pixels))
+    infinite = np.asarray(~np.isfinite(raw).all(axis=1))
+    if infinite.any() and not problems:
+        remedy = "give finite numbers only"
+        problems.append(Problem(name, "has a pixel that is not finite", remedy, infinite))
+    return raw, problems
+
+
+def _storage(chunk: pa.Array) -> pa.Array:
+    return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+
+
+def _numbers(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[np.generic]:
+    size = int(np.prod(wanted))
+    flat = lists.flatten()
+    if len(flat) != size * len(lists) or not pa.types.is_fixed_size_list(lists.type):
+        widths = np.asarray(lists.value_lengths())
+        if (widths != size).any():
+            raise PrivotError(_misfit(name, (int(widths[widths != size][0]),), wanted))
+    kind = flat.type
+    if flat.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise PrivotError(f"column {name!r} has pixels of type {kind}: give numbers only")
+    return np.asarray(flat).reshape(len(lists), size)
+
+
+def _same_shape(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """One channel may be said or not."""
+    return found == wanted or (*found, 1) == wanted or found == (*wanted, 1)
+
+
+def _misfit(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    remedy = "resize the images, or correct the schema"
+    if len(found) == 3 and (*found[1:], found[0]) == wanted:
+        remedy = "put channels last, as by numpy.moveaxis(images, 1, -1)"
+    return (
+        f"column {name!r} has images of shape {_times(found)}, the schema declares {_times(wanted)}: "
+        f"{remedy}"
+    )
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "×".join(str(side) for side in shape)

@@ -1,0 +1,193 @@
+"""Columns: what one part of a record may be, declared in public and by hand.
+
+A column says which table columns it covers and what values they may hold. None of its fields is ever
+computed from data: bounds, bins, categories and radii are public knowledge, or they leak.
+
+There are two ways to report a column, and a kind of column offers one or both:
+
+- as a **point** of its [`Domain`][privot.schema.domains.domain.Domain], with noise added;
+- as a **code** of its [`Alphabet`][privot.schema.columns.alphabet], one of finitely many.
+
+A kind is a class that derives from [`PointColumn`][privot.schema.columns.column.PointColumn],
+[`CodedColumn`][privot.schema.columns.column.CodedColumn] or both, and declares its name as
+`kind: Literal["…"]`; from then on every schema knows it. Whoever needs to know what a column offers asks
+for its `domain`, `alphabet` and `image_shape`, and never for its kind.
+
+The way in runs on the device: it sees raw values, refuses what the schema does not allow in one line
+that names the column and the row, and keeps nothing. The way out serves sampled records: it restores
+types, categories, integers, dates, missing values and bounds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+from privot.errors import PrivotError
+from privot.schema.columns.alphabet import Alphabet, Codes
+from privot.schema.columns.problems import Problem
+from privot.schema.domains.domain import Array, Domain, to_unit
+
+Bounds = tuple[float, float]
+
+
+class Column(BaseModel):
+    """What all kinds of columns have in common: they are frozen, and an unknown field is an error.
+
+    Arguments:
+        nullable: Whether a value may be missing.
+        kind: The name of the kind.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    nullable: bool = False
+    kind: str
+
+    # All kinds that are known, by name.
+    kinds: ClassVar[dict[str, type[Column]]] = {}
+    # Whether its table columns hold numbers, which the text of a CSV is then read as.
+    holds_numbers: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        for kind in get_args(cls.model_fields["kind"].annotation):
+            known = Column.kinds.setdefault(kind, cls)
+            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise PrivotError(
+                    f"column kind {kind!r} is {known.__module__}.{known.__qualname__}: name another"
+                )
+            Column.kinds[kind] = cls
+
+    @classmethod
+    def of_kind(cls, fields: Any) -> Column:
+        """The column that plain values declare, of the kind that they name."""
+        if isinstance(fields, Column):
+            return fields
+        if not isinstance(fields, Mapping):
+            raise PydanticCustomError("no_fields", "give its kind and what the kind declares")
+        if "kind" not in fields:
+            raise PydanticCustomError("kind_missing", "kind is missing")
+        if str(fields["kind"]) not in Column.kinds:
+            raise PydanticCustomError("kind_unknown", "kind is not known")
+        return Column.kinds[fields["kind"]].model_validate(fields)
+
+    @property
+    def domain(self) -> Domain | None:
+        """The set that its points lie in; None where it cannot be reported as a point."""
+        return None
+
+    @property
+    def alphabet(self) -> Alphabet | None:
+        """The values that its codes stand for; None where it cannot be reported as a code."""
+        return None
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Height and width, or height, width and channels, of its images; None of other columns."""
+        return None
+
+    def table_columns(self, name: str) -> tuple[str, ...]:
+        """Names of the table columns that hold its values, where the schema calls it `name`."""
+        return (name,)
+
+    @abstractmethod
+    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
+        """All that the schema does not allow in its values."""
+
+
+class PointColumn(Column):
+    """A column that can be reported as a point of its domain."""
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The set that its points lie in."""
+
+    @abstractmethod
+    def encode_points(self, name: str, table: pa.Table) -> Array:
+        """Raw values as points (n, d), finite but not yet projected to the domain.
+
+        Rows of missing values are NaN altogether, where the column is nullable.
+
+        Raises:
+            RecordError: for a missing value that the schema does not allow, or what is none.
+        """
+
+    def encode_units(self, name: str, table: pa.Table) -> Array:
+        """Raw values as points (n, d) of the domain in unit coordinates; rows of NaN are missing."""
+        domain, raw = self.domain, self.encode_points(name, table)
+        absent = np.isnan(raw).any(axis=1, keepdims=True)
+        points = domain.project(np.where(absent, domain.center, raw))
+        # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
+        units = domain.unit.project(to_unit(domain, points))
+        return np.where(absent, np.nan, units)
+
+    def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+        """Table columns of points (n, d), projected to the domain; rows of NaN are missing."""
+        absent = np.asarray(np.isnan(points).any(axis=1))
+        points = self.domain.project(np.where(absent[:, None], self.domain.center, points))
+        return self._write_points(name, np.where(absent[:, None], np.nan, points))
+
+    def count_outside(self, name: str, table: pa.Table) -> int:
+        """Number of raw values outside the domain; a missing one is not outside."""
+        points = self.encode_points(name, table)
+        points = points[~np.isnan(points).any(axis=1)]
+        moved = np.abs(self.domain.project(points) - points) > 1e-9 * self.domain.scale
+        return int(moved.any(axis=1).sum())
+
+    @abstractmethod
+    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+        """Table columns of raw values at points (n, d) in unit coordinates, wherever they lie.
+
+        Rows of NaN are missing. For audits, which must see what a device does with a value that no
+        limit allows: an encoder that passes it on unprojected gives a person away, and no draw from a
+        point inside would show it.
+        """
+
+    @abstractmethod
+    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+        """Table columns of points (n, d) of the domain; rows of NaN are missing."""
+
+
+class CodedColumn(Column):
+    """A column that can be reported as a code of its alphabet."""
+
+    @property
+    @abstractmethod
+    def alphabet(self) -> Alphabet:
+        """The values that its codes stand for."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+        return self.alphabet.labels
+
+    @abstractmethod
+    def encode_codes(self, name: str, table: pa.Table) -> Codes:
+        """Raw values as codes (n,) of the alphabet.
+
+        Raises:
+            RecordError: for a missing or unlisted value that the schema does not allow.
+        """
+
+    @abstractmethod
+    def decode_codes(
+        self, name: str, codes: Codes, rng: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """Table columns of codes (n,); a number is drawn within its bin."""
+
+    def make_up_codes(
+        self, name: str, codes: Codes, rng: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """Table columns of raw values of codes (n,), some as far out as the column takes them.
+
+        For audits, like `make_up_points`.
+        """
+        return self.decode_codes(name, codes, rng)
