@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from privot.datasets.sources import IDX_FILES, Source
+from privot.datasets.images import IDX_FILES, Source
 
 
 def idx_bytes(array):

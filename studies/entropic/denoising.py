@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.privacy import calibrate_gaussian_zhao
-from privot.report.image_grids import Tile, draw_tiles
 from studies.common.frechet import frechet_distance
+from studies.common.image_grids import Tile, draw_tiles
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 from studies.entropic.batch_fit import (
     PAPERS_PLAN,

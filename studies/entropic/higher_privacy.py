@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from privot.report.image_grids import Tile, draw_tiles
+from studies.common.image_grids import Tile, draw_tiles
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 from studies.entropic.batch_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import DELTA, ball_noise

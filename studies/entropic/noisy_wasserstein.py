@@ -15,7 +15,7 @@ import argparse
 from dataclasses import asdict, replace
 from typing import Any
 
-from privot.report.image_grids import Tile, draw_tiles
+from studies.common.image_grids import Tile, draw_tiles
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 from studies.entropic.batch_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
 from studies.entropic.image_noise import pixel_noise

@@ -42,9 +42,9 @@ from privot.local import FitSettings, fit
 from privot.mechanisms import Gaussian, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import choose_grid
 from privot.release import Randomizer, Release
-from privot.report.image_grids import Tile, draw_tiles
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array, tensor_values
+from studies.common.image_grids import Tile, draw_tiles
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
 
 DELTA = 1e-5

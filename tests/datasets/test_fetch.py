@@ -10,8 +10,7 @@ import pytest
 from commands import privot
 from made_up_images import idx_bytes, made_up, source_of
 from privot.datasets.fetch import download, fetch_source
-from privot.datasets.images import read_source
-from privot.datasets.sources import IDX_FILES
+from privot.datasets.images import IDX_FILES
 from privot.errors import PrivotError
 
 
@@ -70,7 +69,7 @@ def test_a_set_is_fetched_and_checked(tmp_path):
         source = source_of(arrays, addresses=["http://127.0.0.1:9/none/", address])
         target = fetch_source(source, tmp_path, said.append)
     assert sorted(path.name for path in target.iterdir()) == sorted(IDX_FILES)
-    assert read_source(source, tmp_path).checksums() == source.checksums
+    assert source.read(tmp_path).checksums() == source.checksums
     assert "checksums verified" in said[-1]
 
 
@@ -88,7 +87,7 @@ def test_a_broken_download_is_resumed_where_it_stopped(tmp_path):
         server.cut = None
         fetch_source(source, tmp_path, lambda line: None)
         assert (IDX_FILES[0], "bytes=40-") in server.asked
-    assert read_source(source, tmp_path).checksums() == source.checksums
+    assert source.read(tmp_path).checksums() == source.checksums
     assert not part.exists()
 
 

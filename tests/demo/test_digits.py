@@ -8,15 +8,16 @@ import pytest
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
-from privot.datasets.digits import load_digit_images
 from privot.demo.digits import (
     DELTA,
     LABEL_EPSILON,
     SCHEMA_TOML,
     as_devices_draw,
     attack_reports,
+    load_digit_images,
     run_image_demo,
 )
+from privot.local import LocalModel
 from privot.release import state_noise
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_values
@@ -50,13 +51,13 @@ def test_an_attacker_reads_what_the_noise_leaves():
 @pytest.mark.slow
 def test_the_demo_recovers_digits_and_says_its_epsilon(tmp_path):
     """Accuracy .88 and distance .67 and .75 in two runs; the reports' attack .48."""
-    demo = run_image_demo(tmp_path, say=lambda line: None)
-    assert demo.metrics.accuracy_synthetic > 0.75
-    assert demo.metrics.distance < 1.1
-    assert demo.metrics.accuracy_attack < 0.6
-    assert json.loads((tmp_path / "metrics.json").read_text()) == dataclasses.asdict(demo.metrics)
+    metrics = run_image_demo(tmp_path, say=lambda line: None)
+    assert metrics.accuracy_synthetic > 0.75
+    assert metrics.distance < 1.1
+    assert metrics.accuracy_attack < 0.6
+    assert json.loads((tmp_path / "metrics.json").read_text()) == dataclasses.asdict(metrics)
     page = (tmp_path / "report.html").read_text()
-    assert str(demo.model.guarantee) in page
+    assert str(LocalModel.load(tmp_path / "model").guarantee) in page
     assert "http://" not in page
     assert "https://" not in page
     assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")

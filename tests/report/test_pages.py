@@ -9,7 +9,7 @@ from privot import FitSettings, Randomizer, Schema, fit
 from privot.evaluation import compare
 from privot.release import as_table
 from privot.report import write_evaluation_report
-from privot.report.maps import Panel, draw_maps
+from privot.report.panels import Panel, draw_maps
 
 SCHEMA = Schema.from_toml("""
 unit = "<b>person</b>"

@@ -44,10 +44,9 @@ def run(
     from privot.demo.homes import run_demo
 
     with training_bar() as progress:
-        result = run_demo(
+        m = run_demo(
             output, num_people=people, epsilon=epsilon, settings=settings, progress=progress
         )
-    m = result.metrics
     print()
     print("   distance from the truth (2-Wasserstein, the map as a square of side 2)")
     print(f"   what the curator received  {m.w2_released:.3f}")
@@ -61,7 +60,7 @@ def _run_images(output: Path, settings: FitSettings) -> None:
     from privot.demo.digits import run_image_demo
 
     with training_bar() as progress:
-        m = run_image_demo(output, settings=settings, progress=progress).metrics
+        m = run_image_demo(output, settings=settings, progress=progress)
     print()
     print("   real digits named rightly by a classifier that learned")
     print(f"   from synthetic digits      {m.accuracy_synthetic:.1%}")

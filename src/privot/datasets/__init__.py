@@ -2,13 +2,6 @@
 
 from privot.datasets.fetch import fetch
 from privot.datasets.images import LabeledImages, load_images
-from privot.datasets.places import Places, draw_people, load_places
+from privot.datasets.places import draw_people
 
-__all__ = [
-    "LabeledImages",
-    "Places",
-    "draw_people",
-    "fetch",
-    "load_images",
-    "load_places",
-]
+__all__ = ["LabeledImages", "draw_people", "fetch", "load_images"]

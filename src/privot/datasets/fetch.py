@@ -16,8 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from privot.datasets.images import find_files, read_source, require_whole
-from privot.datasets.sources import Source, find_source
+from privot.datasets.images import Source, find_source
 from privot.errors import PrivotError
 from privot.files import cannot_write
 
@@ -46,17 +45,14 @@ def fetch(
     """
     source = find_source(name)
     if address is not None:
-        _require_address(address)
+        parts = urllib.parse.urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise PrivotError(
+                f"address {address!r} is no folder on the web: give one such as "
+                "https://example.org/mnist"
+            )
         source = replace(source, addresses=(address.rstrip("/") + "/",))
     return fetch_source(source, Path(folder), say)
-
-
-def _require_address(address: str) -> None:
-    parts = urllib.parse.urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise PrivotError(
-            f"address {address!r} is no folder on the web: give one such as https://example.org/mnist"
-        )
 
 
 def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
@@ -72,14 +68,13 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     for path in missing:
         _from_any(source, path, say)
     try:
-        require_whole(read_source(source, folder), source, folder)
+        source.read(folder)
     except PrivotError as error:
         for path in missing:
             path.unlink()
-        kept = sorted(str(path) for path in find_files(source, folder))
-        if not kept:
-            raise
-        raise PrivotError(f"{error}; there before, and kept: {', '.join(kept)}") from None
+        kept = sorted(map(str, source.found(folder)))
+        more = f"; there before, and kept: {', '.join(kept)}" if kept else ""
+        raise PrivotError(f"{error}{more}") from None
     say(f"{source.name} is in {target}, checksums verified")
     return target
 
@@ -108,18 +103,14 @@ def download(url: str, path: Path) -> None:
     """
     part = path.with_name(path.name + ".part")
     start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url)
-    if start:
-        request.add_header("Range", f"bytes={start}-")
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
-            resumed = answer.status == _PARTIAL
             expected = answer.headers.get("Content-Length")
             received = 0
-            with open(part, "ab" if resumed else "wb") as file:
+            with open(part, "ab" if answer.status == _PARTIAL else "wb") as file:
                 while block := answer.read(_BLOCK):
-                    file.write(block)
-                    received += len(block)
+                    received += file.write(block)
             if expected is not None and received < int(expected):
                 raise OSError(f"the connection ended after {received} of {expected} bytes")
     except urllib.error.HTTPError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -9,10 +11,10 @@ from privot.models import History
 from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
 
 
-def draw_loss(history: History, width: float = 7.0) -> Figure:
+def draw_loss(history: History) -> Figure:
     """Loss over steps, and its running mean."""
     with styled():
-        figure = new_figure(width, 2.6)
+        figure = new_figure(7.0, 2.6)
         axis = figure.subplots()
         loss = history["loss"]
         axis.plot(history["step"], loss, color=RECEIVED, linewidth=0.7, alpha=0.8)
@@ -30,22 +32,14 @@ def draw_loss(history: History, width: float = 7.0) -> Figure:
 
 def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
     """One continuous coordinate: histograms of real and synthetic values."""
+    low, high = min(real.min(), synthetic.min()), max(real.max(), synthetic.max())
     with styled():
         figure = new_figure(3.6, 2.2)
         axis = figure.subplots()
-        edges = np.linspace(
-            min(real.min(), synthetic.min()), max(real.max(), synthetic.max()), 41
-        ).tolist()
-        axis.hist(real, edges, density=True, color=PRIVATE, alpha=0.35, label="real")
-        axis.hist(
-            synthetic,
-            edges,
-            density=True,
-            histtype="step",
-            color=LEARNED,
-            linewidth=1.6,
-            label="synthetic",
-        )
+        bars: dict[str, Any] = {"bins": np.linspace(low, high, 41).tolist(), "density": True}
+        axis.hist(real, **bars, color=PRIVATE, alpha=0.35, label="real")
+        outline: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.6}
+        axis.hist(synthetic, **bars, **outline, label="synthetic")
         axis.set_title(name, fontsize=10, fontweight="bold")
         axis.set_yticks([])
         axis.legend(fontsize=8)

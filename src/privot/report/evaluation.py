@@ -12,15 +12,15 @@ from privot.evaluation import Comparison, Prediction, Score, TableComparison
 from privot.evaluation.image_scores import LabelScore
 from privot.local import LocalModel
 from privot.report.curves import draw_density, draw_loss
-from privot.report.image_panels import (
+from privot.report.panels import (
     ImagePanel,
+    Panel,
     draw_image_panels,
+    draw_maps,
     reported_images,
     unit_images,
 )
-from privot.report.maps import Panel, draw_maps
-from privot.report.pages import write_page
-from privot.report.style import data_uri
+from privot.report.style import data_uri, write_page
 from privot.report.tables import MOST_COLUMNS, MOST_PAIRED, column_bars, draw_pair_errors
 
 _MEASURES = {

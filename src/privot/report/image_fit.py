@@ -7,25 +7,16 @@ from pathlib import Path
 from privot.local import LocalModel
 from privot.release import Release
 from privot.report.curves import draw_loss
-from privot.report.image_panels import (
-    ImagePanel,
-    draw_image_panels,
-    reported_images,
-    unit_images,
-)
-from privot.report.pages import write_page
-from privot.report.style import data_uri
+from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images
+from privot.report.style import data_uri, write_page
 
 _SAMPLES = 64
 
 
 def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
-    """Write the page. All of it comes from the release, and is as private as that.
+    """Write the page of a `model` of images, and the `release` it was learned from.
 
-    Arguments:
-        path: Where to.
-        model: Of records with images.
-        release: What it was learned from.
+    All of it comes from the release, and is as private as that.
     """
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []

@@ -9,10 +9,8 @@ import pytest
 
 from commands import privot
 from made_up_images import idx_bytes, made_up, source_of
-from privot.datasets import LabeledImages, load_images
-from privot.datasets.idx import read_idx
-from privot.datasets.images import read_source, require_whole
-from privot.datasets.sources import IDX_FILES, PARTS, SOURCES, ZIP_CODE_FILES
+from privot.datasets import load_images
+from privot.datasets.images import IDX_FILES, PARTS, SOURCES, ZIP_CODE_FILES, read_idx
 from privot.errors import PrivotError
 
 
@@ -32,8 +30,7 @@ def test_idx_files_and_npz_hold_the_same_values(tmp_path, compress):
     (tmp_path / "npz").mkdir()
     np.savez(tmp_path / "npz" / "made_up.npz", **dict(zip(PARTS, arrays)))
     for kind in ("idx", "npz"):
-        images = read_source(source, tmp_path / kind)
-        require_whole(images, source, tmp_path)
+        images = source.read(tmp_path / kind)
         for part, array in zip(PARTS, arrays):
             np.testing.assert_array_equal(getattr(images, part), array)
 
@@ -42,8 +39,9 @@ def test_one_changed_pixel_is_noticed(tmp_path):
     arrays = made_up()
     source = source_of(arrays)
     arrays[2][1, 1, 1] ^= 1
+    np.savez(tmp_path / "made_up.npz", **dict(zip(PARTS, arrays)))
     with pytest.raises(PrivotError, match=r"x_test of made_up.*privot datasets fetch made_up --to"):
-        require_whole(LabeledImages("made_up", *arrays), source, tmp_path)
+        source.read(tmp_path)
 
 
 def test_zip_codes_are_read_as_published(tmp_path):
@@ -58,8 +56,9 @@ def test_zip_codes_are_read_as_published(tmp_path):
     for file in ZIP_CODE_FILES:
         content = "\n".join(lines).encode() + b"\n"
         (tmp_path / "made_up" / file).write_bytes(gzip.compress(content))
-    images = read_source(source_of(made_up(), ZIP_CODE_FILES), tmp_path)
     expected = np.floor((thousandths + 1000) * 255 / 2000 + 0.5).reshape(4, 16, 16)
+    arrays = (expected.astype(np.uint8), np.arange(4, dtype=np.uint8)) * 2
+    images = source_of(arrays, ZIP_CODE_FILES).read(tmp_path)
     np.testing.assert_array_equal(images.x_train, expected)
     np.testing.assert_array_equal(images.y_test, range(4))
 

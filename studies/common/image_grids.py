@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from privot.report.panels import mosaic
 from privot.report.style import INK, MUTED, new_figure, styled
 
 _TITLE_INCHES = 0.42
-_GAP = 1
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,6 @@ class Tile:
     caption: str
     images: np.ndarray
     limit: float = 1.0
-
-
-def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarray:
-    """The images (n, h, w) or (n, h, w, 3) in rows of `num_columns`, a pixel of `paper` between them."""
-    count, height, width = images.shape[:3]
-    num_rows = math.ceil(count / num_columns)
-    size = (num_rows * (height + _GAP) - _GAP, num_columns * (width + _GAP) - _GAP)
-    sheet = np.full((*size, *images.shape[3:]), paper)
-    for index, image in enumerate(images):
-        top, left = (index // num_columns) * (height + _GAP), (index % num_columns) * (width + _GAP)
-        sheet[top : top + height, left : left + width] = image
-    return sheet
 
 
 def draw_tiles(

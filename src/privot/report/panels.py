@@ -1,0 +1,159 @@
+"""Panels side by side on a dark ground: people as light on a map, images as sent and as learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from scipy.ndimage import gaussian_filter
+
+from privot.release import Release
+from privot.release.reports.rows import ReportTable
+from privot.report.style import NIGHT, new_figure, styled
+from privot.schema import ArrayColumn
+from privot.schema.columns.array import tensor_values
+
+_LIGHT = LinearSegmentedColormap.from_list(
+    "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
+)
+_CELLS_ACROSS = 130
+# Inches: a panel's width, the space around panels, the height of title and caption.
+_PANEL, _GAP, _HEADING = 3.6, 0.16, 0.72
+_PAPER = -0.86  # between black and the page, on a scale from −1 to 1
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map: a title, a line under it, and points (n, 2) as longitude and latitude."""
+
+    title: str
+    caption: str
+    points: np.ndarray
+
+
+@dataclass(frozen=True)
+class ImagePanel:
+    """A title, a line under it, and images (n, h, w) or (n, h, w, channels) in unit pixels.
+
+    Arguments:
+        title: What they are.
+        caption: A few words; may be empty.
+        images: Pixels, from −1 to 1 but for noise.
+        limit: Values from −limit to limit go from black to white.
+        across: Images in a row, and rows; as many as the figure's by default.
+    """
+
+    title: str
+    caption: str
+    images: np.ndarray
+    limit: float = 1.0
+    across: int | None = None
+
+
+def draw_maps(
+    panels: Sequence[Panel],
+    bounds: tuple[tuple[float, float], tuple[float, float]],
+    geographic: bool = True,
+) -> Figure:
+    """Maps side by side, on one color scale: the share of people in each cell.
+
+    Arguments:
+        panels: What to draw; the first one sets the brightness.
+        bounds: Limits of the two coordinates.
+        geographic: Whether they are degrees of longitude and latitude; else panels are square.
+    """
+    (west, east), (south, north) = bounds
+    # A degree of longitude is shorter than one of latitude by the cosine of the latitude.
+    cosine = np.cos(np.deg2rad((south + north) / 2))
+    stretch = 1 / cosine if geographic else (east - west) / (north - south)
+    height = (north - south) / (east - west) * stretch
+    cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
+    lights = [_light(panel.points, bounds, cells) for panel in panels]
+    brightest = np.quantile(lights[0], 0.999)
+    with styled():
+        figure, axes = _dark_axes(panels, height)
+        for axis, light in zip(axes, lights, strict=True):
+            axis.imshow(
+                (light / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
+                extent=(west, east, south, north), cmap=_LIGHT, vmin=0, vmax=1,
+                interpolation="bilinear",
+            )  # fmt: skip
+    return figure
+
+
+def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
+    """Panels side by side, each of at most `across` rows of as many images."""
+    with styled():
+        figure, axes = _dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
+        for axis, panel in zip(axes, panels, strict=True):
+            columns = panel.across or across
+            shown = (panel.images[: columns**2] / panel.limit).clip(-1, 1)
+            if shown.shape[3:] == (1,):
+                shown = shown[..., 0]
+            sheet = (mosaic(shown, columns, _PAPER) + 1) / 2
+            axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    return figure
+
+
+def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarray:
+    """The images (n, h, w) or (n, h, w, 3) in rows of `num_columns`, a pixel of `paper` between them."""
+    count, height, width = images.shape[:3]
+    num_rows = math.ceil(count / num_columns)
+    size = (num_rows * (height + 1) - 1, num_columns * (width + 1) - 1)
+    sheet = np.full((*size, *images.shape[3:]), paper)
+    for index, image in enumerate(images):
+        top, left = (index // num_columns) * (height + 1), (index % num_columns) * (width + 1)
+        sheet[top : top + height, left : left + width] = image
+    return sheet
+
+
+def unit_images(column: ArrayColumn, name: str, table: pa.Table, most: int = 64) -> np.ndarray:
+    """The first images (n, h, w[, c]) of a table of records in unit pixels."""
+    raw = tensor_values(table.column(name).slice(0, most))
+    return column.to_unit_pixels(raw).reshape(len(raw), *column.shape)
+
+
+def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.ndarray, float]:
+    """The first reported images (n, h, w[, c]) in unit pixels, noise and all, and a limit to show them.
+
+    Of cosine coefficients, the images of which they are the coefficients.
+    """
+    column = release.schema.images[name]
+    few = Release(ReportTable.of(next(release.rows.pieces(16 * most))), release.randomizer)
+    points, reported = few.reports(name)
+    pixels = column.domain.decode(points[reported][:most].astype(np.float64))
+    # Nearly all of noise and image is then between black and white.
+    return pixels.reshape(-1, *column.shape), float(1 + 2 * pixels.std())
+
+
+def _dark_axes(panels: Sequence[Panel | ImagePanel], height: float) -> tuple[Figure, list[Axes]]:
+    """Axes `height` times as tall as wide, each under its panel's title and caption."""
+    wide, tall = _PANEL + _GAP, _PANEL * height
+    size = (wide * len(panels) + _GAP, tall + _HEADING + _GAP)
+    figure = new_figure(*size)
+    figure.set_layout_engine(None)
+    figure.set_facecolor(NIGHT)
+    for i, panel in enumerate(panels):
+        left = (_GAP + i * wide) / size[0]
+        axis = figure.add_axes((left, _GAP / size[1], _PANEL / size[0], tall / size[1]))
+        axis.set_axis_off()
+        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
+        axis.text(
+            0, 1 + 0.34 / tall, panel.title, color="white", fontsize=15, weight="bold", **place
+        )
+        axis.text(0, 1 + 0.1 / tall, panel.caption, color="#aab4cc", fontsize=11, **place)
+    return figure, figure.axes
+
+
+def _light(
+    points: np.ndarray, bounds: Sequence[tuple[float, float]], cells: tuple[int, int]
+) -> np.ndarray:
+    counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
+    return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
