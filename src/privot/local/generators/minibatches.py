@@ -4,7 +4,7 @@ r"""Minibatches of reports: from memory, or from files that do not fit into it.
 
 **From disk** an epoch passes over all row groups in a random order, a *window* of them at a time; the
 window's reports are put in random order and handed out as batches. A release is written in random order
-(`privot.release.streaming.shuffle`), so its row groups are uniform samples of it, and batches are as
+(`privot.release.streaming.publishing`), so its row groups are uniform samples of it, and batches are as
 good as uniform ones, without replacement; of files in another order, a batch sees the window's row
 groups only. What a window holds beyond full batches is left out of that epoch, another part each time.
 

@@ -8,7 +8,7 @@ the cost of leaving both in the quarantine; nobody knows an id before its report
 device or its way tells.
 
 **How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
-(`privot.release.streaming.shuffle`); equal ids are in one bucket, and a bucket fits in memory, unless
+(`privot.release.streaming.publishing`); equal ids are in one bucket, and a bucket fits in memory, unless
 strangers make up ids to the contrary. They lie beside the output, in a hidden folder
 `.<name>.….draft` that its owner alone may read. A kill leaves it there, to be removed by hand: another
 run is not to guess whether its maker is still at work.
@@ -46,7 +46,7 @@ from privot.release.collecting.report_text import as_text
 from privot.release.randomizer import Randomizer, Release
 from privot.release.reports.ids import REPORT_ID, id_words, in_order, one_array
 from privot.release.reports.rows import ReportTable, write_reports
-from privot.release.streaming.shuffle import gather, write_scattered
+from privot.release.streaming.publishing import gather, write_scattered
 
 _BUCKET_BYTES = 2**25
 _CONFLICT = "its id came with other content, so neither is counted"

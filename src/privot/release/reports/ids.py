@@ -8,7 +8,7 @@ and uniform, so their order is a uniform permutation that is independent of the 
 reader nothing beyond the ids, which are there to be read. A release in the order of its ids is seen to
 hold each of them once as it passes by, and a bucket of one prefix is a uniform share of any reports,
 so that more than memory holds are put in order by gathering bucket after bucket
-(`privot.release.streaming.shuffle`).
+(`privot.release.streaming.publishing`).
 
 **Privacy review.** Adjacency: any two records. An id is a draw of the cryptographic stream that knows
 nothing of the record: it is fresh coins published beside the report, so the guarantee of the report

@@ -39,7 +39,6 @@ _FORMAT = 1
 _MANIFEST = "unfinished.json"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
-
 # What to do with what a stopped run has left.
 Left = Literal["refuse", "resume", "discard"]
 
@@ -51,7 +50,7 @@ class Parts:
     Arguments:
         folder: Where they are.
         part_rows: Records a part.
-        buckets: Into how many random buckets each part is dealt (`privot.release.streaming.shuffle`).
+        buckets: Into how many random buckets each part is dealt (`privot.release.streaming.publishing`).
         deleted_drafts: How many drafts of a killed run were deleted.
     """
 
@@ -76,7 +75,7 @@ class Parts:
             output: What it is to write.
             part_rows: Records a part.
             buckets: Buckets a part.
-            randomizer: JSON of the randomizer.
+            randomizer: Its JSON.
             identity: What tells that the source is unchanged; None if nothing does.
             left: What to do with parts of a killed run.
 
@@ -96,11 +95,9 @@ class Parts:
         }
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for trash in output.parent.glob(f".{output.name}.*.draft"):
-                _remove(trash)
             drafts = list(folder.glob(".part-*.draft"))
-            for draft in drafts:
-                _remove(draft)
+            for trash in [*output.parent.glob(f".{output.name}.*.draft"), *drafts]:
+                _remove(trash)
             # Parts without a manifest are what a removal left that was killed: of records unknown.
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)

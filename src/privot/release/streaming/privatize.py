@@ -1,7 +1,7 @@
 r"""Privatizing records that stream: from files larger than memory to a file, a pipe, or shards.
 
 Records are read batch by batch, noised on threads, kept in parts (`privot.release.streaming.parts`),
-put in random order (`privot.release.streaming.shuffle`), and published at once. A batch is one call of
+put in random order and published at once (`privot.release.streaming.publishing`). A batch is one call of
 `Randomizer.privatize`, so what is promised to one person does not depend on how the records were cut.
 
 **Privacy review.** Adjacency, Δ and who sees what are those of `privot.release.randomizer`. New here are
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -37,16 +37,15 @@ from privot.release.streaming.publishing import (
     in_order,
     publish,
     refuse_unknown_output,
+    write_scattered,
 )
 from privot.release.streaming.sending import (
     IDENTITY,
     place_of_pipe,
-    place_unknown,
     recognized,
     require_sent,
     send,
 )
-from privot.release.streaming.shuffle import write_scattered
 from privot.schema.columns.problems import RecordError
 from privot.tables.batches import BATCH_ROWS, RecordBatches
 
@@ -76,15 +75,6 @@ class Privatized:
     outside: dict[str, int]
 
 
-@dataclass(frozen=True)
-class NoisedBatch:
-    """Reports of one batch of records, and its counts of values outside their bounds (not private)."""
-
-    number: int
-    reports: pa.Table
-    outside: dict[str, int]
-
-
 def privatize_records(
     randomizer: Randomizer,
     records: RecordBatches,
@@ -111,21 +101,20 @@ def privatize_records(
         workers: Threads that noise; as many as there are cores by default.
 
     Raises:
-        PrivotError: for records that the schema does not allow (nothing is left then); for an output
-            that exists; if parts of another run are there; if the disk is full, or a pipe breaks
-            (parts are kept).
+        PrivotError: for records that the schema does not allow (nothing is left); for an output, or
+            parts of another run, that are there; if a disk is full or a pipe breaks (parts are kept).
     """
+    workers = workers or os.cpu_count() or 1
+    identity = records.identity()
+    known = identity is not None  # a pipe's records are known when they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_sent(records, randomizer, left)
-        place, identity = output, records.identity()
-        known = identity is not None
+        parts = begin_parts(randomizer, records, output, identity, left, part_rows)
     else:
-        found = place_of_pipe(records, randomizer, left)
-        place, identity, known = found or place_unknown(), IDENTITY, found is not None
-    parts = begin_parts(randomizer, records, place, identity, left, part_rows)
+        place = place_of_pipe(records, randomizer, left)
+        parts = begin_parts(randomizer, records, place, IDENTITY, left, part_rows)
     tell_deleted(parts, told)
-    workers = workers or os.cpu_count() or 1
     try:
         fresh, outside = make_parts(randomizer, records, parts, progress, workers)
         if not parts.done():
@@ -133,20 +122,17 @@ def privatize_records(
         if not known and isinstance(output, Path):
             require_sent(records, randomizer, left)
         elif not known:
-            sent = recognized(parts, records, randomizer, left)
-            if sent != parts and parts.folder.exists():  # nobody was given the noise just made
-                parts.remove()
-                fresh = 0
-            parts = sent
-        known = True
+            parts, again = recognized(parts, records, randomizer, left)
+            fresh = 0 if again else fresh
     except BaseException as error:
         if isinstance(error, RefusedRecordsError) or not known:
             parts.remove()
         raise
+    text = randomizer.to_json()
     if isinstance(output, Path):
-        rows = publish(parts, output, randomizer.to_json(), progress, workers)
+        rows = publish(parts, output, text, progress, workers)
     else:
-        rows = send(parts, output, randomizer, progress, workers)
+        rows = send(parts, output, text, progress, workers)
     parts.remove()
     return Privatized(rows, rows - fresh, outside)
 
@@ -171,49 +157,37 @@ def make_parts(
     done = parts.done()
     size = min(batch_rows(randomizer), parts.part_rows)
     per_part = parts.part_rows // size
-    meter = _Meter(records, progress, kept=len(done) * parts.part_rows)
-    noised = privatize_batches(
-        randomizer,
-        records.batches(size, lambda n: n // per_part in done or not only(n // per_part)),
-        size=size,
-        workers=workers,
-    )
-    fresh = 0
-    with closing(_refusing(noised, records)) as batches:
-        for number, group in groupby(batches, lambda batch: batch.number // per_part):
-            write = partial(write_scattered, pieces=meter.count(group), buckets=parts.buckets)
-            fresh += parts.publish(number, write)
-    return fresh, dict(meter.outside)
+    fresh, kept, outside = 0, len(done) * parts.part_rows, Counter[str]()
 
-
-def privatize_batches(
-    randomizer: Randomizer,
-    batches: Iterable[tuple[int, pa.Table]],
-    *,
-    size: int = 0,
-    workers: int = 1,
-) -> Iterator[NoisedBatch]:
-    """Reports of numbered batches, in order, each noised once with fresh entropy.
-
-    Arguments:
-        randomizer: What every record goes through.
-        batches: Number and rows of every batch.
-        size: Rows of a batch, by which error messages count.
-        workers: Threads that noise.
-
-    Raises:
-        PrivotError: for records that the schema does not allow; batches before were noised.
-    """
-
-    def noise(batch: tuple[int, pa.Table]) -> NoisedBatch:
+    def noise(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
         number, rows = batch
         try:
             reports = randomizer.privatize(rows, keep_order=True).table  # parts are put in order
         except RecordError as error:
             raise error.after(number * size) from None
-        return NoisedBatch(number, reports, randomizer.count_outside(rows))
+        return number, reports, randomizer.count_outside(rows)
 
-    return in_order(noise, batches, workers)
+    def noised() -> Generator[tuple[int, pa.Table], None, None]:
+        """Reports as they are made; what is refused on the way is told from what happens to the disk."""
+        nonlocal fresh
+        wanted = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
+        try:
+            for number, reports, moved in in_order(noise, wanted, workers):
+                fresh += reports.num_rows
+                outside.update(moved)
+                yield number // per_part, reports
+                if progress is not None:
+                    progress("noise", kept + fresh, _expected(records, kept + fresh))
+        except RecordError as error:
+            raise RefusedRecordsError(str(error.at(records.place(error.row)))) from None
+        except PrivotError as error:
+            raise RefusedRecordsError(str(error)) from None
+
+    with closing(noised()) as batches:
+        for part, group in groupby(batches, lambda batch: batch[0]):
+            pieces = (reports for _, reports in group)
+            parts.publish(part, partial(write_scattered, pieces=pieces, buckets=parts.buckets))
+    return fresh, dict(outside)
 
 
 def begin_parts(
@@ -260,36 +234,9 @@ def batch_rows(randomizer: Randomizer) -> int:
     return int(min(BATCH_ROWS, 2 ** (most.bit_length() - 1)))
 
 
-def _refusing(
-    noised: Iterator[NoisedBatch], records: RecordBatches
-) -> Generator[NoisedBatch, None, None]:
-    """The batches; what is refused on the way is told from what happens to the disk."""
-    try:
-        yield from noised
-    except RecordError as error:
-        raise RefusedRecordsError(str(error.at(records.place(error.row)))) from None
-    except PrivotError as error:
-        raise RefusedRecordsError(str(error)) from None
-
-
-class _Meter:
-    """Rows so far, of how many, and the counts of what was moved into its bounds."""
-
-    def __init__(self, records: RecordBatches, progress: Progress | None, kept: int) -> None:
-        self._records, self._progress, self._rows = records, progress, kept
-        self.outside: Counter[str] = Counter()
-
-    def count(self, noised: Iterable[NoisedBatch]) -> Iterator[pa.Table]:
-        """The reports alone, as they pass."""
-        for batch in noised:
-            self._rows += batch.reports.num_rows
-            self.outside.update(batch.outside)
-            yield batch.reports
-            if self._progress is not None:
-                self._progress("noise", self._rows, self._expected())
-
-    def _expected(self) -> int | None:
-        if self._records.num_rows is not None:
-            return self._records.num_rows
-        share = self._records.share_read()
-        return round(self._rows / share) if share else None
+def _expected(records: RecordBatches, rows: int) -> int | None:
+    """How many records there are, or, after so many rows, seem to be."""
+    if records.num_rows is not None:
+        return records.num_rows
+    share = records.share_read()
+    return round(rows / share) if share else None

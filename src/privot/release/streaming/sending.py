@@ -3,11 +3,10 @@ r"""Reports on a pipe: a pipe that breaks is sent the same reports again, never 
 Whoever reads a pipe has what came through it before it broke. To noise the same records afresh would
 give some people a second report, and spend their budget twice. So the parts of a pipe's reports
 (`privot.release.streaming.parts`) are kept in the **state folder** of the account that holds the raw
-records (`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`) until all of
-them are through: written, and, as far as the system tells, read. They are found again by a keyed hash of
-the records' bytes and of the randomizer, whatever the file is called or whether it comes on a pipe.
-While they are there, a fresh run is refused, to a pipe or to a file, and `--resume` sends the same
-reports, in the same order.
+records (`privot.disk.state`) until all of them are through: written, and, as far as the system tells,
+read. They are found again by a keyed hash of the records' bytes and of the randomizer, whatever the file
+is called or whether it comes on a pipe. While they are there, a fresh run is refused, to a pipe or to a
+file, and `--resume` sends the same reports, in the same order.
 
 **Privacy review.** Adjacency, Δ, and what leaves are those of `privot.release.streaming.privatize`: the
 reports, once or again, are the same, and sending them again is post-processing. New is what stays:
@@ -54,8 +53,8 @@ class UnsentReportsError(PrivotError):
     """Some reports may have been read, and the others are kept."""
 
 
-def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path | None:
-    """What the parts of a pipe's reports are called after; None if the records have yet to be read.
+def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
+    """What the parts of a pipe's reports are called after; for now, if the records have yet to be read.
 
     Raises:
         PrivotError: if the state folder cannot be written to, or there is nothing to resume.
@@ -65,32 +64,35 @@ def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
             raise PrivotError(
                 f"{left}: records that come from memory are not known again: use a file"
             )
-        return None
+        return _folder() / f"reading-{secrets.token_hex(8)}"
     place = _place(records, randomizer)
     if left == "resume" and not unfinished(place).exists():
         raise _nothing_kept()
     return place
 
 
-def recognized(fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left) -> Parts:
-    """What to send of records that had to be read to be known: parts kept, or else those just made.
+def recognized(
+    fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
+) -> tuple[Parts, bool]:
+    """What to send of records that had to be read to be known, and whether it was kept from before.
+
+    Parts that are kept take the place of those just made, whose noise nobody was given.
 
     Raises:
         PrivotError: if there are some, and nothing was said of them; if there are none to resume.
     """
     if records.content() is None:
-        return fresh
-    kept = replace(fresh, folder=unfinished(_place(records, randomizer)))
-    if left == "discard":
-        discard(kept.folder)
-    if kept.folder.exists() and left == "refuse":
-        raise left_behind(kept.folder)
-    if left == "resume" and not kept.folder.exists():
+        return fresh, False
+    kept = replace(fresh, folder=_kept(records, randomizer, left), deleted_drafts=0)
+    if kept.folder.exists():
+        if left == "refuse":
+            raise left_behind(kept.folder)
+        fresh.remove()
+        return kept, True
+    if left == "resume":
         raise _nothing_kept()
-    if not kept.folder.exists():
-        os.rename(fresh.folder, kept.folder)
-        return replace(kept, deleted_drafts=0)
-    return kept
+    os.rename(fresh.folder, kept.folder)
+    return kept, False
 
 
 def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
@@ -102,10 +104,7 @@ def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> 
     folder = state_folder() / "pipes"
     if not folder.is_dir() or not any(folder.iterdir()) or records.content() is None:
         return
-    kept = unfinished(_place(records, randomizer))
-    if left == "discard":
-        discard(kept)
-    if kept.exists():
+    if (kept := _kept(records, randomizer, left)).exists():
         raise PrivotError(
             f"reports of these records are kept in {kept}, of which a pipe's reader may have some: send "
             "the same again with -o - --resume; to noise afresh, --discard them, but whoever's report "
@@ -113,21 +112,17 @@ def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> 
         )
 
 
+def _kept(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
+    """Where parts of these records are kept, unless they are to be discarded."""
+    folder = unfinished(_place(records, randomizer))
+    if left == "discard":
+        discard(folder)
+    return folder
+
+
 def _place(records: RecordBatches, randomizer: Randomizer) -> Path:
     text = f"{records.content()} {randomizer.to_json()}".encode()
     return _folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
-
-
-def _nothing_kept() -> PrivotError:
-    return PrivotError(
-        "--resume: no reports of these records are kept, they went through; if nobody has them, leave "
-        "--resume out"
-    )
-
-
-def place_unknown() -> Path:
-    """The same for records that have yet to be read."""
-    return _folder() / f"reading-{secrets.token_hex(8)}"
 
 
 def _folder() -> Path:
@@ -141,12 +136,15 @@ def _folder() -> Path:
     return folder
 
 
+def _nothing_kept() -> PrivotError:
+    return PrivotError(
+        "--resume: no reports of these records are kept, they went through; if nobody has them, leave "
+        "--resume out"
+    )
+
+
 def send(
-    parts: Parts,
-    pipe: IO[bytes],
-    randomizer: Randomizer,
-    progress: Progress | None = None,
-    workers: int = 1,
+    parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None, workers: int
 ) -> int:
     """Write all parts' reports as CSV, and wait for their reader; returns the rows.
 
@@ -154,7 +152,7 @@ def send(
         UnsentReportsError: if they do not all go through; the parts are kept.
     """
     try:
-        rows = publish(parts, pipe, randomizer.to_json(), progress, workers)
+        rows = publish(parts, pipe, randomizer, progress, workers)
         _wait_until_read(pipe)
     except OSError as error:
         raise UnsentReportsError(
@@ -165,11 +163,7 @@ def send(
 
 
 def _wait_until_read(stream: IO[bytes]) -> None:
-    """Return when a pipe's reader has taken all, where the system tells.
-
-    Raises:
-        BrokenPipeError: if there is no reader any more, and something is left.
-    """
+    """Return when a pipe's reader has taken all; a BrokenPipeError tells that it never will."""
     try:
         handle = stream.fileno()
         piped = stat.S_ISFIFO(os.fstat(handle).st_mode)

@@ -17,7 +17,7 @@ from privot.release.streaming import parts as parts_module
 from privot.release.streaming import privatize as streaming
 from privot.release.streaming.parts import Parts, unfinished
 from privot.release.streaming.privatize import batch_rows, privatize_records
-from privot.release.streaming.shuffle import bucket_rows, gather, write_scattered
+from privot.release.streaming.publishing import bucket_rows, gather, write_scattered
 from privot.tables.batches import TableBatches
 from privot.tables.record_files import open_records
 
