@@ -12,7 +12,7 @@ from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import PlanarLaplace
 from privot.mechanisms.additive.planar_laplace import _SERIES, _lattice_sum
-from privot.privacy.audits.uniformity import fit
+from privot.privacy.audits.independence import fit
 from privot.schema.domains.domain import Box, L2Ball
 
 GRID = 2.0**-2

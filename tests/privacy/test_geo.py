@@ -61,7 +61,10 @@ def test_other_kinds_are_refused_until_a_diameter_is_given(other):
         (lambda: GeoIndistinguishability(1.0, unit=""), "unit is empty"),
         (lambda: GeoIndistinguishability(1.0, distance_unit=""), "distance_unit is empty"),
         (lambda: WALK.to_pure(-1.0), "distance is -1.0"),
-        (lambda: compose(WALK, GeoIndistinguishability(1.0, distance_unit="mile")), "same unit"),
+        (
+            lambda: compose(WALK, GeoIndistinguishability(1.0, distance_unit="mile")),
+            "same distance_unit",
+        ),
         (lambda: compose(WALK, GeoIndistinguishability(1.0, unit="visit")), "unit is 'person'"),
     ],
 )

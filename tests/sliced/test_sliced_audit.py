@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.privacy import SlicedAccounting
 from privot.privacy.audits.lower_bound import audit
+from privot.privacy.slicing import SlicedAccounting
 from privot.sliced import Ledger, Plan, SlicingMechanism
 from privot.sliced.releases.plan import accounted_grid
 

@@ -70,7 +70,7 @@ def gaussian(
     Example: privot account gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
     """
     from privot.privacy import calibrate_gaussian, calibrate_gaussian_zhao, gaussian_epsilon
-    from privot.privacy.slack import check_delta
+    from privot.privacy.rounding import check_delta
 
     check_delta(delta)
     forward = epsilon is not None
@@ -159,7 +159,7 @@ def shuffle(
     The other way: privot account shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6
     """
     from privot.privacy.curves.shuffling import calibrate_shuffling, shuffled_epsilon
-    from privot.privacy.slack import check_delta
+    from privot.privacy.rounding import check_delta
 
     check_delta(delta, people)
     forward = central_epsilon is None

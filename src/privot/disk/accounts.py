@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 from privot.disk.ledger import Ledger
 from privot.disk.state import holding_state, secret_key, write_down
 from privot.errors import PrivotError
-from privot.privacy.guarantees.composition import AnyGuarantee, compose, guarantee_from_dict
+from privot.privacy import Guarantee, compose, guarantee_from_dict
 
 
 class RepeatedRecords(UserWarning):
@@ -79,7 +79,7 @@ class Run:
     ledger: str
     uses: str
     begun: str
-    guarantee: AnyGuarantee
+    guarantee: Guarantee
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -99,9 +99,9 @@ class Account:
     runs: tuple[Run, ...]
 
     @property
-    def sums(self) -> tuple[tuple[AnyGuarantee, int], ...]:
+    def sums(self) -> tuple[tuple[Guarantee, int], ...]:
         """What runs promise together, and how many do: one sum of all of them, or several of parts."""
-        sums: list[tuple[AnyGuarantee, int]] = []
+        sums: list[tuple[Guarantee, int]] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
                 try:

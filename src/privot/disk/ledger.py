@@ -52,7 +52,7 @@ from privot.disk.state import holding_state, write_down
 from privot.errors import PrivotError
 from privot.limits import MOST_ROWS, require_count
 from privot.own_process import OwnProcess
-from privot.privacy.guarantees.composition import AnyGuarantee
+from privot.privacy import Guarantee
 
 
 class BudgetExhausted(PrivotError):  # noqa: N818 (an end, not a fault)
@@ -71,7 +71,7 @@ class Countable(Protocol):
         """What they are called, in the plural."""
 
     @property
-    def guarantee(self) -> AnyGuarantee:
+    def guarantee(self) -> Guarantee:
         """What all of them together promise."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Ledger(OwnProcess, Generic[P]):
         return self.plan.uses - self.spent
 
     @property
-    def guarantee(self) -> AnyGuarantee:
+    def guarantee(self) -> Guarantee:
         """What all declared uses together promise, however many are made."""
         return self.plan.guarantee
 

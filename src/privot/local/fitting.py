@@ -28,7 +28,7 @@ from privot.local.generators.losses import Loss
 from privot.local.model import LocalModel
 from privot.local.samplers import LatentClassSampler
 from privot.local.settings import FitSettings
-from privot.privacy.slack import check_delta
+from privot.privacy.rounding import check_delta
 from privot.release import Release
 from privot.training import Progress
 from privot.training.parallel import join, local_device, started_by_torchrun

@@ -8,7 +8,7 @@ privacy: neighbors are any two values that one person may hold).
 
 A mechanism also says what an **audit** of its draws should find: which reports are `impossible`, and, by
 `probability_cells`, how its reports of one record are turned into independent uniform numbers, which is
-one test for all laws (`privot.privacy.audits.uniformity`).
+one test for all laws (`privot.privacy.audits.independence`).
 
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,

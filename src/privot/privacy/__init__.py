@@ -1,12 +1,8 @@
 """What is promised: guarantees and the arithmetic behind them.
 
-What a device never needs is left to its own import, for it loads SciPy:
-`privot.privacy.curves.shuffling` (amplification by shuffling) and `privot.privacy.audits.lower_bound`.
-What is in `privot.privacy.slicing` loads on first use.
+What a device never needs is left to its own import, for it loads SciPy: amplification by shuffling
+(`privot.privacy.curves.shuffling`), `privot.privacy.audits` and `privot.privacy.slicing`.
 """
-
-import importlib
-from typing import TYPE_CHECKING, Any
 
 from privot.privacy.curves.gaussian import (
     calibrate_gaussian,
@@ -14,9 +10,10 @@ from privot.privacy.curves.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from privot.privacy.curves.laplace import calibrate_laplace, laplace_epsilon
-from privot.privacy.curves.randomized_response import (
+from privot.privacy.curves.pure import (
+    calibrate_laplace,
     calibrate_randomized_response,
+    laplace_epsilon,
     randomized_response_epsilon,
 )
 from privot.privacy.guarantees.composition import compose, guarantee_from_dict
@@ -27,12 +24,8 @@ from privot.privacy.guarantees.guarantee import (
     IntegralPrivacy,
     Neighboring,
     PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
 )
-
-if TYPE_CHECKING:
-    from privot.privacy.slicing import SlicedAccounting
+from privot.privacy.guarantees.renyi import RenyiDP, ZeroConcentratedDP
 
 __all__ = [
     "ApproximateDP",
@@ -42,7 +35,6 @@ __all__ = [
     "Neighboring",
     "PureDP",
     "RenyiDP",
-    "SlicedAccounting",
     "ZeroConcentratedDP",
     "calibrate_gaussian",
     "calibrate_gaussian_zhao",
@@ -55,9 +47,3 @@ __all__ = [
     "laplace_epsilon",
     "randomized_response_epsilon",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "SlicedAccounting":
-        raise AttributeError(f"module 'privot.privacy' has no attribute {name!r}")
-    return importlib.import_module("privot.privacy.slicing").SlicedAccounting

@@ -33,7 +33,7 @@ from privot.mechanisms.samplers.discrete_laplace import (
     draw_discrete_laplace,
     sample_discrete_laplace,
 )
-from privot.privacy.curves.laplace import calibrate_laplace, laplace_epsilon
+from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.schema.domains.domain import Domain
 

@@ -58,7 +58,7 @@ from privot.mechanisms.samplers.discrete_planar_laplace import (
     proposal_ratio,
     sample_planar_laplace,
 )
-from privot.privacy.curves.laplace import calibrate_laplace, laplace_epsilon
+from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees.geo import GeoIndistinguishability
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import require_finite, round_up

@@ -95,8 +95,7 @@ def audit(
     True
 
     Raises:
-        PrivotError: if pairs is empty, num_draws < 100, confidence or δ out of range, or a
-            score is missing.
+        PrivotError: if pairs is empty, num_draws < 100, confidence or δ out of range, or no score given.
     """
     require_delta(delta)
     if not pairs:
@@ -129,10 +128,8 @@ def gaussian_mu_lower(mine: Array, theirs: Array, error: float) -> float:
     >>> 0.95 < gaussian_mu_lower(*ratios, error=1e-3) < 1.0
     True
     """
-    hits, other_hits = int((mine > 0).sum()), int((theirs > 0).sum())
-    lower = special.betaincinv(hits, len(mine) - hits + 1, error / 2) if hits else 0.0
-    misses = len(theirs) - other_hits
-    upper = special.betaincinv(other_hits + 1, misses, 1 - error / 2) if misses else 1.0
+    lower, _ = _clopper_pearson((mine > 0).sum(), len(mine), error / 2)
+    _, upper = _clopper_pearson((theirs > 0).sum(), len(theirs), error / 2)
     return max(0.0, float(special.ndtri(lower) - special.ndtri(upper)))
 
 
@@ -152,7 +149,7 @@ def _bound(
     for family, cells in _families(mine[:half], theirs[:half], record, other, score):
         for order, counts, draws in _orders(cells(mine[:half]), cells(theirs[:half])):
             sums = np.cumsum(counts[:, order], axis=1)
-            bounds = _clopper_pearson_epsilon(sums[0], sums[1], draws, delta, error)
+            bounds = _epsilon(sums[0], sums[1], draws, delta, error)
             last = int(np.argmax(bounds))
             if bounds[last] > best:
                 chosen, best = (family, cells, order[: last + 1]), bounds[last]
@@ -160,7 +157,7 @@ def _bound(
         return "none", 0.0
     family, cells, event = chosen
     hits, other_hits = (np.isin(cells(draws[half:]), event).sum() for draws in (mine, theirs))
-    tested = _clopper_pearson_epsilon(hits, other_hits, len(mine) - half, delta, error)
+    tested = _epsilon(hits, other_hits, len(mine) - half, delta, error)
     return family, max(0.0, float(tested))
 
 
@@ -184,20 +181,19 @@ def _orders(codes: Array, other_codes: Array) -> Iterator[tuple[Array, Array, in
     yield ratio_order, count(slice(draws // 2, None)), draws - draws // 2
 
 
-def _clopper_pearson_epsilon(
-    hits: Array, other_hits: Array, draws: int, delta: float, error: float
-) -> NDArray[np.float64]:
-    """Return log((lower(P) − δ)/upper(P′)), −∞ where the numerator is not positive."""
+def _clopper_pearson(hits: Array, draws: int, error: float) -> tuple[Array, Array]:
+    """Bounds on a probability from below and from above, each wrong with probability `error`."""
+    misses = draws - hits
     # betaincinv is only called inside its domain; the ends are known.
-    lower = np.where(
-        hits > 0, special.betaincinv(np.maximum(hits, 1), draws - hits + 1, error), 0.0
-    )
-    upper = np.where(
-        other_hits < draws,
-        special.betaincinv(other_hits + 1, np.maximum(draws - other_hits, 1), 1 - error),
-        1.0,
-    )
-    excess = lower - delta
+    lower = np.where(hits > 0, special.betaincinv(np.maximum(hits, 1), misses + 1, error), 0.0)
+    upper = special.betaincinv(hits + 1, np.maximum(misses, 1), 1 - error)
+    return lower, np.where(misses > 0, upper, 1.0)
+
+
+def _epsilon(hits: Array, other_hits: Array, draws: int, delta: float, error: float) -> Array:
+    """Return log((lower(P) − δ)/upper(P′)), −∞ where the numerator is not positive."""
+    excess = _clopper_pearson(hits, draws, error)[0] - delta
+    upper = _clopper_pearson(other_hits, draws, error)[1]
     return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / upper), -np.inf)
 
 

@@ -20,10 +20,9 @@ side by it: δ up, ε up, σ up.
 """
 
 import math
-from collections.abc import Callable
 
 from privot.errors import PrivotError
-from privot.privacy.rounding import divide_up, require_delta, require_finite
+from privot.privacy.rounding import bracket, divide_up, require_delta, require_finite
 
 # Beyond these nothing is computed: no promise that anyone could use needs it.
 _LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100
@@ -97,7 +96,7 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
     while _log_delta(m, above) > target:
         above *= 2
     # The smallest ε may be within rounding of 0, where no relative tolerance is ever met.
-    return _safe_end(lambda epsilon: _log_delta(m, epsilon) - target, 0.0, above, 1e-15)
+    return bracket(lambda e: _log_delta(m, e) - target, 0.0, above, 1e-13, smallest=1e-15)[1]
 
 
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
@@ -122,7 +121,7 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
     below = above / 2
     while _log_delta(below, epsilon) > target:
         below /= 2
-    below = _safe_end(lambda m: _log_delta(m, epsilon) - target, above, below)
+    below = bracket(lambda m: _log_delta(m, epsilon) - target, above, below, 1e-13)[1]
     stddev = divide_up(sensitivity, below)
     while gaussian_delta(stddev, sensitivity, epsilon) > delta:
         stddev *= 1 + 1e-13
@@ -150,39 +149,6 @@ def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) ->
     c_squared = math.log((math.sqrt(16 * delta + 1) + 1) / (8 * delta))
     factor = (math.sqrt(c_squared) + math.sqrt(c_squared + epsilon)) / (epsilon * math.sqrt(2))
     return sensitivity * factor * (1 + 32 * _UNIT)
-
-
-def _safe_end(
-    excess: Callable[[float], float], unsafe: float, safe: float, smallest: float = 0.0
-) -> float:
-    """Return a point with excess ≤ 0, within 1e-13 (relative) of one with excess > 0.
-
-    `excess` changes sign between `unsafe`, where it is positive, and `safe`, where it is not. Only
-    points where it is not positive ever become the safe end, so that whatever is returned is safe,
-    even where rounding makes `excess` wiggle. Steps alternate: two of regula falsi in its Illinois
-    variant (Dowell, Jarratt 1971), one of bisection, for certainty. Ends below `smallest` will do.
-    """
-    high, low = excess(unsafe), excess(safe)
-    step, side = 0, 0
-    while abs(unsafe - safe) > 1e-13 * max(unsafe, safe) and safe > smallest:
-        step += 1
-        middle = unsafe + (safe - unsafe) / 2
-        if step % 3 and high > low:
-            chord = unsafe + (safe - unsafe) * (high / (high - low))
-            # Not nearer to an end than a part of the tolerance: a step must not stand still.
-            margin = 4e-14 * max(unsafe, safe)
-            first, last = sorted((unsafe, safe))
-            if last - first > 2 * margin:
-                middle = min(max(chord, first + margin), last - margin)
-        value = excess(middle)
-        # An end that stays a second time is given half its weight.
-        if value > 0:
-            unsafe, high, low = middle, value, low / 2 if side > 0 else low
-            side = 1
-        else:
-            safe, low, high = middle, value, high / 2 if side < 0 else high
-            side = -1
-    return safe
 
 
 def _log_delta(m: float, epsilon: float) -> float:

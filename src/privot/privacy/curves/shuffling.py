@@ -51,7 +51,7 @@ from scipy import special
 
 from privot.errors import PrivotError
 from privot.limits import MOST_PEOPLE, require_count
-from privot.privacy.rounding import require_delta, require_finite
+from privot.privacy.rounding import bracket, require_delta, require_finite
 
 Array = NDArray[np.float64]
 
@@ -269,31 +269,12 @@ def _bracket(
 ) -> tuple[float, float]:
     """Return neighbors (broken, kept) with δ(broken) > δ ≥ δ(kept); both `broken` if it keeps δ.
 
-    The `kept` given must be proven. Log δ is interpolated, the guess pushed a little past the
-    root to move the far end, and every third step halves the bracket: 10 to 40 evaluations.
+    The `kept` given must be proven.
     """
-    log_broken, log_kept = _log(delta_at(broken)), _log(delta_at(kept))
     target = math.log(delta)
-    if log_broken <= target:
-        return broken, broken
-    moved_kept, step = True, 0
-    while abs(kept - broken) > (resolution := _TOLERANCE * max(kept, broken)):
-        step += 1
-        share = 0.5
-        if step % 3 and math.isfinite(log_kept):
-            push = 0.4 * resolution / abs(kept - broken) * (-1 if moved_kept else 1)
-            share = (log_broken - target) / (log_broken - log_kept) + push
-        guess = broken + share * (kept - broken)
-        if not min(broken, kept) < guess < max(broken, kept):
-            guess = broken + (kept - broken) / 2
-        log_delta = _log(delta_at(guess))
-        moved_kept = log_delta <= target
-        if moved_kept:
-            kept, log_kept = guess, log_delta
-        else:
-            broken, log_broken = guess, log_delta
-    return broken, kept
 
+    def excess(at: float) -> float:
+        found = delta_at(at)
+        return math.log(found) - target if found > 0 else -math.inf
 
-def _log(delta: float) -> float:
-    return math.log(delta) if delta > 0 else -math.inf
+    return bracket(excess, broken, kept, _TOLERANCE) if excess(broken) > 0 else (broken, broken)

@@ -12,45 +12,40 @@ differ or in whom a record belongs to, is refused: no formula of ours covers it.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
 from typing import Any
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.geo import GeoIndistinguishability, add_geo
+from privot.privacy.guarantees.geo import GeoIndistinguishability
 from privot.privacy.guarantees.guarantee import (
     ApproximateDP,
+    Guarantee,
     IntegralPrivacy,
     Neighboring,
     PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
+    require_same,
 )
-from privot.privacy.rounding import sum_up
+from privot.privacy.guarantees.renyi import RenyiDP, ZeroConcentratedDP
 
-AnyGuarantee = (
-    PureDP
-    | ApproximateDP
-    | RenyiDP
-    | ZeroConcentratedDP
-    | IntegralPrivacy
-    | GeoIndistinguishability
-)
-
-_KINDS: dict[str, type[AnyGuarantee]] = {
+_KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        PureDP,
-        ApproximateDP,
-        RenyiDP,
-        ZeroConcentratedDP,
-        IntegralPrivacy,
-        GeoIndistinguishability,
+        PureDP, ApproximateDP, RenyiDP, ZeroConcentratedDP, IntegralPrivacy, GeoIndistinguishability,
     )
+}  # fmt: skip
+
+# What the second kind's promise is made of the first, given another of the second.
+_IMPLIED: dict[tuple[type, type], Callable[[Any, Any], Guarantee]] = {
+    (PureDP, ApproximateDP): lambda pure, _: pure.to_approximate(),
+    (IntegralPrivacy, ApproximateDP): lambda integral, _: integral.to_approximate(),
+    (PureDP, ZeroConcentratedDP): lambda pure, _: ZeroConcentratedDP.of_pure(pure),
+    (PureDP, RenyiDP): lambda pure, curve: RenyiDP.of_pure(pure, curve.orders),
+    (ZeroConcentratedDP, RenyiDP): lambda concentrated, curve: concentrated.to_renyi(curve.orders),
 }
 
 
-def compose(*guarantees: AnyGuarantee) -> Any:
+def compose(*guarantees: Guarantee) -> Any:
     """Return the guarantee of publishing all outputs about the same unit, rounded up.
 
     >>> print(compose(PureDP(1.0), ApproximateDP(0.5, 1e-6)))
@@ -64,7 +59,7 @@ def compose(*guarantees: AnyGuarantee) -> Any:
     return reduce(_compose_two, guarantees)
 
 
-def guarantee_from_dict(values: dict[str, Any]) -> AnyGuarantee:
+def guarantee_from_dict(values: dict[str, Any]) -> Any:
     """Return the guarantee that `to_dict` wrote.
 
     Raises:
@@ -73,87 +68,34 @@ def guarantee_from_dict(values: dict[str, Any]) -> AnyGuarantee:
     kind = values.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind is {kind!r}: choose one of {', '.join(_KINDS)}")
-    fields = {name: value for name, value in values.items() if name != "kind"}
-    known = _KINDS[kind].__dataclass_fields__
-    if unknown := sorted(set(fields) - set(known)):
+    given = {name: value for name, value in values.items() if name != "kind"}
+    known = [field.name for field in fields(_KINDS[kind])]
+    if unknown := sorted(set(given) - set(known)):
         raise PrivotError(f"{kind} has no field {unknown[0]!r}: its fields are {', '.join(known)}")
     try:
-        return _KINDS[kind](**fields)
+        return _KINDS[kind](**given)
     except TypeError as error:
-        raise PrivotError(f"{kind} cannot be read from {fields!r}: {error}") from error
+        raise PrivotError(f"{kind} cannot be read from {given!r}: {error}") from error
 
 
-def _compose_two(first: AnyGuarantee, second: AnyGuarantee) -> AnyGuarantee:
+def _compose_two(first: Any, second: Any) -> Guarantee:
     first, second = _between(first, second.neighboring), _between(second, first.neighboring)
-    for name in ("neighboring", "unit"):
-        mine, other = getattr(first, name), getattr(second, name)
-        if mine != other:
-            raise PrivotError(
-                f"{name} is {mine!r} in one guarantee and {other!r} in another: "
-                f"state both promises for the same {name} before composing them"
-            )
-    kinds = (type(first), type(second))
-    for pair, ordered in ((kinds, (first, second)), (kinds[::-1], (second, first))):
-        if pair in _RULES:
-            return _RULES[pair](*ordered)
-    raise PrivotError(
-        f"{kinds[0].__name__} and {kinds[1].__name__} cannot be composed: bring both to "
-        "one kind first, with to_pure(…) or to_approximate(delta)"
-    )
+    require_same(first, second, ("neighboring", "unit"))
+    for implying, implied in ((first, second), (second, first)):
+        if convert := _IMPLIED.get((type(implying), type(implied))):
+            return implied.plus(convert(implying, implied))
+    if type(first) is not type(second):
+        raise PrivotError(
+            f"{type(first).__name__} and {type(second).__name__} cannot be composed: bring both to "
+            "one kind first, with to_pure(…) or to_approximate(delta)"
+        )
+    return first.plus(second)
 
 
-def _between(guarantee: AnyGuarantee, neighboring: Neighboring) -> AnyGuarantee:
+def _between(guarantee: Any, neighboring: Neighboring) -> Guarantee:
     """A promise between any two data sets, as the one between a curator's neighbors that it implies."""
     if guarantee.neighboring != "any" or neighboring in ("any", "local"):
         return guarantee
     if isinstance(guarantee, IntegralPrivacy):
         return guarantee.to_pure(neighboring)
     return replace(guarantee, neighboring=neighboring)
-
-
-def _add_pure(first: PureDP, second: PureDP) -> PureDP:
-    epsilon = sum_up((first.epsilon, second.epsilon))
-    return PureDP(epsilon, first.neighboring, first.unit)
-
-
-def _add_approximate(first: ApproximateDP, second: ApproximateDP) -> ApproximateDP:
-    epsilon = sum_up((first.epsilon, second.epsilon))
-    delta = sum_up((first.delta, second.delta))
-    return ApproximateDP(epsilon, delta, first.neighboring, first.unit)
-
-
-def _add_renyi(first: RenyiDP, second: RenyiDP) -> RenyiDP:
-    if first.orders != second.orders:
-        raise PrivotError(
-            f"orders are {first.orders} in one guarantee and {second.orders} in another: "
-            "evaluate both curves at the same orders"
-        )
-    epsilons = tuple(map(sum_up, zip(first.epsilons, second.epsilons, strict=True)))
-    return RenyiDP(first.orders, epsilons, first.neighboring, first.unit)
-
-
-def _add_zero_concentrated(
-    first: ZeroConcentratedDP, second: ZeroConcentratedDP
-) -> ZeroConcentratedDP:
-    rho = sum_up((first.rho, second.rho))
-    return ZeroConcentratedDP(rho, first.neighboring, first.unit)
-
-
-def _add_integral(first: IntegralPrivacy, second: IntegralPrivacy) -> IntegralPrivacy:
-    epsilon = sum_up((first.epsilon, second.epsilon))
-    return IntegralPrivacy(epsilon, first.neighboring, first.unit)
-
-
-_RULES: dict[tuple[type, type], Callable[[Any, Any], AnyGuarantee]] = {
-    (PureDP, PureDP): _add_pure,
-    (ApproximateDP, ApproximateDP): _add_approximate,
-    (RenyiDP, RenyiDP): _add_renyi,
-    (ZeroConcentratedDP, ZeroConcentratedDP): _add_zero_concentrated,
-    (IntegralPrivacy, IntegralPrivacy): _add_integral,
-    (GeoIndistinguishability, GeoIndistinguishability): add_geo,
-    (PureDP, ApproximateDP): lambda a, b: _add_approximate(a.to_approximate(), b),
-    (IntegralPrivacy, ApproximateDP): lambda a, b: _add_approximate(a.to_approximate(), b),
-    (PureDP, ZeroConcentratedDP): lambda a, b: _add_zero_concentrated(a.to_zero_concentrated(), b),
-    (PureDP, RenyiDP): lambda a, b: _add_renyi(a.to_renyi(b.orders), b),
-    (ZeroConcentratedDP, RenyiDP): lambda a, b: _add_renyi(a.to_renyi(b.orders), b),
-}

@@ -26,11 +26,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.approximate import Guarantee, Neighboring
 from privot.privacy.guarantees.figures import at_most, odds_factor
-from privot.privacy.guarantees.guarantee import PureDP
-from privot.privacy.guarantees.wording import coverage
-from privot.privacy.rounding import require_finite, round_up, sum_up
+from privot.privacy.guarantees.guarantee import Guarantee, Neighboring, PureDP
+from privot.privacy.rounding import require_finite, round_up
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class GeoIndistinguishability(Guarantee):
     ε = 4 (pure), local, per person
     """
 
+    losses = ("epsilon_per_unit", "epsilon_rounding")
     epsilon_per_unit: float
     neighboring: Neighboring = "local"
     unit: str = "person"
@@ -52,9 +51,7 @@ class GeoIndistinguishability(Guarantee):
     epsilon_rounding: float = 0.0
 
     def __post_init__(self) -> None:
-        require_finite("epsilon_per_unit", self.epsilon_per_unit)
-        require_finite("epsilon_rounding", self.epsilon_rounding)
-        self._check(self.neighboring, self.unit)
+        super().__post_init__()
         if self.neighboring != "local":
             raise PrivotError(
                 f"neighboring is {self.neighboring!r}: distance is between two values of one "
@@ -63,12 +60,10 @@ class GeoIndistinguishability(Guarantee):
         if not self.distance_unit:
             raise PrivotError("distance_unit is empty: name it, such as 'kilometer'")
 
-    def __str__(self) -> str:
+    def _loss(self) -> str:
         rounding = f" plus {at_most(self.epsilon_rounding, 2)}" if self.epsilon_rounding else ""
-        return (
-            f"ε = {at_most(self.epsilon_per_unit)} per {self.distance_unit}{rounding} "
-            f"(geo-indistinguishability), {self.neighboring}, per {self.unit}"
-        )
+        figures = f"{at_most(self.epsilon_per_unit)} per {self.distance_unit}{rounding}"
+        return f"ε = {figures} (geo-indistinguishability)"
 
     def describe(self) -> str:
         """Return the promise in plain words, odds at one unit of distance first."""
@@ -77,7 +72,7 @@ class GeoIndistinguishability(Guarantee):
             f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
             f"{self.unit} that are one {self.distance_unit} apart by a factor of at most "
             f"{odds_factor(one)}, at twice that distance {odds_factor(two)}, and so on: places far "
-            f"apart are told apart. {coverage(self.neighboring, self.unit, 'ε')}"
+            f"apart are told apart. {self._coverage()}"
         )
 
     def epsilon_at(self, distance: float) -> float:
@@ -93,25 +88,3 @@ class GeoIndistinguishability(Guarantee):
     def to_pure(self, diameter: float) -> PureDP:
         """Return ε-local privacy on a domain of ℓ2 `diameter`, in the same unit of distance."""
         return PureDP(self.epsilon_at(diameter), self.neighboring, self.unit)
-
-
-def add_geo(
-    first: GeoIndistinguishability, second: GeoIndistinguishability
-) -> GeoIndistinguishability:
-    """Return the guarantee of two reports of one place: both numbers add up.
-
-    Raises:
-        PrivotError: if the units of distance differ.
-    """
-    if first.distance_unit != second.distance_unit:
-        raise PrivotError(
-            f"distance_unit is {first.distance_unit!r} in one guarantee and "
-            f"{second.distance_unit!r} in another: state both for the same unit"
-        )
-    return GeoIndistinguishability(
-        sum_up((first.epsilon_per_unit, second.epsilon_per_unit)),
-        first.neighboring,
-        first.unit,
-        first.distance_unit,
-        sum_up((first.epsilon_rounding, second.epsilon_rounding)),
-    )

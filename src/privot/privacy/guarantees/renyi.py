@@ -13,11 +13,12 @@ for all α > 1 (Bun, Steinke 2016). Both add up under composition.
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.approximate import ApproximateDP, Guarantee, Neighboring
 from privot.privacy.guarantees.figures import at_least, at_most
-from privot.privacy.rounding import multiply_up, require_delta, require_finite
+from privot.privacy.guarantees.guarantee import ApproximateDP, Guarantee, Neighboring, PureDP
+from privot.privacy.rounding import multiply_up, require_delta, sum_up
 
 # Conversions take a few logarithms of order-one relative error; this covers them amply.
 _CONVERSION_ERROR = 1e-14
@@ -27,6 +28,7 @@ _CONVERSION_ERROR = 1e-14
 class RenyiDP(Guarantee):
     """D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ at each listed order α > 1."""
 
+    losses = ("epsilons",)
     orders: tuple[float, ...]
     epsilons: tuple[float, ...]
     neighboring: Neighboring = "local"
@@ -44,17 +46,23 @@ class RenyiDP(Guarantee):
         for order in self.orders:
             if not (math.isfinite(order) and order > 1):
                 raise PrivotError(f"orders holds {order!r}: every order is finite and above 1")
-        for epsilon in self.epsilons:
-            require_finite("epsilons", epsilon)
-        self._check(self.neighboring, self.unit)
+        super().__post_init__()
 
-    def __str__(self) -> str:
+    @classmethod
+    def of_pure(cls, pure: PureDP, orders: tuple[float, ...]) -> Self:
+        """The curve ε(α) = min(ε, α ε²/2) at `orders` of a pure promise (Bun, Steinke 2016)."""
+        most = pure.epsilon
+        epsilons = (min(most, multiply_up(order, 0.5, most, most)) for order in orders)
+        return cls(orders, tuple(epsilons), pure.neighboring, pure.unit)
+
+    def _loss(self) -> str:
         # A bound at one order holds at all smaller ones.
         order, epsilon = min(zip(self.orders, self.epsilons, strict=True))
-        return (
-            f"Rényi ε({at_least(order)}) = {at_most(epsilon)} and {len(self.orders) - 1} more orders, "
-            f"{self.neighboring}, per {self.unit}"
-        )
+        more = len(self.orders) - 1
+        return f"Rényi ε({at_least(order)}) = {at_most(epsilon)} and {more} more orders"
+
+    def _sum(self, other: Self, name: str) -> tuple[float, ...]:
+        return tuple(map(sum_up, zip(self.epsilons, other.epsilons, strict=True)))
 
     def describe(self) -> str:
         """Return the promise in plain words, as what it implies at δ = 1e-6."""
@@ -78,16 +86,19 @@ class ZeroConcentratedDP(Guarantee):
     ρ = 0.5 (zero-concentrated), local, per person
     """
 
+    losses = ("rho",)
     rho: float
     neighboring: Neighboring = "local"
     unit: str = "person"
 
-    def __post_init__(self) -> None:
-        require_finite("rho", self.rho)
-        self._check(self.neighboring, self.unit)
+    @classmethod
+    def of_pure(cls, pure: PureDP) -> Self:
+        """What a pure promise implies: ρ = min(ε, ε²/2) (Bun, Steinke 2016, Proposition 3.3)."""
+        rho = min(pure.epsilon, multiply_up(0.5, pure.epsilon, pure.epsilon))
+        return cls(rho, pure.neighboring, pure.unit)
 
-    def __str__(self) -> str:
-        return f"ρ = {at_most(self.rho)} (zero-concentrated), {self.neighboring}, per {self.unit}"
+    def _loss(self) -> str:
+        return f"ρ = {at_most(self.rho)} (zero-concentrated)"
 
     def describe(self) -> str:
         """Return the promise in plain words, as what it implies at δ = 1e-6."""
@@ -101,8 +112,8 @@ class ZeroConcentratedDP(Guarantee):
     def to_approximate(self, delta: float) -> ApproximateDP:
         """Return (ε, δ) with the best order.
 
-        The derivative of the conversion in α is ρ + log(δα)/(α−1)², whose one root is
-        bracketed by 1 and 1/δ. Any α gives a valid ε, so the root need not be exact.
+        The derivative of the conversion in α is ρ + log(δα)/(α−1)², whose one root is bracketed by
+        1 and 1/δ. Any α gives a valid ε, so the root need not be exact.
         """
         require_delta(delta, positive=True)
         if self.rho == 0:

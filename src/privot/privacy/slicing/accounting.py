@@ -22,11 +22,10 @@ from privot.limits import (
     MOST_STEPS,
     require_count,
 )
-from privot.privacy.guarantees.approximate import ApproximateDP
 from privot.privacy.guarantees.figures import exactly
+from privot.privacy.guarantees.guarantee import ApproximateDP
 from privot.privacy.guarantees.renyi import RenyiDP
-from privot.privacy.rounding import require_delta, require_finite
-from privot.privacy.slack import check_delta
+from privot.privacy.rounding import check_delta, require_delta, require_finite
 from privot.privacy.slicing.kummer import Floats
 from privot.privacy.slicing.length_law import atoms
 from privot.privacy.slicing.loss_distribution import composed_epsilon, one_sided, symmetrized

@@ -1,6 +1,6 @@
 r"""Do reports have the law that their mechanisms claim? Tests of one large sample and of streams.
 
-See `privot.release.audits.audit` for what is asked, `privot.privacy.audits.uniformity` for the tests
+See `privot.release.audits.audit` for what is asked, `privot.privacy.audits.independence` for the tests
 and their errors.
 """
 
@@ -13,8 +13,16 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from privot.privacy.audits.repeats import Stream, most_common, repeats
-from privot.privacy.audits.uniformity import Array, agreement, dependence, fit, neighbors
+from privot.privacy.audits.independence import (
+    Array,
+    Stream,
+    agreement,
+    dependence,
+    fit,
+    most_common,
+    neighbors,
+    repeats,
+)
 from privot.release.audits.streams import draw_streams
 from privot.release.audits.trials import Indices, Mask, Read, Trial
 from privot.release.collecting.possible import require_possible

@@ -55,8 +55,7 @@ from privot.privacy import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from privot.privacy.rounding import round_up, sum_up
-from privot.privacy.slack import check_delta
+from privot.privacy.rounding import check_delta, round_up, sum_up
 from privot.release.budget.stated_shares import check_shares
 from privot.schema import (
     ArrayColumn,

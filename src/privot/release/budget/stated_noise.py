@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import choose_grid
-from privot.privacy.slack import check_delta
+from privot.privacy.rounding import check_delta
 from privot.release.randomizer import Randomizer
 from privot.schema import ArrayColumn, Schema, VectorColumn
 

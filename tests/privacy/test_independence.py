@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from privot.privacy.audits.repeats import Stream, repeats, row_keys
-from privot.privacy.audits.uniformity import agreement, dependence, fit, neighbors
+from privot.privacy.audits.independence import (
+    Stream,
+    agreement,
+    dependence,
+    fit,
+    neighbors,
+    repeats,
+    row_keys,
+)
 
 COUNT = 20_000
 

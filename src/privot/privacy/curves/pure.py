@@ -1,13 +1,20 @@
-"""The arithmetic of k-ary randomized response: keep probability ↔ ε.
+"""The arithmetic of noise that promises ε alone: Laplace noise, and k-ary randomized response.
 
-With probability p the true category is reported, otherwise one of the other k−1, uniformly.
-P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): for any two records and any report the likelihood
-ratio is p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for
+**Laplace.** y = x + s with s_j independent, density ∝ e^(−|s|/b). For two inputs x, x′ the likelihood
+ratio at any y is e^((‖y−x′‖₁ − ‖y−x‖₁)/b) ≤ e^(‖x−x′‖₁/b), attained for y beyond x. So the mechanism
+is ε-DP exactly for ε = Δ/b, where the sensitivity Δ is the largest ‖x−x′‖₁ between neighbors:
+for local privacy the **diameter** of the domain (a ball of radius r has 2r), rounding to the
+grid included. The same holds word for word for discrete Laplace noise on a grid
+(Dwork, McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009).
+
+**Randomized response.** With probability p the true category is reported, otherwise one of the other
+k−1, uniformly. P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): for any two records and any report the
+likelihood ratio is p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for
 ε = |log(p(k−1)/(1−p))|, and p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh,
 Viswanath 2014). Neighbors are any two values of one person's record.
 
-The ratio of a float p is rational: logarithms are taken in 50-digit decimals, and results are
-rounded to the safe side (p down, ε up).
+Everything is rounded to the safe side (scale up, p down, ε up) in exact rational arithmetic; the ratio
+of a float p is rational, and logarithms are taken in 50-digit decimals.
 """
 
 import math
@@ -16,9 +23,39 @@ from fractions import Fraction
 
 from privot.errors import PrivotError
 from privot.limits import require_count
-from privot.privacy.rounding import require_finite, round_up
+from privot.privacy.rounding import divide_up, require_finite, round_up
 
 _DIGITS = 50
+
+
+def calibrate_laplace(sensitivity: float, epsilon: float) -> float:
+    """Return the smallest float scale b with Δ/b ≤ ε, in the data's units.
+
+    >>> calibrate_laplace(sensitivity=2.0, epsilon=4.0)
+    0.5
+
+    Raises:
+        PrivotError: if sensitivity or epsilon is not finite and positive.
+    """
+    require_finite("sensitivity", sensitivity, positive=True)
+    require_finite("epsilon", epsilon, positive=True)
+    scale = divide_up(sensitivity, epsilon)
+    require_finite("the scale sensitivity/epsilon", scale, positive=True)
+    return scale
+
+
+def laplace_epsilon(scale: float, sensitivity: float) -> float:
+    """Return the smallest float ε with Δ/b ≤ ε.
+
+    >>> laplace_epsilon(scale=0.5, sensitivity=2.0)
+    4.0
+
+    Raises:
+        PrivotError: if scale is not finite and positive, or sensitivity not finite and ≥ 0.
+    """
+    require_finite("scale", scale, positive=True)
+    require_finite("sensitivity", sensitivity)
+    return divide_up(sensitivity, scale)
 
 
 def calibrate_randomized_response(num_categories: int, epsilon: float) -> float:
