@@ -1,8 +1,8 @@
 """What the recipes on images share: arguments, data, the judge, and rows that say how they were made.
 
-Small settings (MLP, hundreds of steps, a few minutes on two cores) are the default; `--paper` takes
-the papers' (DCGAN, 150 epochs), for a GPU. A row is one JSON file: results, settings, seed, command,
-seconds, number of cores, date; the pages are made from the rows alone.
+Small settings (hundreds or thousands of steps, a few minutes on two cores) are the default; `--paper`
+takes the papers' batches, rates and epochs, for a GPU. A row is one JSON file: results, settings, seed,
+command, seconds, number of cores, date; the pages are made from the rows alone.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class Recipe:
         return ImageJudge(self.classifier, self.held_out)
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> str:
         """A GPU for the papers' settings where there is one; small settings stay on the CPU."""
-        return torch.device("cuda" if self.paper and torch.cuda.is_available() else "cpu")
+        return "auto" if self.paper else "cpu"
 
     @cached_property
     def floor(self) -> dict[str, float]:

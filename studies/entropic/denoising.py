@@ -31,20 +31,21 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional
 
+from privot.local import FitSettings
 from privot.privacy import calibrate_gaussian_zhao
 from studies.common.frechet import frechet_distance
 from studies.common.image_grids import Tile, draw_tiles
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
-from studies.entropic.batch_fit import (
-    PAPERS_PLAN,
-    FitPlan,
-    build_generator,
-    draw_images,
-    fit_images,
-    planned,
-    suited,
+from studies.entropic.image_fits import (
+    PAPER,
+    SMALL,
+    drawn,
+    facts,
+    fit_losses,
+    settings_of,
+    unfitted,
 )
-from studies.entropic.image_noise import DELTA, SIDE, ImageNoise, pixel_noise
+from studies.entropic.image_noise import DELTA, SIDE, ImageNoise, in_place_of
 from studies.entropic.wording import TITLES, epsilons
 from studies.rivals.blind_spot import train_blind_spot
 from studies.rivals.wavelet_shrinkage import tune
@@ -53,17 +54,17 @@ _TUNED_ON = 500
 _BLIND_SPOT_STEPS = 300
 _SHOWN = 24
 SETTINGS = {
-    "gaussian2": ("gaussian", 2.0),
-    "gaussian35": ("gaussian", calibrate_gaussian_zhao(28.0, 35.0, DELTA)),
-    "laplace196": ("laplace", 4.0),
+    "gaussian2": ImageNoise("gaussian", 2.0),
+    "gaussian35": ImageNoise("gaussian", calibrate_gaussian_zhao(28.0, 35.0, DELTA)),
+    "laplace196": ImageNoise("laplace", 4.0),
 }
-_FITS = ("unregularized", "denoised", "entropic", "self_corrected")
 
 
-def run_denoising(recipe: Recipe, setting: str, plan: FitPlan) -> dict[str, Any]:
-    """All eight panels of one setting; writes a row and a picture."""
-    noise = pixel_noise(*SETTINGS[setting])
-    reports = noise.report(recipe.clean)
+def run_denoising(recipe: Recipe, setting: str, settings: FitSettings) -> dict[str, Any]:
+    """All panels of one setting; writes a row and a picture."""
+    noise = SETTINGS[setting]
+    release = noise.report(recipe.clean)
+    reports = noise.pixels(release)
     labels = recipe.images.y_train[:NUM_JUDGED]
     shrink = tune(square(reports[:_TUNED_ON]), square(recipe.clean[:_TUNED_ON]), noise.stddev)
     shrunk = torch.from_numpy(shrink(square(reports))).float().reshape(len(reports), -1)
@@ -82,39 +83,27 @@ def run_denoising(recipe: Recipe, setting: str, plan: FitPlan) -> dict[str, Any]
     results: dict[str, dict[str, Any]] = {}
     for name, images in panels.items():
         features = recipe.judge.features(images)
+        error = ((images - recipe.clean[:NUM_JUDGED]) ** 2).mean()
         results[name] = {
             "accuracy": round(recipe.classifier.accuracy(images, labels), 4),
             "frechet": round(frechet_distance(features, recipe.judge.clean_features), 2),
-            "mean_squared_error": round(
-                float(((images - recipe.clean[:NUM_JUDGED]) ** 2).mean()), 4
-            ),
+            "mean_squared_error": round(float(error), 4),
         }
-    unfitted = build_generator(reports, noise, plan).eval()
-    results["start"] = recipe.judge.score(
-        draw_images(unfitted, NUM_JUDGED, recipe.seed + 1)
-    ).to_dict()
-    for name in _FITS:
-        loss = "unregularized" if name == "denoised" else name
-        chosen = plan if recipe.paper else suited(plan, loss)
-        seen = shrunk if name == "denoised" else reports
-        fitted = fit_images(seen, noise, loss, chosen, recipe.device)
-        panels[name] = fitted.sample(NUM_JUDGED, recipe.seed + 1)
-        scores = recipe.judge.score(panels[name]).to_dict()
-        print(setting, name, f"Fréchet {scores['frechet']:.0f}, {fitted.seconds:.0f} s", flush=True)
-        results[name] = scores | {
-            "seconds": round(fitted.seconds, 1),
-            "steps": chosen.steps,
-            "batch_size": chosen.batch_size,
-        }
-    row = {
-        "noise": {"kind": SETTINGS[setting][0], "scale": round(noise.scale, 4)},
-        "epsilon": noise.guarantee.epsilon,
-        "delta": DELTA if noise.p == 2 else 0.0,
-        "claimed_epsilon": round(noise.claimed_epsilon, 2),
-        "plan": asdict(plan),
+    start = drawn(unfitted(release, settings), NUM_JUDGED, recipe.seed + 1)
+    results["start"] = recipe.judge.score(start).to_dict()
+    denoised = in_place_of(release, shrunk)
+    for seen, losses in (
+        (release, ("unregularized",)),
+        (denoised, ("unregularized",)),
+        (release, ("entropic", "self_corrected")),
+    ):
+        for loss, images, scores in fit_losses(recipe, seen, losses, settings):
+            name = "denoised" if seen is denoised else loss
+            panels[name], results[name] = images, scores
+    row = facts(recipe, noise, settings) | {
+        "noise": {"kind": noise.kind, "scale": round(noise.scale, 4)},
         "wavelet": asdict(shrink),
         "learnable": round(learnable(reports, recipe.images.y_train), 4),
-        "floor": recipe.floor,
         "results": results,
     }
     recipe.write(row, _picture(noise, panels, results), setting)
@@ -142,7 +131,6 @@ def learnable(reports: Tensor, labels: np.ndarray, steps: int = 600) -> float:
 def _picture(
     noise: ImageNoise, panels: dict[str, Tensor], results: dict[str, dict[str, Any]]
 ) -> Figure:
-    both = epsilons(noise.guarantee.epsilon, noise.claimed_epsilon)
     titles = {
         "original": "Original",
         "released": "Released",
@@ -155,7 +143,7 @@ def _picture(
     for name, images in panels.items():
         found = results[name]
         caption = f"{100 * float(found['accuracy']):.0f} % readable" if "accuracy" in found else ""
-        caption = both if name == "released" else caption
+        caption = epsilons(noise) if name == "released" else caption
         caption = caption or f"Fréchet {float(found['frechet']):.0f}"
         limit = 1 + 1.5 * noise.stddev if name == "released" else 1.0
         tiles.append(Tile(titles[name], caption, square(images[:_SHOWN]), limit))
@@ -171,7 +159,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """The command line: every setting."""
     recipe = recipe_of("denoising", chosen)
-    plan = planned(PAPERS_PLAN if chosen.paper else FitPlan(), chosen)
     for setting in chosen.setting or SETTINGS:
-        row = run_denoising(recipe, setting, plan)
+        row = run_denoising(recipe, setting, settings_of(chosen, SMALL, PAPER))
         print(setting, row["epsilon"], row["results"], flush=True)

@@ -12,15 +12,16 @@ Usage:
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
+from privot.local import FitSettings
 from studies.common.image_grids import Tile, draw_tiles
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
-from studies.entropic.batch_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
-from studies.entropic.image_noise import DELTA, ball_noise
+from studies.entropic.image_fits import PAPER, SMALL, facts, fit_losses, settings_of
+from studies.entropic.image_noise import ball_noise
 from studies.entropic.wording import TITLES, epsilons
 
 CLAIMED = {
@@ -30,45 +31,25 @@ CLAIMED = {
     ("fashion_mnist", "gaussian"): (35.0, 25.0),
 }
 LOSSES = ("entropic", "self_corrected")
-SMALL = FitPlan(steps=3000)
 _SHOWN = 400
 
 
 def run_higher_privacy(
-    recipe: Recipe, kind: str, plan: FitPlan, claimed: tuple[float, ...]
+    recipe: Recipe, kind: str, settings: FitSettings, claimed: tuple[float, ...]
 ) -> dict[str, Any]:
     """Fit both losses at each of the papers' ε, and write a row and sheets of 400 samples."""
     points: list[dict[str, Any]] = []
     sheets: dict[str, list[tuple[str, Tensor]]] = {loss: [] for loss in LOSSES}
     for epsilon in claimed:
         noise = ball_noise(kind, epsilon)
-        records = noise.back(noise.records(recipe.clean[:NUM_JUDGED]))
-        projected = recipe.judge.score(records).to_dict()
-        reports = noise.report(recipe.clean)
-        for loss in LOSSES:
-            fitted = fit_images(
-                reports, noise, loss, plan if recipe.paper else suited(plan, loss), recipe.device
-            )
-            images = fitted.sample(NUM_JUDGED, recipe.seed + 1)
-            point = {
-                "claimed_epsilon": epsilon,
-                "epsilon": noise.guarantee.epsilon,
-                "scale": round(noise.scale, 4),
-                "loss": loss,
-                "projected_frechet": projected["frechet"],
-                "fit_seconds": round(fitted.seconds, 1),
-                **recipe.judge.score(images).to_dict(),
-            }
-            points.append(point)
-            sheets[loss].append((epsilons(noise.guarantee.epsilon, epsilon), images[:_SHOWN]))
-            print(kind, epsilon, loss, point["frechet"], flush=True)
-    row = {
-        "kind": kind,
-        "delta": DELTA if kind == "gaussian" else 0.0,
-        "plan": asdict(plan),
-        "floor": recipe.floor,
-        "points": points,
-    }
+        projected = recipe.judge.score(noise.projected(recipe.clean[:NUM_JUDGED])).frechet
+        release = noise.report(recipe.clean)
+        for loss, images, scores in fit_losses(recipe, release, LOSSES, settings):
+            point = {"loss": loss, "scale": round(noise.scale, 4), **noise.both_epsilons()}
+            point |= {"claimed_epsilon": epsilon, "projected_frechet": round(projected, 4)}
+            points.append(point | scores)
+            sheets[loss].append((epsilons(noise), images[:_SHOWN]))
+    row = facts(recipe, noise, settings) | {"kind": kind, "points": points}
     tiles = [
         Tile(TITLES[loss], caption, square(images))
         for loss in LOSSES
@@ -89,7 +70,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line: both mechanisms."""
-    recipe = recipe_of("higher_privacy", chosen)
-    plan = planned(PAPERS_PLAN if chosen.paper else SMALL, chosen)
+    settings = settings_of(chosen, replace(SMALL, steps=3000), PAPER)
     for kind in chosen.kind or ("laplace", "gaussian"):
-        run_higher_privacy(recipe, kind, plan, CLAIMED[chosen.dataset, kind])
+        recipe = recipe_of("higher_privacy", chosen)
+        run_higher_privacy(recipe, kind, settings, CLAIMED[chosen.dataset, kind])

@@ -25,7 +25,7 @@ from privot.report.style import LEARNED, PRIVATE, RECEIVED
 from studies.common.clouds import Cloud, draw_clouds
 from studies.common.image_recipe import Recipe, image_options, recipe_of
 from studies.entropic.manifolds import CURVES, SETTINGS, Setting, epsilon_by_radius, raw_points
-from studies.rivals.unregularized import fit_unregularized
+from studies.rivals.batch_losses import unregularized
 
 _SAMPLES = 20_000
 _COMPARED = 1000
@@ -48,7 +48,7 @@ def run_manifold(
     steps = settings.steps // 3  # type: ignore[operator]  # the recipe gives steps
     shorter = replace(settings, steps=steps, batch_size=250)
     models = {
-        "unregularized": fit_unregularized(release, shorter),
+        "unregularized": fit(release, shorter, loss=unregularized),
         "entropic": fit(release, replace(settings, loss="plain"), seed=recipe.seed),
         "self_corrected": fit(release, replace(settings, loss="self_corrected"), seed=recipe.seed),
     }

@@ -14,7 +14,7 @@ Hence two distances: `…_raw`, of the generator's own outputs, is the one to co
 **Honest ε.** Local privacy hides one record of the curve from another, so noise is scaled to the
 diameter. The 2023 text scales it to the radius, the largest norm of a record, and for Gaussian noise
 uses the looser formula of Zhao et al.: `epsilon_by_radius` is what that arithmetic would call the
-noise of this run.
+noise of this run (`studies.entropic.image_noise`).
 
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
@@ -42,13 +42,13 @@ from privot.evaluation import sample_distance
 from privot.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
 from privot.local.samplers import GeneratorSampler
-from privot.mechanisms import Gaussian, Laplace
 from privot.release import Randomizer
 from privot.report.style import LEARNED, PRIVATE, RECEIVED, save_png
 from privot.schema import Domain, Schema, from_unit
 from studies.common.clouds import Cloud, draw_clouds
 from studies.common.rows import write_row
-from studies.rivals.unregularized import fit_unregularized
+from studies.entropic.image_noise import claimed_epsilon
+from studies.rivals.batch_losses import unregularized
 
 _SAMPLES = 100_000
 
@@ -199,12 +199,12 @@ def run_manifold(
     claimed = epsilon_by_radius(randomizer, curve)
     say(f"{setting.stem}: {randomizer.guarantee} (by the radius: {claimed:.2f})")
     entropic = fit(release, scale.entropic, seed=seed)
-    unregularized = fit_unregularized(release, replace(scale.unregularized, seed=seed))
+    learned = fit(release, scale.unregularized, seed=seed, loss=unregularized)
     clouds = {
         "raw": raw_points(entropic, _SAMPLES, seed),
         "projected": _points(entropic.sample(_SAMPLES, seed)),
-        "unregularized_raw": raw_points(unregularized, _SAMPLES, seed),
-        "unregularized_projected": _points(unregularized.sample(_SAMPLES, seed)),
+        "unregularized_raw": raw_points(learned, _SAMPLES, seed),
+        "unregularized_projected": _points(learned.sample(_SAMPLES, seed)),
         "released": _points(release.table),
         "released_projected": curve.domain.project(_points(release.table)),
         "floor": curve.draw(_SAMPLES, seed + 1),
@@ -226,17 +226,11 @@ def run_manifold(
 
 
 def epsilon_by_radius(randomizer: Randomizer, curve: Curve) -> float:
-    r"""What noise scaled to the radius R instead of the diameter would be called.
-
-    Laplace: R₁/b. Gaussian: with $s = \sqrt2 σ/R_2$, Zhao et al.'s $s = (c + \sqrt{c^2+ε})/ε$ solved
-    for ε, which is $(1 + 2cs)/s^2$, $c^2 = \log(2/(\sqrt{16δ+1} − 1))$.
-    """
+    """What noise scaled to the radius instead of the diameter would be called."""
     stddev = _noise_stddev(randomizer)
-    if isinstance(randomizer.mechanisms["point"], Laplace):
-        return curve.radius(1) / (stddev / math.sqrt(2))
-    c = math.sqrt(math.log(2 / (math.sqrt(16 * randomizer.delta + 1) - 1)))
-    s = math.sqrt(2) * stddev / curve.radius(2)
-    return (1 + 2 * c * s) / s**2
+    if randomizer.delta:
+        return claimed_epsilon("gaussian", stddev, curve.radius(2))
+    return claimed_epsilon("laplace", stddev / math.sqrt(2), curve.radius(1))
 
 
 @torch.no_grad()
@@ -249,10 +243,8 @@ def raw_points(model: LocalModel, num_points: int, seed: int) -> np.ndarray:
 
 
 def _noise_stddev(randomizer: Randomizer) -> float:
-    mechanism = randomizer.mechanisms["point"]
-    assert isinstance(mechanism, Laplace | Gaussian)
     scale = randomizer.schema.point_column("point").domain.scale[0]
-    return math.sqrt(mechanism.variance) * float(scale)
+    return math.sqrt(randomizer.mechanisms["point"].variance) * float(scale)
 
 
 def _points(table: pa.Table) -> np.ndarray:

@@ -19,9 +19,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from privot.local import LikelihoodCost
+from privot.release import Release
 from privot.transport import SinkhornSolver, entropic_cost
 from studies.common.image_judge import pixel_distance
-from studies.entropic.image_noise import ImageNoise
+from studies.entropic.image_noise import IMAGE
 
 NUM_POINTS = 1000
 
@@ -35,41 +37,34 @@ def w2_reference(clean: Tensor, held_out: Tensor) -> dict[str, float]:
     }
 
 
-@torch.no_grad()
-def batch_cost(x: Tensor, y: Tensor, noise: ImageNoise, size: int, num_batches: int) -> float:
-    """Mean entropic cost in nats between batches of images x and reports y, in order, constant kept."""
-    solver = SinkhornSolver(tolerance=1e-3, max_iterations=500)
-    values = []
-    for start in range(0, size * num_batches, size):
-        batch = slice(start, start + size)
-        value, _ = entropic_cost(noise.cost(noise.into(x[batch]), y[batch]), solver=solver)
-        values.append(float(value))
-    return sum(values) / len(values)
-
-
 class Excess:
     """Entropic cost of learned images against reports, less that of fresh clean ones, in nats.
 
     Arguments:
         fresh: Clean images that the reports are not of.
-        reports: In the space of the noise.
-        noise: Whose −log density is the cost.
-        size: Points of each side of a batch.
-        num_batches: Over how many disjoint batches the mean is taken.
+        release: The reports.
+        num_batches: Over how many disjoint batches of `NUM_POINTS` the mean is taken.
     """
 
-    def __init__(
-        self,
-        fresh: Tensor,
-        reports: Tensor,
-        noise: ImageNoise,
-        size: int = NUM_POINTS,
-        num_batches: int = 1,
-    ) -> None:
-        self.reports, self.noise, self.size, self.num_batches = reports, noise, size, num_batches
-        self._truth = batch_cost(fresh, reports, noise, size, num_batches)
+    def __init__(self, fresh: Tensor, release: Release, num_batches: int = 1) -> None:
+        self._cost = LikelihoodCost(release.randomizer)
+        self._reports = self._cost.read(release, torch.device("cpu"))
+        self._batches = [
+            torch.arange(first, first + NUM_POINTS)
+            for first in range(0, num_batches * NUM_POINTS, NUM_POINTS)
+        ]
+        self._truth = self._mean_cost(fresh)
 
     def of(self, images: Tensor) -> float:
         """The excess of learned images (n, d), as many as the batches need."""
-        found = batch_cost(images, self.reports, self.noise, self.size, self.num_batches)
-        return round(found - self._truth, 3)
+        return round(self._mean_cost(images) - self._truth, 3)
+
+    @torch.no_grad()
+    def _mean_cost(self, images: Tensor) -> float:
+        """Mean entropic cost in nats between batches of images and reports, in order."""
+        solver = SinkhornSolver(tolerance=1e-3, max_iterations=500)
+        values = []
+        for rows in self._batches:
+            costs = self._cost({IMAGE: images[rows]}, self._reports.rows(rows))
+            values.append(float(entropic_cost(costs, solver=solver)[0]))
+        return sum(values) / len(values)

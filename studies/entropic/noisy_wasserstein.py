@@ -12,50 +12,36 @@ Usage:
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
+from privot.local import FitSettings
 from studies.common.image_grids import Tile, draw_tiles
-from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
-from studies.entropic.batch_fit import PAPERS_PLAN, FitPlan, fit_images, planned, suited
-from studies.entropic.image_noise import pixel_noise
+from studies.common.image_recipe import Recipe, image_options, recipe_of, square
+from studies.entropic.image_fits import PAPER, SMALL, facts, fit_losses, settings_of
+from studies.entropic.image_noise import ImageNoise
 from studies.entropic.wording import TITLES, epsilons
 
 LOSSES = ("noisy_wasserstein", "entropic", "self_corrected")
-SMALL = FitPlan(steps=4000)
 _SCALE = 1.0
 _SHOWN = 48
 
 
-def run_noisy_wasserstein(recipe: Recipe, plan: FitPlan) -> dict[str, Any]:
+def run_noisy_wasserstein(recipe: Recipe, settings: FitSettings) -> dict[str, Any]:
     """Fit three losses to the same reports, and write a row and a picture."""
-    noise = pixel_noise("laplace", _SCALE)
-    reports = noise.report(recipe.clean)
-    both = epsilons(noise.guarantee.epsilon, noise.claimed_epsilon)
+    noise = ImageNoise("laplace", _SCALE)
+    release = noise.report(recipe.clean)
+    released = square(noise.pixels(release)[:_SHOWN])
     tiles = [
         Tile("Original", "", square(recipe.clean[:_SHOWN])),
-        Tile("Released", both, square(reports[:_SHOWN]), 1 + 1.5 * noise.stddev),
+        Tile("Released", epsilons(noise), released, 1 + 1.5 * noise.stddev),
     ]
     results: dict[str, Any] = {}
-    for loss in LOSSES:
-        fitted = fit_images(
-            reports, noise, loss, plan if recipe.paper else suited(plan, loss), recipe.device
-        )
-        images = fitted.sample(NUM_JUDGED, recipe.seed + 1)
-        results[loss] = recipe.judge.score(images).to_dict() | {
-            "fit_seconds": round(fitted.seconds, 1)
-        }
-        caption = f"Fréchet {results[loss]['frechet']:.0f}"
+    for loss, images, scores in fit_losses(recipe, release, LOSSES, settings):
+        results[loss] = scores
+        caption = f"Fréchet {scores['frechet']:.0f}"
         tiles.append(Tile(TITLES[loss], caption, square(images[:_SHOWN])))
-        print(recipe.dataset, loss, results[loss], flush=True)
-    row = {
-        "scale": _SCALE,
-        "epsilon": noise.guarantee.epsilon,
-        "claimed_epsilon": noise.claimed_epsilon,
-        "plan": asdict(plan),
-        "floor": recipe.floor,
-        "results": results,
-    }
+    row = facts(recipe, noise, settings) | {"scale": _SCALE, "results": results}
     recipe.write(row, draw_tiles(tiles, across=5, num_rows=8, num_columns=6), recipe.dataset)
     return row
 
@@ -67,7 +53,5 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    plan = PAPERS_PLAN if chosen.paper else SMALL
-    network = "dcgan_no_norm" if chosen.paper else "mlp"
-    plan = replace(planned(plan, chosen), network=network)
-    run_noisy_wasserstein(recipe_of("noisy_wasserstein", chosen), plan)
+    settings = settings_of(chosen, replace(SMALL, steps=4000), PAPER)
+    run_noisy_wasserstein(recipe_of("noisy_wasserstein", chosen), settings)

@@ -11,94 +11,66 @@ Usage:
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from privot.report.style import new_figure, styled
-from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of
+from privot.local import FitSettings
+from studies.common.image_recipe import Recipe, image_options, recipe_of
 from studies.common.rows import select
-from studies.entropic.batch_fit import FitPlan, fit_images, planned, suited
-from studies.entropic.image_noise import DELTA, pixel_noise
+from studies.entropic.image_fits import facts, fit_losses, settings_of
+from studies.entropic.image_noise import ImageNoise, first_of
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
-from studies.entropic.noise_sweep import PAPER
-from studies.entropic.wording import COLORS, TITLES, draw_losses
+from studies.entropic.noise_sweep import PAPER, SHORT
+from studies.entropic.wording import COLORS, TITLES, draw_sweep
 
 SIZES = (1_000, 4_000, 16_000, 60_000)
 LOSSES = ("entropic", "self_corrected")
 _STDDEV = 2.0
-SMALL = FitPlan(steps=2400)
 _BATCHES = 2
 
 
-def run_size_sweep(recipe: Recipe, plan: FitPlan, sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
+def run_size_sweep(
+    recipe: Recipe, settings: FitSettings, sizes: tuple[int, ...] = SIZES
+) -> dict[str, Any]:
     """Fit both losses to the first n reports, measure, and write a row and a picture."""
-    noise = pixel_noise("gaussian", _STDDEV)
-    reports = noise.report(recipe.clean)
+    noise = ImageNoise("gaussian", _STDDEV)
+    release = noise.report(recipe.clean)
+    held_out = noise.report(recipe.held_out[: _BATCHES * NUM_POINTS])
     fresh = recipe.held_out[_BATCHES * NUM_POINTS :]
-    on_test = Excess(
-        fresh, noise.report(recipe.held_out[: _BATCHES * NUM_POINTS]), noise, NUM_POINTS, _BATCHES
-    )
+    on_test = Excess(fresh, held_out, _BATCHES)
     points = []
     for size in sizes:
-        batches = min(size // NUM_POINTS, _BATCHES)
-        on_train = Excess(fresh, reports, noise, NUM_POINTS, batches)
-        for loss in LOSSES:
-            fitted = fit_images(
-                reports[:size],
-                noise,
-                loss,
-                plan if recipe.paper else suited(plan, loss),
-                recipe.device,
-            )
-            images = fitted.sample(NUM_JUDGED, recipe.seed + 1)
-            points.append(
-                {
-                    "num_people": size,
-                    "loss": loss,
-                    "excess_test": on_test.of(images),
-                    "excess_train": on_train.of(images),
-                    **recipe.judge.score(images).to_dict(),
-                }
-            )
-            print(points[-1], flush=True)
-    row = {
-        "delta": DELTA,
+        seen = first_of(release, size)
+        on_train = Excess(fresh, seen, min(size // NUM_POINTS, _BATCHES))
+        for loss, images, scores in fit_losses(recipe, seen, LOSSES, settings):
+            point = {"num_people": size, "loss": loss, "excess_test": on_test.of(images)}
+            points.append(point | {"excess_train": on_train.of(images)} | scores)
+    row = facts(recipe, noise, settings) | {
         "stddev": _STDDEV,
-        "epsilon": noise.guarantee.epsilon,
-        "claimed_epsilon": noise.claimed_epsilon,
-        "plan": asdict(plan),
         "reference": w2_reference(recipe.clean, recipe.held_out),
-        "floor": recipe.floor,
         "points": points,
     }
-    recipe.write(row, draw_sizes(row))
+    recipe.write(row, draw(row))
     return row
 
 
-def draw_sizes(row: dict[str, Any]) -> Figure:
+def draw(row: dict[str, Any]) -> Figure:
     """W₂, Fréchet distance and held-out excess against n, a line a loss."""
     quantities = (
         ("w2", "W₂ of 1000 samples", row["floor"]["w2"]),
         ("frechet", "Fréchet distance", row["floor"]["frechet"]),
         ("excess_test", "excess cost, held out (nats)", 0.0),
     )
-    with styled():
-        figure = new_figure(11, 3.4)
-        for axis, (name, title, floor) in zip(figure.subplots(1, 3), quantities, strict=True):
-            draw_losses(axis, row, "num_people", name, title, floor)
-            for loss in LOSSES if name == "excess_test" else ():
-                found = select(row["points"], loss=loss)
-                axis.plot(
-                    [p["num_people"] for p in found], [p["excess_train"] for p in found], ":",
-                    color=COLORS[loss], label=f"{TITLES[loss]}, on the reports trained on",
-                )  # fmt: skip
+    with draw_sweep(row, "num_people", "number of people n", quantities) as figure:
+        for loss in LOSSES:
+            found = select(row["points"], loss=loss)
+            figure.axes[2].plot(
+                [p["num_people"] for p in found], [p["excess_train"] for p in found], ":",
+                color=COLORS[loss], label=f"{TITLES[loss]}, on the reports trained on",
+            )  # fmt: skip
+        for axis in figure.axes:
             axis.set_xscale("log")
-            axis.set_xlabel("number of people n")
-        figure.legend(
-            *figure.axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=5
-        )
     return figure
 
 
@@ -109,5 +81,4 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    plan = planned(PAPER if chosen.paper else SMALL, chosen)
-    run_size_sweep(recipe_of("size_sweep", chosen), plan)
+    run_size_sweep(recipe_of("size_sweep", chosen), settings_of(chosen, SHORT, PAPER))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from matplotlib.axes import Axes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
 from studies.common.rows import Row, in_order, select
+from studies.entropic.image_noise import ImageNoise
 
 TITLES = {
     "entropic": "Entropic",
@@ -23,29 +28,46 @@ COLORS = {
 }
 
 
-def draw_losses(axis: Axes, row: Row, across: str, quantity: str, title: str, floor: float) -> None:
-    """A quantity of a sweep's points, a line a loss, and its value for clean images."""
-    for loss in in_order(row["points"], "loss"):
-        found = select(row["points"], loss=loss)
-        axis.plot(
-            [p[across] for p in found], [p[quantity] for p in found], "o-",
-            color=COLORS[loss], markersize=4, label=TITLES[loss],
-        )  # fmt: skip
-    axis.axhline(floor, color=INK, linewidth=1, linestyle=":", label="Clean images")
-    axis.set_title(title, fontsize=10, fontweight="bold")
-    if quantity == "frechet":
-        axis.set_yscale("log")
+@contextmanager
+def draw_sweep(
+    row: Row, across: str, label: str, quantities: Sequence[tuple[str, str, float]]
+) -> Iterator[Figure]:
+    """Three quantities (key, title, value of clean images) of a sweep's points, a line a loss.
+
+    The legend is written when the block ends, of whatever it added.
+    """
+    with styled():
+        figure = new_figure(11, 3.4)
+        axes = figure.subplots(1, len(quantities))
+        for axis, (quantity, title, floor) in zip(axes, quantities, strict=True):
+            for loss in in_order(row["points"], "loss"):
+                found = select(row["points"], loss=loss)
+                axis.plot(
+                    [p[across] for p in found], [p[quantity] for p in found], "o-",
+                    color=COLORS[loss], markersize=4, label=TITLES[loss],
+                )  # fmt: skip
+            axis.axhline(floor, color=INK, linewidth=1, linestyle=":", label="Clean images")
+            axis.set_title(title, fontsize=10, fontweight="bold")
+            axis.set_xlabel(label)
+            if quantity == "frechet":
+                axis.set_yscale("log")
+        yield figure
+        named: dict[str, Artist] = {}
+        for axis in figure.axes:
+            lines, names = axis.get_legend_handles_labels()
+            named |= dict(zip(names, lines, strict=True))
+        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=6)
 
 
-def epsilons(guarantee_epsilon: float, claimed: float) -> str:
+def epsilons(noise: ImageNoise) -> str:
     """Both ε in a few words.
 
     Examples:
-        >>> epsilons(94.71, 35.0)
-        'ε = 94.7, called 35'
+        >>> epsilons(ImageNoise("laplace", 4.0))
+        'ε = 392, called 196'
     """
-    return f"ε = {_short(guarantee_epsilon)}, called {_short(claimed)}"
-
-
-def _short(epsilon: float) -> str:
-    return f"{epsilon:.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+    honest, called = (
+        f"{epsilon:.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
+        for epsilon in noise.both_epsilons().values()
+    )
+    return f"ε = {honest}, called {called}"

@@ -136,12 +136,16 @@ IMAGES = (
 )
 
 
+JUDGING = ("denoising", "higher_privacy", "image_fits")
+
+
 @pytest.fixture
 def images(folder, monkeypatch):
     """Recipes on images take made-up digits, and judge a hundred."""
     made_up = partial(load_images, check=False)
     monkeypatch.setattr("studies.common.image_recipe.load_images", made_up)
-    for module in ("common.image_recipe", *(words.split()[0] for words in IMAGES)):
+    judging = ("common.image_recipe", "images.recipe", *(f"entropic.{name}" for name in JUDGING))
+    for module in judging:
         if find_spec("pywt") or module not in NEEDS:
             monkeypatch.setattr(f"studies.{module}.NUM_JUDGED", 100)
     for module in ("measures", "noise_sweep", "size_sweep"):

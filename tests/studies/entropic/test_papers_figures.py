@@ -1,29 +1,40 @@
 """Recipes of the entropic papers' figures: noise and both ε, fits, starts, rows, the page."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from scipy.fft import dctn
 
 from privot.errors import PrivotError
+from privot.local import FitSettings, fit
 from privot.privacy import gaussian_epsilon
 from privot.report.style import new_figure
 from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe, recipe_of
 from studies.common.rows import read_rows
 from studies.entropic import higher_privacy, noise_sweep, size_sweep
-from studies.entropic.batch_fit import (
-    LOSSES,
-    FitPlan,
-    build_generator,
-    fit_images,
-    planned,
-    suited,
-)
 from studies.entropic.claims import claims_table, noisy_claims, privacy_claims
-from studies.entropic.image_noise import DELTA, SIDE, ball_noise, claimed_epsilon, pixel_noise
+from studies.entropic.image_fits import (
+    LOSSES,
+    SMALL,
+    drawn,
+    facts,
+    settings_of,
+    suited,
+    unfitted,
+)
+from studies.entropic.image_noise import (
+    DELTA,
+    IMAGE,
+    SIDE,
+    ImageNoise,
+    ball_noise,
+    claimed_epsilon,
+    first_of,
+    in_place_of,
+)
 from studies.entropic.measures import Excess, w2_reference
 from studies.entropic.noisy_wasserstein import run_noisy_wasserstein
 from studies.entropic.page import PARTS, tables_of
@@ -33,7 +44,7 @@ denoising = pytest.importorskip(
     "studies.entropic.denoising", reason="PyWavelets", exc_type=ImportError
 )
 
-TINY = FitPlan(steps=4, batch_size=20, hidden=(8,), latent_dim=3)
+TINY = FitSettings(steps=4, batch_size=20, hidden=(8,), latent_dim=3)
 
 
 def shapes(num_images, seed=0):
@@ -65,9 +76,8 @@ class MadeUp(Recipe):
 @pytest.fixture(autouse=True)
 def fewer_images(monkeypatch):
     """Recipes judge a hundred images here, and compare fifty."""
-    for module in (denoising, higher_privacy, noise_sweep, size_sweep):
-        monkeypatch.setattr(module, "NUM_JUDGED", 100)
-    monkeypatch.setattr("studies.entropic.noisy_wasserstein.NUM_JUDGED", 100)
+    for module in ("denoising", "higher_privacy", "image_fits"):
+        monkeypatch.setattr(f"studies.entropic.{module}.NUM_JUDGED", 100)
     monkeypatch.setattr("studies.common.image_recipe.NUM_JUDGED", 100)
     for module in ("measures", "noise_sweep", "size_sweep"):
         monkeypatch.setattr(f"studies.entropic.{module}.NUM_POINTS", 50)
@@ -77,67 +87,47 @@ def fewer_images(monkeypatch):
 
 def test_honest_epsilon_takes_the_diameter_and_the_papers_the_radius():
     """The numbers that the reference states: called 35 on R = 28, called 25 on R = 20."""
-    stddev = denoising.SETTINGS["gaussian35"][1]
-    noise = pixel_noise("gaussian", stddev)
-    assert noise.guarantee.epsilon == pytest.approx(94.7, abs=0.05)
-    assert noise.claimed_epsilon == pytest.approx(35)
+    both = denoising.SETTINGS["gaussian35"].both_epsilons()
+    assert both["epsilon"] == pytest.approx(94.7, abs=0.05)
+    assert both["claimed_epsilon"] == pytest.approx(35)
     ball = ball_noise("gaussian", 25.0)
-    assert ball.guarantee.epsilon == pytest.approx(64.4, abs=0.05)
-    assert ball.guarantee.epsilon == pytest.approx(
+    assert ball.both_epsilons()["epsilon"] == pytest.approx(
         gaussian_epsilon(ball.scale, 40.0, DELTA), rel=1e-4
     )
     laplace = ball_noise("laplace", 35.0)
-    assert (laplace.scale, laplace.claimed_epsilon) == (pytest.approx(4.0), pytest.approx(35))
-    assert laplace.guarantee.epsilon == pytest.approx(70, rel=1e-3)
-    assert claimed_epsilon(1, 4.0, 784.0) == 196
+    assert laplace.scale == pytest.approx(4.0)
+    assert list(laplace.both_epsilons().values()) == pytest.approx([70, 35], rel=1e-3)
+    assert claimed_epsilon("laplace", 4.0, 784.0) == 196
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_records_stay_in_their_ball_and_noise_has_its_deviation(kind):
     images, _ = shapes(300)
     noise = ball_noise(kind, 30.0)
-    records = noise.records(images)
-    radius = 20.0 if kind == "gaussian" else 140.0
-    assert float(records.norm(p=noise.p, dim=1).max()) <= radius * (1 + 1e-5)
-    gap = noise.report(images) - records
+    points = noise.domain.transform(noise.projected(images).double().numpy())
+    radius, norm = (20.0, 2) if kind == "gaussian" else (140.0, 1)
+    assert np.linalg.norm(points, ord=norm, axis=1).max() <= radius * (1 + 1e-5)
+    gap = noise.report(images).reports(IMAGE)[0] - points
     # 235 200 draws: relative deviation of their own below .004; twelve of them, so no false alarms.
     assert float(gap.std()) == pytest.approx(noise.stddev, rel=0.05)
-    simulated = noise.simulate(torch.zeros(300, SIDE**2), torch.Generator().manual_seed(0))
-    assert float(simulated.std()) == pytest.approx(noise.stddev, rel=0.02)
-    assert float(simulated.abs().mean()) == pytest.approx(
-        noise.scale * (1 if kind == "laplace" else (2 / np.pi) ** 0.5), rel=0.02
+
+
+def test_reports_are_in_the_order_of_the_images_and_can_be_replaced():
+    images, _ = shapes(40)
+    release = ImageNoise("gaussian", 0.01).report(images)
+    torch.testing.assert_close(
+        ImageNoise("gaussian", 0.01).pixels(release), images, atol=0.1, rtol=0
     )
+    swapped = in_place_of(release, -images)
+    np.testing.assert_array_equal(swapped.reports(IMAGE)[0], -images.numpy())
+    assert len(first_of(release, 7)) == 7
 
 
-def test_cosines_are_scipys_and_only_the_largest_fifth_is_kept():
-    images, _ = shapes(5)
-    noise = ball_noise("laplace", 30.0)
-    values = noise.into(images)
-    expected = dctn(images.reshape(5, SIDE, SIDE).numpy(), axes=(1, 2), norm="ortho").reshape(5, -1)
-    np.testing.assert_allclose(values, expected, atol=1e-4)
-    torch.testing.assert_close(noise.back(values), images, atol=1e-4, rtol=0)
-    assert float((noise.records(images) != 0).float().mean()) <= 0.2 + 1e-3
-
-
-def test_matched_cost_is_the_negative_log_density():
-    x, y = torch.randn(2, 3, SIDE**2, generator=torch.Generator().manual_seed(0))
-    for kind, law in (
-        ("gaussian", torch.distributions.Normal),
-        ("laplace", torch.distributions.Laplace),
-    ):
-        noise = pixel_noise(kind, 1.5)
-        density = law(x[:, None], 1.5).log_prob(y[None]).sum(dim=2)
-        gap = noise.cost(x, y) + density
-        assert float(gap.std()) < 1e-2 < float(density.std())
-
-
-def test_the_start_finds_the_covariance_under_the_noise():
+def test_all_losses_start_at_the_covariance_under_the_noise():
     images, _ = shapes(4000)
-    noise = pixel_noise("gaussian", 2.0)
-    reports = noise.report(images)
+    release = ImageNoise("gaussian", 2.0).report(images)
     truth = float(images.var(dim=0).sum())
-    generator = build_generator(reports, noise, FitPlan())
-    outputs = generator(generator.draw_latent(2000, torch.Generator().manual_seed(1))).detach()
+    outputs = drawn(unfitted(release, SMALL), 2000, 1)
     assert float((outputs.mean(dim=0) - images.mean(dim=0)).abs().mean()) < 0.3
     assert 0.15 * truth < float(outputs.var(dim=0).sum()) < truth
 
@@ -145,22 +135,20 @@ def test_the_start_finds_the_covariance_under_the_noise():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_fits_and_repeats_itself(loss):
     images, _ = shapes(200)
-    noise = pixel_noise("laplace", 1.0)
-    reports = noise.report(images)
-    one, same = (fit_images(reports, noise, loss, TINY) for _ in range(2))
-    sample = one.sample(10, 0)
+    release = ImageNoise("laplace", 1.0).report(images)
+    one, same = (fit(release, TINY, loss=LOSSES[loss]) for _ in range(2))
+    sample = drawn(one, 10, 0)
     assert sample.shape == (10, SIDE**2)
-    assert torch.equal(sample, same.sample(10, 0))
-    assert not torch.equal(sample, one.sample(10, 1))
+    assert torch.equal(sample, drawn(same, 10, 0))
+    assert not torch.equal(sample, drawn(one, 10, 1))
 
 
 def test_self_correction_learns_more_of_the_spread_than_small_batches_allow():
     images, _ = shapes(3000)
-    noise = pixel_noise("gaussian", 2.0)
-    reports = noise.report(images)
-    plan = FitPlan(steps=120, batch_size=32, hidden=(64,), latent_dim=4, averaging=0.9)
+    release = ImageNoise("gaussian", 2.0).report(images)
+    settings = FitSettings(steps=120, batch_size=32, hidden=(64,), latent_dim=4, averaging=0.9)
     spread = {
-        loss: float(fit_images(reports, noise, loss, plan).sample(1000, 0).var(dim=0).sum())
+        loss: float(drawn(fit(release, settings, loss=LOSSES[loss]), 1000, 0).var(dim=0).sum())
         for loss in ("entropic", "self_corrected")
     }
     truth = float(images.var(dim=0).sum())
@@ -169,23 +157,23 @@ def test_self_correction_learns_more_of_the_spread_than_small_batches_allow():
 
 
 def test_each_loss_gets_its_batch_size():
-    plan = FitPlan(steps=400, batch_size=64)
-    assert (suited(plan, "self_corrected").steps, suited(plan, "self_corrected").batch_size) == (
-        400,
-        64,
-    )
-    assert (suited(plan, "entropic").steps, suited(plan, "entropic").batch_size) == (100, 400)
+    settings = FitSettings(steps=400, batch_size=64)
+    for loss, expected in (("self_corrected", (400, 64)), ("entropic", (100, 400))):
+        found = suited(settings, loss)
+        assert (found.steps, found.batch_size) == expected
 
 
 def test_a_row_says_how_many_steps_it_was_told(tmp_path):
     parser = parser_of("entropic.noise_sweep")
     told = parser.parse_args(["--steps", "7", "--seed", "3", "-o", str(tmp_path)])
-    assert planned(FitPlan(), told) == FitPlan(steps=7, seed=3)
-    assert planned(FitPlan(), parser.parse_args([])) == FitPlan()
+    assert settings_of(told, SMALL, SMALL) == replace(SMALL, steps=7, seed=3)
+    assert settings_of(parser.parse_args([]), SMALL, TINY) == SMALL
     told.command = "python -m studies entropic.noise_sweep --steps 7"
-    path = recipe_of("noise_sweep", told).write({"found": 1.0}, new_figure(1, 1))
-    row = json.loads(path.read_text())
-    assert (row["command"], row["seed"]) == (told.command, 3)
+    recipe = recipe_of("noise_sweep", told)
+    recipe.__dict__["floor"] = {}
+    plan = facts(recipe, ImageNoise("laplace", 1.0), settings_of(told, SMALL, SMALL))
+    row = json.loads(recipe.write(plan, new_figure(1, 1)).read_text())
+    assert (row["command"], row["seed"], row["plan"]["steps"]) == (told.command, 3, 7)
 
 
 def test_the_mean_image_beats_fresh_images_in_w2():
@@ -197,8 +185,7 @@ def test_the_mean_image_beats_fresh_images_in_w2():
 
 def test_fresh_clean_images_have_no_excess():
     images, _ = shapes(150)
-    noise = pixel_noise("gaussian", 2.0)
-    excess = Excess(images[:50], noise.report(images[100:]), noise, 50)
+    excess = Excess(images[:50], ImageNoise("gaussian", 2.0).report(images[100:]))
     assert excess.of(images[:50]) == 0
     assert excess.of(torch.zeros(50, SIDE**2)) > 5
 
@@ -208,7 +195,7 @@ def test_recipes_write_rows_from_which_the_page_is_made(tmp_path):
     pytest.importorskip("pywt", reason="PyWavelets")
     denoising.run_denoising(MadeUp("denoising", tmp_path), "gaussian2", TINY)
     noise_sweep.run_noise_sweep(MadeUp("noise_sweep", tmp_path), TINY, (2.0,))
-    size_sweep.run_size_sweep(MadeUp("size_sweep", tmp_path), TINY, (100, 400))
+    size_sweep.run_size_sweep(MadeUp("size_sweep", tmp_path), TINY, (400,))
     higher_privacy.run_higher_privacy(
         MadeUp("higher_privacy", tmp_path), "laplace", TINY, (49.0, 25.0)
     )
@@ -236,11 +223,6 @@ def test_a_changed_number_changes_the_verdict():
     assert "| **corrected** |" in claims_table(noisy_claims([facts]))
 
 
-def test_refusals(tmp_path):
-    with pytest.raises(PrivotError, match="noise 'planar' is not known"):
-        pixel_noise("planar", 1.0)
-    reports = torch.zeros(3, SIDE**2)
-    with pytest.raises(PrivotError, match="loss 'hinge' is not known: use one of entropic"):
-        fit_images(reports, pixel_noise("laplace", 1.0), "hinge", TINY)
+def test_a_page_without_rows_is_refused(tmp_path):
     with pytest.raises(PrivotError, match="has no rows of manifold_losses"):
         tables_of(tmp_path)
