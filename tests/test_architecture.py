@@ -13,7 +13,7 @@ ROOT = TESTS.parent / "src" / "privot"
 STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "limits", "own_process", "files", "schema", "privacy",
+    "errors", "limits", "summary", "own_process", "files", "schema", "privacy",
     "disk", "mechanisms", "tables", "release", "distributed", "datasets",
     "transport", "generators", "models", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo", "cli", "__main__",

@@ -1,17 +1,18 @@
 """Generative models, synthetic data and distances learned from data that stay private.
 
-Names load on first use: `import privot` takes milliseconds, and what runs on a device (`Schema`,
-`Randomizer`, `Release`) works where PyTorch is not installed.
+Names and submodules load on first use: `import privot` takes milliseconds, and what runs on a device
+(`Schema`, `Randomizer`, `Release`) works where PyTorch is not installed.
 """
 
 from __future__ import annotations
 
 import importlib
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.errors import PrivotError
-    from privot.local import FitSettings, fit
+    from privot.local import FitSettings, Synthesizer, fit
     from privot.models import Model, load
     from privot.release import (
         Randomizer,
@@ -25,20 +26,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "FitSettings": "privot.local",
-    "Model": "privot.models",
-    "PrivotError": "privot.errors",
-    "Randomizer": "privot.release",
-    "Release": "privot.release",
-    "Schema": "privot.schema",
-    "collect": "privot.release",
-    "fit": "privot.local",
-    "load": "privot.models",
-    "plan_reports": "privot.release",
-    "read_table": "privot.release",
-    "write_table": "privot.release",
+_NAMES = {
+    "errors": ("PrivotError",),
+    "local": ("FitSettings", "Synthesizer", "fit"),
+    "models": ("Model", "load"),
+    "release": ("Randomizer", "Release", "collect", "plan_reports", "read_table", "write_table"),
+    "schema": ("Schema",),
 }
+_WHERE = {name: package for package, names in _NAMES.items() for name in names}
 
 __all__ = [
     "FitSettings",
@@ -47,6 +42,7 @@ __all__ = [
     "Randomizer",
     "Release",
     "Schema",
+    "Synthesizer",
     "__version__",
     "collect",
     "fit",
@@ -58,16 +54,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _WHERE and name not in {module.name for module in iter_modules(__path__)}:
         raise AttributeError(f"module 'privot' has no attribute {name!r}")
     try:
-        value = getattr(importlib.import_module(_WHERE[name]), name)
+        module = importlib.import_module(f"privot.{_WHERE.get(name, name)}")
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ModuleNotFoundError(
                 f"privot.{name} needs PyTorch: pip install 'privot[learn]'", name="torch"
             ) from None
         raise
+    value = getattr(module, name) if name in _WHERE else module
     globals()[name] = value
     return value
 

@@ -1,6 +1,8 @@
 """Randomizers and releases: what is promised, what leaves the device, what is refused."""
 
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -317,3 +319,18 @@ def test_altered_releases_are_refused(tmp_path):
     refused("has type int64")
     with pytest.raises(PrivotError, match="is not there"):
         Release.load(tmp_path / "nowhere.parquet")
+
+
+def test_releases_pickle_into_a_spawned_process(tmp_path):
+    """Ray and joblib send them so, whether their rows are in memory or in a file."""
+    schema = Schema.from_toml('[columns.color]\nkind = "categorical"\ncategories = ["a", "b"]')
+    held = Randomizer.calibrate(schema, 2.0).privatize({"color": ["a", "b", "a"]})
+    held.save(tmp_path / "release.parquet")
+    for release in (held, Release.load(tmp_path / "release.parquet")):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as others:
+            there = others.submit(_looked_at, release).result()
+        assert there == (3, release.randomizer, release.table.to_pydict(), repr(release))
+
+
+def _looked_at(release):
+    return len(release), release.randomizer, release.table.to_pydict(), repr(release)

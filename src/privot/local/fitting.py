@@ -62,11 +62,7 @@ def fit(
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
         Interrupted: on Ctrl-C, after the checkpoint was saved.
     """
-    if not isinstance(release, Release):
-        kind = type(release).__name__
-        raise PrivotError(
-            f"release is a {kind}: give what Randomizer.privatize or Release.load returns"
-        )
+    require_release(release)
     check_delta(release.randomizer.delta, len(release))
     settings = settings or FitSettings()
     if settings.batch_size is not None and settings.batch_size > len(release):
@@ -154,3 +150,17 @@ def _device(device: str) -> torch.device:
         return torch.device(device)
     except RuntimeError:
         raise PrivotError(f"device {device!r} is not known: use 'auto', 'cpu' or 'cuda'") from None
+
+
+def require_release(release: Release) -> None:
+    """Refuse raw records, and whatever else is no release.
+
+    Raises:
+        PrivotError: saying how records are privatized.
+    """
+    if not isinstance(release, Release):
+        raise PrivotError(
+            f"release is a {type(release).__name__}: privatize records on the device first, by `privot "
+            "privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what Release.load "
+            "reads"
+        )

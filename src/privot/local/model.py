@@ -21,7 +21,7 @@ _SAMPLE_ROWS = 65_536
 _SAMPLE_NUMBERS = 2**22  # at once, of images
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalModel(Model):
     """A distribution of clean records, learned from a release.
 
@@ -48,6 +48,10 @@ class LocalModel(Model):
     def guarantee(self) -> PureDP | ApproximateDP:
         """The guarantee of the release: whatever is computed from a release keeps it."""
         return self.randomizer.guarantee
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return super().summary() | {"estimator": self.made_with["estimator"]}
 
     def draw(
         self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]

@@ -30,6 +30,7 @@ from privot.models.folder import HISTORY, WEIGHTS, ModelKind, kind_of
 from privot.models.history import History
 from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
+from privot.summary import Summarized
 
 Guarantee = PureDP | ApproximateDP | IntegralPrivacy
 
@@ -49,7 +50,7 @@ class Stored:
     history: History | None
 
 
-class Learned(ABC):
+class Learned(Summarized, ABC):
     """Something learned from private records: it states its guarantee, and is a folder on disk.
 
     A subclass that sets `kind` is known to [`load`][privot.models.load].
@@ -68,6 +69,10 @@ class Learned(ABC):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What is promised to those whose records it was learned from."""
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return {"guarantee": self.guarantee}
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
@@ -141,6 +146,10 @@ class Model(Learned):
     @abstractmethod
     def schema(self) -> Schema:
         """What one record may be."""
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return self.schema.summary() | super().summary()
 
     @abstractmethod
     def draw(

@@ -41,11 +41,12 @@ from privot.release.reports.rows import ReportTable
 from privot.release.reports.sealed import read_text, seal, unseal
 from privot.release.reports.split import decode_reports, encode_column, privatize_columns
 from privot.schema import Schema
+from privot.summary import Summarized
 from privot.tables.files import as_table
 
 
-@dataclass(frozen=True)
-class Randomizer:
+@dataclass(frozen=True, repr=False)
+class Randomizer(Summarized):
     """A schema, its split columns' mechanisms, and the joint report of the others.
 
     Arguments:
@@ -109,6 +110,12 @@ class Randomizer:
         """What one report promises: computed from the noise as it is, never merely remembered."""
         return promise(self.schema, self.mechanisms, self.num_reported, self.delta, self.joint)
 
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        how = {} if self.joint is None else dict.fromkeys(self.joint.sizes, "joint report")
+        how |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
+        return {"columns": how, "guarantee": self.guarantee}
+
     @property
     def num_reported(self) -> int:
         """Number of split columns in one person's report."""
@@ -130,9 +137,6 @@ class Randomizer:
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
             keep_order: Rows come in random order; True keeps the records', which is **not private**.
-
-        Raises:
-            PrivotError: for missing, extra, or unusable columns and values.
         """
         table = self._records(data)
         # All is encoded, and refused if need be, before anything is drawn.
@@ -171,11 +175,7 @@ class Randomizer:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read the canonical JSON, and check that it still says what it was written to say.
-
-        Raises:
-            PrivotError: if it is damaged, altered, or from a newer version.
-        """
+        """Read the canonical JSON; refused if it was damaged or altered, or is from a newer version."""
         fields = unseal(text)
         try:
             randomizer = cls(
@@ -206,8 +206,8 @@ class Randomizer:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(Summarized):
     """The reports, and the randomizer that made them: the only thing that training can see.
 
     A Parquet file, with the randomizer in its metadata. A split column is as in the schema, noisy, and
@@ -231,6 +231,13 @@ class Release:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release, (self.rows, self.randomizer)
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return {"reports": f"{len(self):,}"} | self.randomizer.summary()
 
     @property
     def schema(self) -> Schema:
@@ -287,11 +294,7 @@ class Release:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Open a release all of whose reports can be, each of them once.
-
-        Raises:
-            PrivotError: if the file cannot be opened, or was altered.
-        """
+        """Open a release all of whose reports can be, each of them once; refused if it was altered."""
         release = cls.open(path)
         require_possible(release.randomizer, release.rows)
         return release

@@ -27,6 +27,7 @@ from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.schema.columns.array import ArrayColumn
 from privot.schema.columns.column import CodedColumn, Column, PointColumn
+from privot.summary import Summarized
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",
@@ -36,7 +37,7 @@ _MISSING = {
 }
 
 
-class Schema(BaseModel):
+class Schema(Summarized, BaseModel):
     """Columns of one record, in order, and the `unit` (a person, a household) it belongs to.
 
     Examples:
@@ -112,6 +113,11 @@ class Schema(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without fields that were left at their defaults."""
         return self.model_dump(mode="json", exclude_defaults=True) | {"unit": self.unit}
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        kinds = {name: column.kind for name, column in self.columns.items()}
+        return {"columns": kinds, "one record per": self.unit}
 
     @property
     def coded(self) -> dict[str, CodedColumn]:

@@ -52,6 +52,11 @@ class ReportTable:
     dataset: ds.Dataset
     source: str = "the release"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.in_memory:  # Arrow pickles tables, and data sets of files only
+            return ReportTable.of, (pa.concat_tables(self.pieces()),)
+        return ReportTable, (self.dataset, self.source)
+
     @classmethod
     def of(cls, *tables: pa.Table) -> Self:
         """Tables in memory, one after the other; no copy is made."""

@@ -1,0 +1,42 @@
+"""What an object says of itself: one line in a terminal, a small table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+_MOST_NAMES = 6  # in one line
+
+
+class Summarized:
+    """Shown by its `summary`: facts by name; in one line, a mapping is told by its keys."""
+
+    def summary(self) -> Mapping[str, object]:
+        """Facts worth a line each; nothing that depends on raw records."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        facts = [f"{name}: {_in_short(fact)}" for name, fact in self.summary().items()]
+        return f"{type(self).__name__}({'; '.join(facts)})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        rows = [_row(name, fact) for name, fact in self.summary().items()]
+        return f"<table><caption>{escape(type(self).__name__)}</caption>{''.join(rows)}</table>"
+
+
+def _in_short(fact: object) -> str:
+    if not isinstance(fact, Mapping):
+        return str(fact)
+    names = [str(name) for name in fact]
+    more = [f"and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
+    return ", ".join(names[:_MOST_NAMES] + more)
+
+
+def _row(name: str, fact: object) -> str:
+    cell = escape(str(fact))
+    if isinstance(fact, Mapping):
+        cell = f"<table>{''.join(_row(str(key), value) for key, value in fact.items())}</table>"
+    return f"<tr><th>{escape(name)}</th><td>{cell}</td></tr>"
