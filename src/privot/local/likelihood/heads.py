@@ -1,16 +1,18 @@
 """The head: what a generator's features mean, column by column.
 
-A column that is reported with additive noise takes one feature a coordinate and outputs a point of its
-domain in unit coordinates: through tanh where the domain is a box, as they are elsewhere (and projected
-when sampled). One that may be missing takes one feature more, the logit of being so. An image takes one
-feature a pixel and outputs pixels in unit coordinates (`privot.local.likelihood.images`). Any other
-column takes one feature a code of its alphabet and outputs log-probabilities: the generator never has
-to decide for one code, so its likelihood stays differentiable.
+A column that is reported with additive noise takes one feature a coordinate, and is a point of its
+domain: through tanh where the domain is a box, as they are elsewhere (and projected when sampled). An
+image takes one feature a pixel. Any other column takes one feature a code of its alphabet and outputs
+log-probabilities: the generator never has to decide for one code, so its likelihood stays
+differentiable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +23,110 @@ from privot.local.likelihood.images import CosineMap
 from privot.mechanisms import NullableNoise
 from privot.mechanisms.additive.additive_noise import AdditiveNoise
 from privot.release import Randomizer
-from privot.schema import Box, from_unit
+from privot.schema import ArrayColumn, Box, CodedColumn, PointColumn, from_unit
 
-# Output of the head, by column: unit coordinates (n, d), with a logit (n, d+1) where they may be
-# missing, unit pixels (n, N), or log-probabilities (n, K).
+# Output of the head, by column, as its part says.
 Outputs = Mapping[str, Tensor]
+
+
+class Part(Protocol):
+    """What the features of one column mean."""
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """The output of features (n, width)."""
+
+    def records(
+        self, output: Tensor, rng: torch.Generator, within: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """Table columns of one value for each row of an output; `within` draws within bins."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Log-probabilities (n, K) of a column's codes."""
+
+    name: str
+    column: CodedColumn
+
+    @property
+    def width(self) -> int:
+        """See `Part`."""
+        return self.column.alphabet.size
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """See `Part`."""
+        return torch.log_softmax(features, dim=1)
+
+    def records(
+        self, output: Tensor, rng: torch.Generator, within: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """See `Part`."""
+        drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
+        return self.column.decode_codes(self.name, drawn[:, 0].numpy().astype(np.int64), within)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Unit coordinates (n, d); with the logit of being missing (n, d+1), if `flagged`."""
+
+    name: str
+    column: PointColumn
+    flagged: bool
+
+    @property
+    def width(self) -> int:
+        """See `Part`."""
+        return self.column.domain.dimension + self.flagged
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """See `Part`."""
+        dimension = self.column.domain.dimension
+        point, logit = features[:, :dimension], features[:, dimension:]
+        # Of other domains, points outside are left to projection.
+        point = torch.tanh(point) if isinstance(self.column.domain, Box) else point
+        return torch.cat([point, logit], dim=1)
+
+    def records(
+        self, output: Tensor, rng: torch.Generator, within: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """See `Part`."""
+        domain = self.column.domain
+        points = from_unit(domain, output[:, : domain.dimension].double().cpu().numpy())
+        if self.flagged:
+            coins = torch.rand(len(output), generator=rng)
+            points[(coins < torch.sigmoid(output[:, -1].cpu())).numpy()] = np.nan
+        return self.column.decode_points(self.name, points)
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Pixels (n, N) in unit coordinates, made smooth first where only low frequencies were noised."""
+
+    name: str
+    column: ArrayColumn
+
+    @cached_property
+    def _map(self) -> CosineMap | None:
+        return None if self.column.domain.kept is None else CosineMap(self.column.domain)
+
+    @property
+    def width(self) -> int:
+        """See `Part`."""
+        return self.column.domain.num_pixels
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """See `Part`."""
+        return torch.tanh(features if self._map is None else self._map.smooth(features))
+
+    def records(
+        self, output: Tensor, rng: torch.Generator, within: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """See `Part`."""
+        return self.column.decode_pixels(self.name, output.cpu().numpy())
 
 
 class Head:
@@ -33,28 +134,24 @@ class Head:
 
     def __init__(self, randomizer: Randomizer) -> None:
         self.schema = randomizer.schema
+        self.images = self.schema.images
         self.coded = {
             name: column
             for name, column in self.schema.coded.items()
             if not isinstance(randomizer.mechanisms.get(name), AdditiveNoise)
         }
-        self.nullable = {
+        flagged = {
             name for name, m in randomizer.mechanisms.items() if isinstance(m, NullableNoise)
         }
-        self.images = self.schema.images
-        self._maps = {
-            name: CosineMap(column.domain)
-            for name, column in self.images.items()
-            if column.domain.kept is not None
-        }
-        self.widths = {name: self._width(name) for name in self.schema.columns}
+        self.parts = {name: self._part(name, name in flagged) for name in self.schema.columns}
+        self.widths = {name: part.width for name, part in self.parts.items()}
 
-    def _width(self, name: str) -> int:
+    def _part(self, name: str, flagged: bool) -> Part:
         if name in self.coded:
-            return self.coded[name].alphabet.size
+            return Codes(name, self.coded[name])
         if name in self.images:
-            return self.images[name].domain.num_pixels
-        return self.schema.point_column(name).domain.dimension + (name in self.nullable)
+            return Pixels(name, self.images[name])
+        return Points(name, self.schema.point_column(name), flagged)
 
     @property
     def num_features(self) -> int:
@@ -63,41 +160,16 @@ class Head:
 
     def __call__(self, features: Tensor) -> Outputs:
         """Outputs by column, of features (n, num_features)."""
-        outputs = {}
-        parts = torch.split(features, list(self.widths.values()), dim=1)
-        for name, part in zip(self.widths, parts, strict=True):
-            if name in self.coded:
-                outputs[name] = torch.log_softmax(part, dim=1)
-                continue
-            if name in self.images:
-                smooth = self._maps[name].smooth(part) if name in self._maps else part
-                outputs[name] = torch.tanh(smooth)
-                continue
-            domain = self.schema.point_column(name).domain
-            point, logit = part[:, : domain.dimension], part[:, domain.dimension :]
-            if isinstance(domain, Box):
-                point = torch.tanh(point)
-            outputs[name] = torch.cat([point, logit], dim=1)
-        return outputs
+        pieces = torch.split(features, list(self.widths.values()), dim=1)
+        return {
+            name: part(piece)
+            for (name, part), piece in zip(self.parts.items(), pieces, strict=True)
+        }
 
     def records(self, outputs: Outputs, rng: torch.Generator) -> pa.Table:
         """One record for each row of the outputs; codes are drawn, points are projected."""
         columns: dict[str, pa.Array] = {}
         within = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         for name, output in outputs.items():
-            if name in self.coded:
-                drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
-                codes = drawn[:, 0].numpy().astype(np.int64)
-                columns |= self.coded[name].decode_codes(name, codes, within)
-            elif name in self.images:
-                columns |= self.images[name].decode_pixels(name, output.cpu().numpy())
-            else:
-                column = self.schema.point_column(name)
-                dimension = column.domain.dimension
-                points = from_unit(column.domain, output[:, :dimension].double().cpu().numpy())
-                if name in self.nullable:
-                    coins = torch.rand(len(output), generator=rng)
-                    missing = coins < torch.sigmoid(output[:, dimension].cpu())
-                    points[missing.numpy()] = np.nan
-                columns |= column.decode_points(name, points)
+            columns |= self.parts[name].records(output, rng, within)
         return pa.table(columns)
