@@ -6,7 +6,7 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.evaluation import prediction
-from privot.evaluation.prediction import predict_target
+from privot.evaluation.prediction import area_under_curve, predict_target
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -117,3 +117,30 @@ def test_says_what_to_install(monkeypatch):
     monkeypatch.setattr(prediction, "LogisticRegression", None)
     with pytest.raises(PrivotError, match=r"pip install 'privot\[evaluate\]'"):
         predict_target(SCHEMA, records(20, 0), records(20, 1), "kind")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_an_area_weighs_each_class_against_the_rest(classes):
+    rng = np.random.default_rng(classes)
+    truth = rng.integers(0, classes, 200)
+    scores = rng.dirichlet(np.ones(classes), 200).round(1)  # ties
+    expected = np.average(
+        [_pairs_in_order(scores[truth == k, k], scores[truth != k, k]) for k in range(classes)],
+        weights=np.bincount(truth),
+    )
+    assert area_under_curve(truth, scores) == pytest.approx(expected)
+
+
+def _pairs_in_order(own, rest):
+    """The share of pairs in which the class has the higher score, ties counting half."""
+    gap = own[:, None] - rest
+    return ((gap > 0) + (gap == 0) / 2).mean()
+
+
+def test_two_classes_agree_and_constant_scores_know_nothing():
+    truth = np.array([0, 1, 1, 0, 1])
+    score = np.array([0.1, 0.4, 0.8, 0.5, 0.9])
+    both = area_under_curve(truth, np.stack([1 - score, score], axis=1))
+    assert both == pytest.approx(5 / 6)
+    assert area_under_curve(truth, np.zeros((5, 2))) == 0.5
+    assert area_under_curve(np.zeros(5, dtype=int), np.zeros((5, 2))) == 0.5

@@ -1,4 +1,4 @@
-"""A kind of column of one's own, in one class, from a CSV to the report: the library is not told of it."""
+"""A kind of column of one's own goes from a CSV to the report; no line of the library is told of it."""
 
 from functools import cached_property
 from typing import ClassVar, Literal

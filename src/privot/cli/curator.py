@@ -257,7 +257,7 @@ def evaluate(
     synthetic = loaded.sample(num_rows, seed=seed)
     prediction = label = None
     if loaded.schema.images:
-        from privot.evaluation.image_scores import label_column, predict_label
+        from privot.evaluation.prediction import label_column, predict_label
 
         target = target or label_column(loaded.schema)
         if target is not None:

@@ -25,7 +25,8 @@ from matplotlib.figure import Figure
 
 from privot.demo.results import write_results
 from privot.errors import PrivotError
-from privot.evaluation.image_scores import learn_labels, predict_label, score_images
+from privot.evaluation.distances import score_images
+from privot.evaluation.prediction import learn_labels, predict_label
 from privot.local import FitSettings, fit
 from privot.release import Release, state_noise
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images

@@ -1,11 +1,9 @@
-"""How far what was learned is from the truth. Needs real records: its outputs are not private.
+"""How far what was learned is from the truth. Needs real records: its outputs are not private."""
 
-`privot.evaluation.prediction` stands apart, for it alone needs scikit-learn.
-"""
-
-from privot.evaluation.auc import ClassifierScore, Prediction
-from privot.evaluation.compare import Comparison, VectorScore, compare
-from privot.evaluation.distances import sample_distance, total_variation
+from privot.evaluation.compare import Comparison, compare
+from privot.evaluation.distances import PointScore, sample_distance
+from privot.evaluation.pairs import total_variation
+from privot.evaluation.prediction import ClassifierScore, Prediction
 from privot.evaluation.tables import (
     ColumnScore,
     PairScore,
@@ -19,10 +17,10 @@ __all__ = [
     "ColumnScore",
     "Comparison",
     "PairScore",
+    "PointScore",
     "Prediction",
     "Score",
     "TableComparison",
-    "VectorScore",
     "compare",
     "compare_tables",
     "sample_distance",

@@ -24,6 +24,16 @@ Codes = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
+def total_variation(p: Array, q: Array) -> float:
+    """Half the ℓ1 distance of two distributions on the same cells.
+
+    Examples:
+        >>> total_variation(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+        0.5
+    """
+    return float(np.abs(p - q).sum() / 2)
+
+
 def joint_shares(first: Codes, second: Codes, shape: tuple[int, int]) -> Array:
     """The shares (r, c) of records with each pair of codes.
 

@@ -32,7 +32,6 @@ import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.evaluation.distances import total_variation
 from privot.evaluation.pairs import (
     Array,
     Codes,
@@ -40,6 +39,7 @@ from privot.evaluation.pairs import (
     cramers_v,
     independent,
     joint_shares,
+    total_variation,
 )
 from privot.schema import Schema
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import Comparison, Prediction, Score, TableComparison
-from privot.evaluation.image_scores import LabelScore
+from privot.evaluation.prediction import LabelScore
 from privot.local import LocalModel
 from privot.report.curves import draw_density, draw_loss
 from privot.report.panels import (
@@ -79,7 +79,7 @@ def write_evaluation_report(
         real: What they were compared with.
         comparison: By [`compare`][privot.evaluation.compare].
         prediction: By `predict_target` of `privot.evaluation.prediction`, if a target was named.
-        label: The same for images, by `predict_label` of `privot.evaluation.image_scores`.
+        label: The same for images, by `predict_label` of the same module.
         num_held: How many real records `real` was drawn from, if from more.
     """
     table = comparison.table
