@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.errors import PrivotError
+    from privot.evaluation import evaluate
     from privot.local import FitSettings, Synthesizer, fit
     from privot.models import Model, load
     from privot.release import (
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "errors": ("PrivotError",),
+    "evaluation": ("evaluate",),
     "local": ("FitSettings", "Synthesizer", "fit"),
     "models": ("Model", "load"),
     "release": ("Randomizer", "Release", "collect", "plan_reports", "read_table", "write_table"),
@@ -45,6 +47,7 @@ __all__ = [
     "Synthesizer",
     "__version__",
     "collect",
+    "evaluate",
     "fit",
     "load",
     "plan_reports",

@@ -26,7 +26,8 @@ def release(report):
 
 class TestLatentClasses(ModelLaws):
     @pytest.fixture(scope="class")
-    def model(self):
+    @classmethod
+    def model(cls):
         return fit(release("joint"))
 
     def test_its_table_in_a_notebook_is_escaped(self, model):
@@ -41,5 +42,6 @@ class TestLatentClasses(ModelLaws):
 
 class TestGenerators(ModelLaws):
     @pytest.fixture(scope="class")
-    def model(self):
+    @classmethod
+    def model(cls):
         return fit(release("split"), FitSettings(estimator="generator", steps=3, batch_size=20))

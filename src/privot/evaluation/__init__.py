@@ -4,6 +4,7 @@ from privot.evaluation.compare import Comparison, compare
 from privot.evaluation.distances import PointScore, sample_distance
 from privot.evaluation.pairs import total_variation
 from privot.evaluation.prediction import ClassifierScore, Prediction
+from privot.evaluation.result import Evaluation, evaluate
 from privot.evaluation.tables import (
     ColumnScore,
     PairScore,
@@ -16,6 +17,7 @@ __all__ = [
     "ClassifierScore",
     "ColumnScore",
     "Comparison",
+    "Evaluation",
     "PairScore",
     "PointScore",
     "Prediction",
@@ -23,6 +25,7 @@ __all__ = [
     "TableComparison",
     "compare",
     "compare_tables",
+    "evaluate",
     "sample_distance",
     "total_variation",
 ]
