@@ -26,16 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.local.classes.count_tables import CountTables, count_tables
+from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.product_mixture import (
     Condition,
-    condition_mask,
     draw_categories,
     require_columns,
 )
-from privot.local.classes.report_counts import Array, ReportGroup
 
 _STRENGTHS = (1.0, 10.0, 100.0)
 _PASSES = 60
@@ -93,9 +91,9 @@ class ChowLiuTree:
         """Rows of codes (n, m), given that the columns in `where` have one code or one of a set.
 
         Raises:
-            PrivotError: if the condition names what does not exist or has probability zero.
+            PrivotError: if the condition has probability zero.
         """
-        given = {c: condition_mask(c, codes, self.sizes) for c, codes in (where or {}).items()}
+        given = {c: np.isin(np.arange(self.sizes[c]), codes) for c, codes in (where or {}).items()}
         # P(what is demanded of a column and its descendants | the column), from the leaves up.
         demand = [given.get(c, np.ones(size, bool)) * 1.0 for c, size in enumerate(self.sizes)]
         for column in reversed(self.order[1:]):

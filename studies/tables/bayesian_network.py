@@ -27,8 +27,8 @@ import pyarrow as pa
 
 from privot.evaluation import total_variation
 from privot.local import fit
+from privot.local.classes.count_tables import ReportGroup
 from privot.local.classes.grouping import report_groups
-from privot.local.classes.report_counts import ReportGroup
 from privot.local.samplers import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema

@@ -19,7 +19,7 @@ from privot.errors import PrivotError
 
 
 class Network(Protocol):
-    """What can be made conditional: `MLP`, `Bounded`, `DCGAN`."""
+    """What can be made conditional, as an `MLP`."""
 
     latent_dim: int
     num_features: int

@@ -21,8 +21,7 @@ from privot.errors import PrivotError
 from privot.local.classes.count_tables import count_tables
 from privot.local.classes.grouping import all_coded, alphabet_sizes, report_groups
 from privot.local.classes.latent_classes import LatentClassSettings, choose, refit
-from privot.local.classes.marginals import column_marginals
-from privot.local.classes.raking import rake
+from privot.local.classes.marginals import column_marginals, rake
 from privot.local.generators.entropic_fit import fit_generator
 from privot.local.generators.losses import Loss
 from privot.local.model import LocalModel

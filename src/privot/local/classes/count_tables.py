@@ -1,19 +1,76 @@
-"""Reports of all groups in flat arrays, which is how compiled loops read them.
+r"""Counts of reports and their likelihood, in flat arrays: all that an estimator needs of a release.
 
-Equal reports are added up, whatever pieces they came in: the tables grow with the distinct reports.
+People who sent the same report about the same columns are interchangeable, so the distinct reports
+and how many people sent each are sufficient. One answer $y$ of a report is about one cell $v$ of a
+column, or of several columns' product alphabet, and its likelihood is written relative to its least
+likely cell,
+
+$$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
+
+$c(y)$ does not depend on the cell and drops out of every estimate. Frequency oracles have
+$A = 1[v ∈ S_y]$, the set that the report supports: one cell for randomized response ($r = e^ε$), w for
+subset selection ($r = e^ε$), the bits that are on for unary encoding ($r = p(1−q)/(q(1−p))$).
+Binned Laplace noise and the square wave over bins have fractions. The form reads as a mixture: with
+some probability the device told nothing, else it told a cell in proportion to $A_{y·}$; the EM of
+this package builds on that.
+
+Joint reports have one factor over the product of their columns; reports that split the budget have
+one factor a column. Cells of a factor are numbered in C order, the last column fastest.
+
+Groups are laid end to end in flat arrays, which is how compiled loops read them; equal reports are added
+up, whatever pieces they came in: the tables grow with the distinct reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from privot.errors import PrivotError
-from privot.local.classes.report_counts import Array, Factor, ReportGroup
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The likelihood of one answer about `columns`: one row of A a distinct answer.
+
+    Args:
+        columns: indices of the columns, increasing.
+        shape: their alphabets' sizes; cells are C-order flat indices.
+        likelihood: A, sparse or dense, shape (answers, cells), entries from 0 to 1.
+        ratio: r ≥ 1, finite: largest over least likelihood of an answer where A is 1.
+    """
+
+    columns: tuple[int, ...]
+    shape: tuple[int, ...]
+    likelihood: Any
+    ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class ReportGroup:
+    """All reports about the same combination of columns.
+
+    Args:
+        factors: independent answers of one report, about disjoint columns.
+        answers: row of each factor's likelihood, shape (distinct reports, factors).
+        counts: how many people sent it, whole numbers, shape (distinct reports,).
+    """
+
+    factors: tuple[Factor, ...]
+    answers: NDArray[np.int32]
+    counts: Array
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All columns that the reports are about, in the factors' order."""
+        return tuple(column for factor in self.factors for column in factor.columns)
 
 
 class CountTables(NamedTuple):

@@ -1,7 +1,7 @@
 r"""The E-step: what reports say of a mixture of product distributions.
 
 In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. A report of factors
-$a$ (`report_counts`) has the relative likelihood
+$a$ (`count_tables`) has the relative likelihood
 
 $$ L = \sum_z π_z \prod_a \bigl(1 + t_{az}\bigr), \qquad
    t_{az} = (r_a−1) \sum_{\text{cells } v} A_{y_a v} \prod_{c ∈ a} p_c(v_c | z) . $$
@@ -31,8 +31,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privot.local.classes.count_tables import CountTables
-from privot.local.classes.report_counts import Array
+from privot.local.classes.count_tables import Array, CountTables
 
 Ints = NDArray[np.int64]
 # Sums may be reordered so that they vectorize; the order is the same in every run on a machine.

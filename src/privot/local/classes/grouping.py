@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from privot.errors import PrivotError
-from privot.local.classes.report_counts import Factor, ReportGroup
+from privot.local.classes.count_tables import Factor, ReportGroup
 from privot.local.likelihood.channels import SquareWaveChannel, channel_of
 from privot.mechanisms import FrequencyOracle, SquareWave
 from privot.release import Randomizer, Release

@@ -36,11 +36,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.local.classes.count_tables import CountTables, count_tables
+from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.classes.marginals import normalized, stacked_marginals
 from privot.local.classes.product_mixture import LatentClasses
-from privot.local.classes.report_counts import Array, ReportGroup
 
 _PARTS = 10  # a tenth of the people is held out at a time
 _FIRST_START = 100  # folds start from others than the final fits
@@ -201,15 +200,6 @@ def ascend(
         weights = found.classes + 1.0
         weights = weights / weights.sum()
     return p, weights
-
-
-def objective(
-    tables: CountTables, prior: Array, p: Array, weights: Array, strength: float
-) -> float:
-    """What `ascend` climbs: log-likelihood plus log prior, up to constants."""
-    possible = prior[:, 0] > 0
-    log_prior = strength * (prior[possible] * np.log(p[possible])).sum() + np.log(weights).sum()
-    return expectation(tables, p, weights).total(tables.counts) + float(log_prior)
 
 
 def _sees_pairs(tables: CountTables) -> bool:

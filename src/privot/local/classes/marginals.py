@@ -18,9 +18,19 @@ $r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r 
 brought back to the simplex and kept only if the likelihood there is no lower: the likelihood never
 falls.
 
+**Raking** gives a mixture of products the marginals $m_c$ that are best known: every class's
+probabilities of a column are scaled alike and normalized again,
+
+$$ p_c(v|z) ← \frac{p_c(v|z)\, m_c(v)/\sum_{z'} π_{z'} p_c(v|z')}{\text{its sum over } v} , $$
+
+until $\sum_z π_z p_c(v|z) = m_c(v)$: iterative proportional fitting of the table $π_z p_c(v|z)$ to the
+margins $m_c$ and $π$. Of all tables with these margins it finds the closest in Kullback–Leibler
+divergence, so what the classes say of *dependence* (odds ratios of class and category) stays.
+
 References:
     Varadhan, Roland, *Simple and globally convergent methods for accelerating the convergence of any
-    EM algorithm* (2008).
+    EM algorithm* (2008). Deming, Stephan (1940); Csiszár, *I-divergence geometry of probability
+    distributions* (1975).
 """
 
 from __future__ import annotations
@@ -31,9 +41,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.local.classes.count_tables import CountTables, count_tables
+from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
-from privot.local.classes.report_counts import Array, ReportGroup
+from privot.local.classes.product_mixture import LatentClasses
 
 
 def column_marginals(
@@ -104,3 +114,52 @@ def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     settled, there = _step(normalized(ahead, tables), tables)
     best = settled if there >= reached else twice
     return float(np.abs(best - p).max()), best
+
+
+def rake(
+    model: LatentClasses,
+    marginals: Sequence[Array],
+    *,
+    tolerance: float = 1e-9,
+    max_iterations: int = 2000,
+) -> LatentClasses:
+    """`model` with `marginals`, one array of probabilities a column.
+
+    Worth its while only if they are better than the model's own. A category that has probability in
+    `marginals` but in no class is first given it in every class. Warns if a column's total variation is
+    above `tolerance` after `max_iterations`.
+    """
+    raked = []
+    for column, (table, wanted) in enumerate(zip(model.probabilities, marginals, strict=True)):
+        scaled, error = _rake_column(table, model.weights, wanted, tolerance, max_iterations)
+        if error > tolerance:
+            warnings.warn(
+                f"raking column {column} stopped after {max_iterations} iterations, a total "
+                f"variation of {error:.1e} away: raise max_iterations",
+                stacklevel=2,
+            )
+        raked.append(scaled)
+    return LatentClasses(model.weights, tuple(raked))
+
+
+def _rake_column(
+    table: Array, weights: Array, wanted: Array, tolerance: float, max_iterations: int
+) -> tuple[Array, float]:
+    """The raked column, (categories, classes), and its total variation from `wanted`."""
+    wanted = wanted / wanted.sum()
+    nobody = (table @ weights == 0) & (wanted > 0)
+    table = np.where(nobody[:, None], wanted[:, None], table)
+    # A class with no mass where the marginal has any can only take the marginal itself.
+    empty = (table * (wanted > 0)[:, None]).sum(axis=0) == 0
+    table = np.where(empty, wanted[:, None], table)
+    table = table / table.sum(axis=0)
+    error = np.inf
+    for _ in range(max_iterations):
+        reached = table @ weights
+        error = float(np.abs(reached - wanted).sum() / 2)
+        if error <= tolerance:
+            break
+        factor = np.divide(wanted, reached, out=np.zeros_like(wanted), where=reached > 0)
+        table = table * factor[:, None]
+        table = table / table.sum(axis=0)
+    return table, error

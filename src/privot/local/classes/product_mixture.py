@@ -16,18 +16,17 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.local.classes.count_tables import count_tables
+from privot.local.classes.count_tables import Array, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
-from privot.local.classes.report_counts import Array, ReportGroup
 
-Condition = Mapping[int, int | Collection[int]]
+Condition = Mapping[int, int | Sequence[int]]
 _LARGEST_TABLE = 2**26
 
 
@@ -92,12 +91,12 @@ class LatentClasses:
         """Rows of codes (n, m), given that the columns in `where` have one code or one of a set.
 
         Raises:
-            PrivotError: if the condition names what does not exist or has probability zero.
+            PrivotError: if the condition has probability zero.
         """
         probabilities = list(self.probabilities)
         weights = self.weights
         for column, codes in (where or {}).items():
-            mask = condition_mask(column, codes, self.sizes)
+            mask = np.isin(np.arange(self.sizes[column]), codes)
             kept = probabilities[column] * mask[:, None]
             mass = kept.sum(axis=0)
             weights = weights * mass
@@ -136,15 +135,7 @@ class LatentClasses:
 
     @classmethod
     def average(cls, models: Sequence[LatentClasses]) -> LatentClasses:
-        """The mean of the distributions: all classes side by side, each model with equal weight.
-
-        Raises:
-            PrivotError: if there are no models or they differ in columns.
-        """
-        if len({model.sizes for model in models}) != 1:
-            raise PrivotError(
-                "models are none or of different columns: average models of one table"
-            )
+        """The mean of the distributions: all classes side by side, each model with equal weight."""
         columns = zip(*(model.probabilities for model in models), strict=True)
         weights = np.concatenate([model.weights for model in models]) / len(models)
         return cls(weights, tuple(np.concatenate(tables, axis=1) for tables in columns))
@@ -156,28 +147,6 @@ def require_columns(columns: Sequence[int], sizes: Sequence[int]) -> None:
         raise PrivotError(
             f"columns is {list(columns)}: name each of 0 … {len(sizes) - 1} at most once"
         )
-
-
-def condition_mask(
-    column: int, codes: int | Collection[int], sizes: Sequence[int]
-) -> NDArray[np.bool_]:
-    """Which categories of `column` a condition allows.
-
-    Raises:
-        PrivotError: if the column or a code does not exist.
-    """
-    require_columns([column], sizes)
-    allowed = np.atleast_1d(np.asarray(list(codes) if isinstance(codes, Collection) else codes))
-    if allowed.size and not (
-        np.issubdtype(allowed.dtype, np.integer)
-        and ((allowed >= 0) & (allowed < sizes[column])).all()
-    ):
-        raise PrivotError(
-            f"where names {codes!r} in column {column}: give codes from 0 to {sizes[column] - 1}"
-        )
-    mask = np.zeros(sizes[column], bool)
-    mask[allowed.astype(np.int64)] = True
-    return mask
 
 
 def draw_categories(
