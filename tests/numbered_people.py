@@ -7,8 +7,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from privot import Randomizer, Schema
+from privot import Randomizer, Release, Schema
 from privot.mechanisms import Laplace
+from privot.release.collecting.report_text import read_text
+from privot.release.reports.rows import ReportTable
 
 MOST = 1_000_000
 SCHEMA = Schema.from_dict({"columns": {"person": {"kind": "numeric", "bounds": [0, MOST]}}})
@@ -34,3 +36,11 @@ def who_reported(path):
 
 def each_once(path, num):
     return np.array_equal(np.sort(who_reported(path)), np.arange(num))
+
+
+def read_back(source, randomizer):
+    """The release that a CSV of reports is; every line of it can be read."""
+    lines = []
+    release = Release(ReportTable.of(*read_text(source, randomizer, lines.append)), randomizer)
+    assert not lines
+    return release

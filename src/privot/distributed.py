@@ -29,8 +29,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,14 +43,12 @@ from privot.release.reports.ids import REPORT_ID
 from privot.release.streaming.parts import Left, Parts
 from privot.release.streaming.privatize import (
     Privatized,
-    RefusedRecordsError,
     batch_rows,
-    begin_parts,
     make_parts,
-    tell_deleted,
+    privatize_records,
 )
-from privot.release.streaming.publishing import Progress, publish, refuse_unknown_output
-from privot.release.streaming.sending import require_sent
+from privot.release.streaming.publishing import Progress
+from privot.tables.batches import RecordBatches
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
 from privot.tables.record_files import open_records
 
@@ -115,55 +112,56 @@ def privatize_files(
     records = open_records(source, randomizer.schema, form)
     if not records.num_rows or records.identity() is None:
         raise PrivotError(f"{source} cannot be cut for several workers: give parquet with rows")
-    refuse_unknown_output(output)
-    require_sent(records, randomizer, left)
-    parts = begin_parts(randomizer, records, output, records.identity(), left, part_rows)
-    tell_deleted(parts, told)
-    kept = parts.done()
-    missing = [n for n in range(-(-records.num_rows // parts.part_rows)) if n not in kept]
+    return privatize_records(
+        randomizer,
+        records,
+        output,
+        left=left,
+        part_rows=part_rows,
+        progress=progress,
+        told=told,
+        make=partial(_make_on_workers, source=source, form=form),
+    )
+
+
+def _make_on_workers(
+    randomizer: Randomizer,
+    records: RecordBatches,
+    parts: Parts,
+    progress: Progress | None,
+    source: Path,
+    form: RecordForm,
+) -> tuple[int, dict[str, int]]:
+    """As `make_parts`: one task for each part that is not there."""
+    kept, expected = parts.done(), records.num_rows or 0
+    missing = [n for n in range(-(-expected // parts.part_rows)) if n not in kept]
     fresh, outside = 0, Counter[str]()
-    try:
-        with closing(_on_workers(missing, randomizer.to_json(), source, form, parts)) as ended:
-            for rows, moved in ended:
-                fresh += rows
-                outside.update(moved)
-                if progress is not None:
-                    progress("noise", len(kept) * parts.part_rows + fresh, records.num_rows)
-    except RefusedRecordsError:
-        parts.remove()
-        raise
-    rows = publish(parts, output, randomizer.to_json(), progress, os.cpu_count() or 1)
-    parts.remove()
-    return Privatized(rows, rows - fresh, dict(outside))
-
-
-def _on_workers(
-    numbers: Sequence[int], text: str, source: Path, form: RecordForm, parts: Parts
-) -> Generator[tuple[int, dict[str, int]], None, None]:
-    """One task for each part: rows that it noised, values outside their bounds, as tasks end."""
-    if not numbers:
-        return
+    if not missing:
+        return fresh, outside
     _connect()
     make = ray.remote(_make_part).options(scheduling_strategy="SPREAD")
-    running = [make.remote(number, text, source, form, parts) for number in numbers]
+    running = [make.remote(n, randomizer.to_json(), source, form, parts) for n in missing]
     try:
         while running:
             ended, running = ray.wait(running)
-            try:
-                done = ray.get(ended[0])
-            except ray.exceptions.RayError as error:
-                raise PrivotError(
-                    f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole "
-                    f"are kept in {parts.folder}; go on with --resume"
-                ) from error
+            done = ray.get(ended[0])
             if isinstance(done, PrivotError):
                 raise done
-            yield done
+            fresh += done[0]
+            outside.update(done[1])
+            if progress is not None:
+                progress("noise", len(kept) * parts.part_rows + fresh, expected)
+    except ray.exceptions.RayError as error:
+        raise PrivotError(
+            f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole are "
+            f"kept in {parts.folder}; go on with --resume"
+        ) from error
     finally:
         for task in running:
             ray.cancel(task, force=True)
         if running:  # nobody is to write a part into a folder that is being removed
             ray.wait(running, num_returns=len(running), timeout=_PATIENCE)
+    return fresh, dict(outside)
 
 
 def _connect() -> None:
@@ -185,7 +183,7 @@ def _make_part(
     randomizer = Randomizer.from_json(text)
     try:
         records = open_records(source, randomizer.schema, form)
-        return make_parts(randomizer, records, parts, only=lambda n: n == number)
+        return make_parts(randomizer, records, parts, workers=1, only=lambda n: n == number)
     except PrivotError as error:
         return error
 

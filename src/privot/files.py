@@ -34,11 +34,7 @@ from privot.errors import PrivotError
 
 @contextmanager
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` only if the block ends without an error.
-
-    Raises:
-        PrivotError: if the disk is full, the folder is missing or may not be written to.
-    """
+    """A path to write to, which takes the place of `path` only if the block ends without an error."""
     path = Path(os.path.realpath(path))
     draft = beside(path)
     try:
@@ -58,8 +54,7 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
     """A new folder to fill, which takes the place of `path` only if the block ends without an error.
 
     A folder cannot be replaced in one step: the old one is first set aside under a hidden name, and
-    [`recover_folder`][privot.files.recover_folder] brings it back if a kill hits between the two
-    renames.
+    `recover_folder` brings it back if a kill hits between the two renames.
     """
     path = Path(os.path.realpath(path))
     draft = beside(path)
@@ -128,16 +123,13 @@ def cannot_write(path: Path, error: OSError) -> PrivotError:
 def claim_file(
     path: Path, *, inputs: Iterable[Path] = (), suffixes: tuple[str, ...] = (), force: bool = False
 ) -> None:
-    """Refuse a file that may not, or could not, be written.
+    """Refuse, by the rule of the module, a file that may not, or could not, be written.
 
     Arguments:
         path: The output.
         inputs: What the command reads.
         suffixes: Of names that it can have; any without.
         force: Whether one that exists is to be replaced.
-
-    Raises:
-        PrivotError: by the rule of the module.
     """
     if suffixes and not path.name.endswith(suffixes):
         raise PrivotError(f"{path} has an unknown format: use one of {', '.join(suffixes)}")
@@ -153,16 +145,13 @@ def claim_file(
 def claim_folder(
     path: Path, holds: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
 ) -> None:
-    """Refuse a folder that may not, or could not, be written.
+    """Refuse, by the rule of the module, a folder that may not, or could not, be written.
 
     Arguments:
         path: The output.
         holds: Patterns of the names of all files that such a folder may hold.
         inputs: What the command reads.
         force: Whether one that exists is to be replaced.
-
-    Raises:
-        PrivotError: by the rule of the module.
     """
     require_place(path, inputs)
     recover_folder(path)

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from numbered_people import RANDOMIZER, people
+from numbered_people import RANDOMIZER, people, read_back
 from privot import Randomizer, Release, Schema, collect
-from privot.release.collecting.report_text import read_text_reports
 from privot.release.reports.ids import REPORT_ID
 from privot.release.streaming.privatize import privatize_records
 from privot.tables.batches import TableBatches
@@ -39,7 +38,7 @@ def piped(path):
     pipe = io.BytesIO()
     privatize_records(RANDOMIZER, TableBatches(people(0, NUM)), pipe, part_rows=1024)
     pipe.seek(0)
-    return read_text_reports(pipe, RANDOMIZER)
+    return read_back(pipe, RANDOMIZER)
 
 
 def collected(path):

@@ -8,10 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from numbered_people import RANDOMIZER, SCHEMA, each_once, people, who_reported, write_people
+from numbered_people import (
+    RANDOMIZER,
+    SCHEMA,
+    each_once,
+    people,
+    read_back,
+    who_reported,
+    write_people,
+)
 from privot import Randomizer, Release, Schema
 from privot.errors import PrivotError
-from privot.release.collecting.report_text import read_text_reports, write_text
+from privot.release.collecting.report_text import write_text
 from privot.release.reports.ids import REPORT_ID, draw_ids
 from privot.release.streaming import parts as parts_module
 from privot.release.streaming import privatize as streaming
@@ -35,7 +43,7 @@ def with_ids(rows):
 
 
 def stream(raw, output, **options):
-    return privatize_records(RANDOMIZER, open_records(raw, SCHEMA), output, workers=2, **options)
+    return privatize_records(RANDOMIZER, open_records(raw, SCHEMA), output, **options)
 
 
 @pytest.mark.parametrize("name", ["release.parquet", "release"])
@@ -248,7 +256,7 @@ def test_a_pipe_gets_all_or_nothing():
     with pytest.raises(PrivotError, match="records that come from memory are not known again"):
         privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, left="resume")
     pipe.seek(0)
-    back = read_text_reports(pipe, RANDOMIZER)
+    back = read_back(pipe, RANDOMIZER)
     assert np.array_equal(np.sort(np.rint(back.table["person"].to_numpy())), np.arange(3000))
 
 
@@ -281,11 +289,11 @@ def test_reports_are_the_same_through_text(tmp_path, suffix, options):
     path = tmp_path / f"release.{suffix}"
     write_text(path, [release.table.slice(0, 100), release.table.slice(100)], suffix == "csv.gz")
     assert (path.read_bytes()[:2] == b"\x1f\x8b") == (suffix == "csv.gz")
-    back = read_text_reports(path, release.randomizer)
+    back = read_back(path, release.randomizer)
     assert back.table.equals(release.table)
     other = Randomizer.calibrate(SCHEMA, 1.0)
     with pytest.raises(PrivotError, match="has columns"):
-        read_text_reports(path, other)
+        read_back(path, other)
 
 
 def test_empty_sets_are_not_the_same_as_nothing_reported():
@@ -297,7 +305,7 @@ def test_empty_sets_are_not_the_same_as_nothing_reported():
     pipe = io.BytesIO()
     write_text(pipe, [with_ids(pa.table({"c": reports}))])
     pipe.seek(0)
-    assert read_text_reports(pipe, randomizer).table["c"].combine_chunks().equals(reports)
+    assert read_back(pipe, randomizer).table["c"].combine_chunks().equals(reports)
 
 
 def test_a_bucket_is_a_uniform_share_of_every_part(tmp_path):

@@ -9,8 +9,7 @@ their ledger. Entries are never taken back: what was promised to be the end of a
 **Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
 depend on what the earlier ones released; draws, which are promised between any two data sets, add to
 slices under the neighbors of those. Where no rule adds runs up (different units, `zero_out` beside
-`replace_one`) there is **no promise of ours about all of them**: sums are of parts, each about the
-releases of its own runs, and are told as such.
+`replace_one`) there is **no promise of ours about all of them**: sums are told of parts.
 
 **How many runs** there are must not depend on what they showed, if δ > 0: a sum of the runs that *were*
 made is no odometer, as little as a ledger's (`privot.disk.ledger`). Who goes on until something shows
@@ -172,13 +171,9 @@ def accounts() -> list[Account]:
 
 def _read(path: Path) -> Account:
     try:
-        runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
-        return Account(
-            path.stem,
-            tuple(
-                Run(**run | {"guarantee": guarantee_from_dict(run["guarantee"])}) for run in runs
-            ),
-        )
+        known = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in known]
+        return Account(path.stem, tuple(runs))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(
             f"account {path} cannot be read ({error}): restore it, for it knows what was spent"

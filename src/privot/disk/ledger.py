@@ -12,8 +12,7 @@ the chain; file and witness change under one lock of all threads and processes.
 
 *Nobody overspends.* Every block is appended, under the lock, to a chain that contains the witness's
 head, and the witness then names the new head. So blocks that were handed out lie on **one** chain, whose
-sum never exceeds the plan. (A kill between file and witness leaves the file one entry ahead. That block
-was never handed out: if the file is used, it stays counted; if an older copy is, it never was.)
+sum never exceeds the plan. (A block that a kill leaves between file and witness was never handed out.)
 Refused are, therefore,
 
 - a file that was **restored** or **copied**, once the other has been spent from: the witness's head is
@@ -22,13 +21,12 @@ Refused are, therefore,
   will not be used again;
 - an entry or a plan that was changed.
 
-A ledger exists **once, in one process**: it is not copied or pickled, and after a fork, by Python or by
-a library, the child may not use it (`privot.own_process`). Threads share it.
+A ledger exists **once, in one process**: it is not copied or pickled, nor used by the child of a fork
+(`privot.own_process`). Threads share it.
 
 What cannot be detected: use on machines that do not share a state folder, after `adopt`; a state folder
-rolled back together with the ledger (a restored snapshot of the machine); someone who rewrites files,
-hashes and witness. The curator holds the records, and is trusted: a ledger protects from accidents, not
-from its owner.
+rolled back together with the ledger (a snapshot of the machine); someone who rewrites files, hashes and
+witness. The curator holds the records, and is trusted: a ledger protects from accidents, not its owner.
 
 **When to stop.** The guarantee is the plan's, fixed in advance, after any number of uses: what the
 reader of a part sees is a function of the whole, whatever rule they stop by. The (ε, δ) of so many uses
@@ -257,14 +255,8 @@ class Ledger(OwnProcess, Generic[P]):
                 "would spend its budget twice: make or load it in the process that uses it"
             )
 
-    def __copy__(self) -> NoReturn:
-        raise PrivotError("a ledger is not copied or pickled: a copy would double its budget")
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        self.__copy__()
-
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        self.__copy__()
+        raise PrivotError("a ledger is not copied or pickled: a copy would double its budget")
 
 
 def _plain(plan: Countable) -> dict[str, Any]:

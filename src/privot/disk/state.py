@@ -10,11 +10,9 @@ owner alone:
     pipes/           reports that may not have gone through a pipe (`privot.release.streaming.sending`)
 
 Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
-used. A key that is gone is not made anew while it is needed: every run would pass for the first. Files
-are replaced as a whole, flushed, and their folder is flushed after the rename. A key that others may
-read, or a folder that they may write to, is refused: rights are made so here, and changed elsewhere.
-The lock is the file system's, and a network file system's is only as good as that file system: keep
-the state folder on a local disk.
+used. A key that is gone is not made anew while it is needed: every run would pass for the first. A key
+that others may read, or a folder that they may write to, is refused: rights are made so here, and
+changed elsewhere. The lock is only as good as the file system: keep the state folder on a local disk.
 """
 
 from __future__ import annotations
@@ -108,11 +106,7 @@ def _fill(draft: Path, fields: Any) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make renames in a folder survive a loss of power.
-
-    Raises:
-        PrivotError: if the file system cannot say so much.
-    """
+    """Make renames in a folder survive a loss of power, or refuse a file system that cannot."""
     try:
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -95,7 +95,6 @@ def read_csv_pieces(
         PrivotError: for what is no CSV, or another one than the schema's.
     """
     stream = io.BufferedReader(cast(io.RawIOBase, file), 2**16)
-    head = b""
     ragged: list[csv.InvalidRow] = []
 
     def remember(row: csv.InvalidRow) -> str:
@@ -104,8 +103,7 @@ def read_csv_pieces(
 
     first = 0
     try:
-        head = stream.peek(4)
-        _require_csv(head, source)
+        _require_csv(stream.peek(4), source)
         with csv.open_csv(
             stream,
             csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),

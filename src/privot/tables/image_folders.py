@@ -44,10 +44,6 @@ _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
     """A folder of images as a table with the schema's columns, its rows in random order.
 
-    Arguments:
-        folder: See the module.
-        schema: With one column of images.
-
     Raises:
         PrivotError: naming the first file that is damaged, or not as the schema declares.
     """
@@ -66,11 +62,7 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
 
 
 def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
-    """Write a table's images as PNGs, and its other columns as `labels.csv`.
-
-    Raises:
-        PrivotError: if it has no image column, or the folder holds anything but such images.
-    """
+    """Write a table's images as PNGs, and its other columns as `labels.csv`, to a folder of such."""
     name, column = _image_column(folder, schema)
     claim_folder(folder, WRITTEN, force=True)
     pillow = _pillow()
@@ -123,9 +115,8 @@ def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, 
 
 
 def _listed_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
-    listed = folder / LABELS
-    table = read_csv(listed, ["file", *others], COMMA_SEPARATED)
-    wanted = ["file", *others]
+    listed, wanted = folder / LABELS, ["file", *others]
+    table = read_csv(listed, wanted, COMMA_SEPARATED)
     if sorted(table.column_names) != sorted(wanted) or not table.num_rows:
         raise PrivotError(
             f"{listed} has columns {table.column_names} and {table.num_rows} rows: give columns "

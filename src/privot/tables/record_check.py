@@ -22,10 +22,10 @@ _MOST_PLACES, _MOST_LETTERS = 3, 40
 
 @dataclass
 class Finding:
-    """One kind of problem of one column (**not private**).
+    """One kind of problem of one table column (**not private**).
 
     Arguments:
-        column: Name of the table column.
+        column: Its name.
         what: The kind of problem.
         remedy: What to do about it.
         count: In how many rows.

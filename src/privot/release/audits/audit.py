@@ -24,9 +24,9 @@ A column's report is a function of the whole report, so what is promised for the
 column too: a column is held to the smaller of its own ε and the stated one (where the stated δ is no
 larger than the column's).
 
-**Errors.** All tests and bounds have error probabilities that hold for every number of draws; half of
-1 − confidence is shared equally by the tests, half by the bounds. An honest randomizer is refuted with
-probability at most 1 − confidence.
+**Errors.** All tests and bounds have error probabilities that hold for every number of draws. Tests
+share half of 1 − confidence equally, bounds the other half: so often at most is an honest randomizer
+refuted.
 
 **What no audit finds**: a leak that shows in fewer draws than are made, or only for records that are not
 tried; code that behaves differently elsewhere than here; whoever reads the raw values before the noise.
@@ -194,19 +194,13 @@ def _column(
 
 
 def _bound(scores: tuple[Array, Array], delta: float, error: float) -> AuditResult:
-    def drawn(which: int, count: int) -> Array:
-        return scores[which]
-
-    def score(outputs: Array, record: int, other: int) -> Array:
-        return outputs * (other - record)
-
     return audit(
-        drawn,
+        lambda which, count: scores[which],
         [(0, 1)],
         num_draws=len(scores[0]),
         delta=delta,
         confidence=1 - error,
-        score=score,
+        score=lambda outputs, record, other: outputs * (other - record),
     )
 
 

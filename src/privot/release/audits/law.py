@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Self
 
 import numpy as np
@@ -63,10 +64,6 @@ class Sample:
     who: Mapping[str, Indices]
     table: pa.Table
 
-    def first(self, rows: int) -> Mapping[str, Indices]:
-        """Which records the first people had."""
-        return {name: own[:rows] for name, own in self.who.items()}
-
 
 def draw_sample(
     randomizer: Randomizer, parts: Sequence[Trial], num_draws: int | None, rng: np.random.Generator
@@ -76,11 +73,11 @@ def draw_sample(
     Raises:
         PrivotError: if a record is refused, or a report impossible.
     """
-    records = max(part.num_records for part in parts)
+    most = max(part.num_records for part in parts)
     if num_draws is None:
         width = _report_width(randomizer, parts, rng)
-        num_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _VALUES // (width * records)))
-    return _privatized(randomizer, parts, records * num_draws, rng)
+        num_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _VALUES // (width * most)))
+    return _privatized(randomizer, parts, most * num_draws, rng)
 
 
 def test_law(
@@ -92,8 +89,9 @@ def test_law(
 ) -> tuple[LawTest, ...]:
     """All tests, of which one errs with probability at most `error`."""
     reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
+    few = {name: own[:100] for name, own in sample.who.items()}
     found = [
-        *_support(randomizer, reads, _people(parts, sample.first(100), rng)),
+        *_support(randomizer, reads, _people(parts, few, rng)),
         *_fits(parts, sample, reads, rng),
         *_bare(parts, sample, reads),
         *_independence(reads, rng),
@@ -222,19 +220,15 @@ def _stream_tests(
         for made, part_of in ways.items():
             drawn = [u[part_of][r.present[part_of]] for u, r in zip(numbers, reads, strict=True)]
             yield f"{part.name}: reports made {made} have the law, too", fit(np.concatenate(drawn))
-        pairs = [(i, j) for j in range(len(reads)) for i in range(j)]
-        agree = [
-            agreement(numbers[i], numbers[j], _both(reads[i], reads[j], numbers[i].shape))
-            for i, j in pairs
-        ]
+        agree = []
+        for i, j in combinations(range(len(reads)), 2):
+            both = (reads[i].present & reads[j].present)[:, None]
+            shown = np.broadcast_to(both, numbers[i].shape)
+            agree.append(agreement(numbers[i], numbers[j], shown))
         cut = [piece for read in reads for piece in _pieces(read, size)]
         again = [p for p in (repeats(cut),) if p is not None]
         told = f"{part.name}: no noise repeats between {', '.join(streams)}"
         yield told, _smallest([_smallest(agree), *again])
-
-
-def _both(mine: Read, theirs: Read, shape: tuple[int, ...]) -> Mask:
-    return np.broadcast_to((mine.present & theirs.present)[:, None], shape)
 
 
 def _pieces(read: Read, size: int) -> Iterator[Stream]:

@@ -6,7 +6,7 @@ some reports in one call and some one by one (single reports take another path):
 two threads at once, and in this process and its children after a fork, by Python and by the C library
 (where a system has it), whose children know nothing of Python's hooks.
 
-A child draws reports, sends them back, and ends without a word; if it does not answer, as may happen
+A child draws reports, leaves them in a file, and ends without a word; if it does not end, as may happen
 where a process with threads forks, it is ended, and the stream is missing.
 """
 
@@ -15,11 +15,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
 import signal
+import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -30,8 +33,7 @@ _PATIENCE = 30.0  # seconds
 
 def draw_streams(draw: Draw) -> dict[str, pa.Table]:
     """The tables of reports that `draw` makes here, in threads and in children, by name."""
-    streams = {"first call": draw(), "second call": draw()}
-    streams |= _threads(draw)
+    streams = {"first call": draw(), "second call": draw()} | _threads(draw)
     for name, fork in _forks().items():
         child = _child(draw, fork)
         if child is not None:
@@ -41,19 +43,15 @@ def draw_streams(draw: Draw) -> dict[str, pa.Table]:
 
 
 def _threads(draw: Draw) -> dict[str, pa.Table]:
-    drawn: dict[str, pa.Table] = {}
     barrier = threading.Barrier(2)
 
-    def work(name: str) -> None:
+    def work() -> pa.Table:
         barrier.wait()
-        drawn[name] = draw()
+        return draw()
 
-    threads = [threading.Thread(target=work, args=(f"thread {i}",)) for i in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return dict(sorted(drawn.items()))
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(work) for _ in range(2)]
+    return {f"thread {i}": drawn.result() for i, drawn in enumerate(both, start=1)}
 
 
 def _forks() -> dict[str, Callable[[], int]]:
@@ -68,39 +66,29 @@ def _forks() -> dict[str, Callable[[], int]]:
 
 
 def _child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
-    """What a child draws; None if it fails, or does not answer in time."""
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
-        child = fork()
-    if child == 0:
-        try:
-            os.close(reader)
-            with os.fdopen(writer, "wb") as pipe:
-                pipe.write(_to_bytes(draw()))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    received = _received(reader)
-    if received is None:
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None if not received else pa.ipc.open_stream(received).read_all()
-
-
-def _received(reader: int) -> bytes | None:
-    parts: list[bytes] = []
-    with os.fdopen(reader, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], _PATIENCE)[0]:
-            part = pipe.read(2**16)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-    return None
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
+    """What a child draws; None if it fails, or does not end in time."""
+    with tempfile.TemporaryDirectory() as folder:
+        left = Path(folder) / "reports"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            child = fork()
+        if child == 0:
+            failed = 1
+            try:
+                drawn = draw()
+                with (
+                    pa.OSFile(str(left), "wb") as sink,
+                    pa.ipc.new_stream(sink, drawn.schema) as out,
+                ):
+                    out.write_table(drawn)
+                failed = 0
+            finally:
+                os._exit(failed)
+        deadline = time.monotonic() + _PATIENCE
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                ended = os.waitpid(child, 0)
+                break
+            time.sleep(0.01)
+        return None if ended[1] else pa.ipc.open_stream(left.read_bytes()).read_all()

@@ -9,9 +9,8 @@ device or its way tells.
 
 **How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
 (`privot.release.streaming.publishing`); equal ids are in one bucket, and a bucket fits in memory, unless
-strangers make up ids to the contrary. They lie beside the output, in a hidden folder
-`.<name>.….draft` that its owner alone may read. A kill leaves it there, to be removed by hand: another
-run is not to guess whether its maker is still at work.
+strangers make up ids to the contrary. They lie beside the output, in a hidden folder `.<name>.….draft`
+that its owner alone may read. A kill leaves it there, to be removed by hand: its maker may be at work.
 
 **Influence.** A report that can be moves the log-likelihood ratio of any two records by at most ε, of
 Gaussian noise by what its reach allows (`privot.mechanisms.additive.additive_noise`): one among n.
@@ -149,39 +148,55 @@ def collect_files(
     try:
         work.mkdir(mode=0o700)
         found = Quarantine(work / "aside.csv", release_types(made_by), [str(f) for f in files])
-        once = _Once(
-            work, 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES, found
-        )
-        for reports in Inbox(files, made_by, found, named=randomizer is not None).pieces():
-            against = reasons(made_by, reports)
-            found.add(reports.filter(pc.is_valid(against)), against.drop_null())
-            once.take(reports.filter(pc.is_null(against)))
-        rows = 0
+        buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
+        inbox = Inbox(files, made_by, found, named=randomizer is not None)
+        parts = list(_scattered(inbox.pieces(), made_by, found, work, buckets))
+        rows = copies = 0
+
+        def counted() -> Iterator[pa.Table]:
+            """The reports that count, by increasing id, without their origins."""
+            nonlocal copies
+            for bucket in range(buckets):
+                kept, conflicting, more = count_once(gather(parts, bucket, bucket + 1))
+                copies += more
+                found.add(conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string()))
+                if len(kept):
+                    yield kept.drop_columns(list(ORIGIN))
+
         with replacing_file(output) as draft:
-            if once.parts:
-                rows = write_reports(draft, once.counted(), made_by.to_json())
+            if parts:
+                rows = write_reports(draft, counted(), made_by.to_json())
             if not rows or (strict and found.count):
                 raise _nothing_left(found.first) if not rows else _refused(found)
             if found.count:
                 with replacing_file(aside) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
         where = aside if found.count else None
-        return Collection(made_by, rows, once.copies, found.count, where, found.first)
+        return Collection(made_by, rows, copies, found.count, where, found.first)
     except OSError as error:
         raise cannot_write(output, error) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _scattered(
+    received: Iterable[pa.Table], made_by: Randomizer, found: Quarantine, work: Path, buckets: int
+) -> Iterator[Path]:
+    """Parts of all reports that can be, in buckets by id; the others go to quarantine."""
+    for number, reports in enumerate(received):
+        against = reasons(made_by, reports)
+        found.add(reports.filter(pc.is_valid(against)), against.drop_null())
+        if len(possible := reports.filter(pc.is_null(against))):
+            path = work / f"part-{number:06d}.arrow"
+            write_scattered(path, [possible], buckets)
+            yield path
+
+
 @contextmanager
 def checked(
     path: Path, quarantine: Path, strict: bool
 ) -> Iterator[tuple[Release, Collection | None]]:
-    """A release to learn from: the file itself, or what can be counted of it, and what was found.
-
-    Raises:
-        PrivotError: as `Release.open` and `collect_files`.
-    """
+    """A release to learn from: the file itself, or what can be counted of it, and what was found."""
     release = Release.open(path)
     if first_fault(release.randomizer, release.rows) is None:
         yield release, None
@@ -190,30 +205,6 @@ def checked(
         counted = Path(folder) / "release.parquet"
         found = collect_files([path], counted, quarantine=quarantine, strict=strict)
         yield Release.open(counted), found
-
-
-class _Once:
-    """Reports in buckets by id, on the disk, and each once when they come back."""
-
-    def __init__(self, folder: Path, buckets: int, quarantine: Quarantine) -> None:
-        self._folder, self._buckets, self._quarantine = folder, buckets, quarantine
-        self.parts: list[Path] = []
-        self.copies = 0
-
-    def take(self, reports: pa.Table) -> None:
-        """Put reports in their buckets."""
-        if len(reports):
-            self.parts.append(self._folder / f"part-{len(self.parts):06d}.arrow")
-            write_scattered(self.parts[-1], [reports], self._buckets)
-
-    def counted(self) -> Iterator[pa.Table]:
-        """The reports that count, by increasing id, without their origins."""
-        for bucket in range(self._buckets):
-            kept, conflicting, copies = count_once(gather(self.parts, bucket, bucket + 1))
-            self.copies += copies
-            self._quarantine.add(conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string()))
-            if len(kept):
-                yield kept.drop_columns(list(ORIGIN))
 
 
 def count_once(reports: pa.Table) -> tuple[pa.Table, pa.Table, int]:

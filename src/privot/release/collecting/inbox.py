@@ -35,11 +35,7 @@ _FILES_AT_ONCE, _SMALL_BYTES = 4096, 2**20
 
 
 def report_files(sources: Iterable[Path]) -> list[Path]:
-    """Files, those in folders at any depth, and those that a pattern with `*` names; each once.
-
-    Raises:
-        PrivotError: if there is nothing under one of the names.
-    """
+    """Files, those in folders at any depth, and those that a pattern with `*` names; each once."""
     files: dict[Path, None] = {}
     for source in sources:
         if source.is_dir():
@@ -64,11 +60,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def their_randomizer(files: Iterable[Path]) -> Randomizer:
-    """The randomizer that the first release among them carries.
-
-    Raises:
-        PrivotError: if none does.
-    """
+    """The randomizer that the first release among them carries."""
     for file in files:
         try:
             held = file.is_file() and not _is_text(file)
@@ -170,23 +162,20 @@ class Inbox:
         row = 1
         try:
             for piece in self._read(number, self._files[number]):
-                if not self._are_reports(piece.schema):
+                columns = list(zip(piece.schema.names, piece.schema.types, strict=True))
+                if dict(columns) != self._types or len(columns) != len(self._types):
                     self._quarantine.add_file(number, "its columns are not what is reported")
                     return
                 rows = len(piece)
                 origin = [np.full(rows, number, np.int32), np.arange(row, row + rows)]
-                columns = [piece.column(name) for name in self._types]
-                yield pa.table([*columns, *origin], [*self._types, *ORIGIN])
+                held = [piece.column(name) for name in self._types]
+                yield pa.table([*held, *origin], [*self._types, *ORIGIN])
                 row += rows
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             if isinstance(error, _OthersReportsError):
                 raise
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             self._quarantine.add_file(number, f"the file cannot be read ({reason})")
-
-    def _are_reports(self, columns: pa.Schema) -> bool:
-        types = dict(zip(columns.names, columns.types, strict=True))
-        return types == self._types and len(columns) == len(types)
 
     def _read(self, number: int, file: Path) -> Iterator[pa.Table]:
         if not file.is_file():  # nobody may ever write to a pipe

@@ -19,9 +19,8 @@ import pyarrow.csv as csv
 
 from privot.errors import PrivotError
 from privot.release.collecting.possible import release_types
-from privot.release.randomizer import Randomizer, Release
+from privot.release.randomizer import Randomizer
 from privot.release.reports.ids import ID_TYPE, from_hex, one_array, to_hex
-from privot.release.reports.rows import ReportTable
 from privot.tables.files import write_csv
 
 _EMPTY = "none"
@@ -36,23 +35,6 @@ def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: boo
     if not isinstance(target, Path):
         target.flush()
     return rows
-
-
-def read_text_reports(source: Path | IO[bytes], randomizer: Randomizer) -> Release:
-    """The release that a CSV of reports is, given the randomizer that made them; unchecked.
-
-    Raises:
-        PrivotError: if columns or lines are not what the randomizer writes.
-    """
-
-    def refuse(words: str) -> None:
-        raise PrivotError(f"{source} cannot be read as reports ({words}): write it again")
-
-    try:
-        pieces = list(read_text(source, randomizer, refuse))
-    except (pa.ArrowException, OSError, EOFError) as error:
-        refuse(str(error).splitlines()[0])
-    return Release(ReportTable.of(*pieces), randomizer)
 
 
 def read_text(

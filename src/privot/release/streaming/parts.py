@@ -11,8 +11,6 @@ which fails if the name exists. So
   and the records are noised afresh. **Whoever copied a draft meanwhile holds a second report of the same
   people**, which is why a resumed run says how many it deleted.
 
-An output that exists is refused: to noise the same records again is to spend their budget again.
-
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash over the names,
 sizes and times of the raw files: the folder belongs to whoever holds the raw records, is readable by its
 owner only like every file in it, and is deleted when the output is there.
@@ -37,6 +35,14 @@ from privot.files import beside, cannot_write, create, flush, replacing_file
 
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
+# What a run that goes on has in common with the one that began it.
+_SAME = {
+    "format": "another version of privot",
+    "randomizer": "another randomizer",
+    "source": "other records, or their files changed since",
+    "part_rows": "another --shard-rows",
+    "buckets": "another --shard-rows",
+}
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
 # What to do with what a stopped run has left.
@@ -118,11 +124,7 @@ class Parts:
         return {int(name[1]) for name in names if name}
 
     def publish(self, number: int, write: Callable[[Path], int]) -> int:
-        """Let `write` fill a draft and return its rows, then give it the part's name, for good.
-
-        Raises:
-            PrivotError: if the part is there already, or the disk is full.
-        """
+        """Let `write` fill a draft and return its rows, then give it the part's name, for good."""
         path = self.path(number)
         draft = beside(path)
         try:
@@ -142,11 +144,7 @@ class Parts:
         return rows
 
     def whole(self) -> list[Path]:
-        """All parts in order.
-
-        Raises:
-            PrivotError: if one is missing, or there are none.
-        """
+        """All parts in order, if none is missing."""
         numbers = sorted(self.done())
         if not numbers or numbers != list(range(len(numbers))):
             raise PrivotError(f"{self.folder} lacks parts: run again with --resume")
@@ -201,14 +199,7 @@ def _require_same_run(folder: Path, now: dict[str, Any]) -> None:
             f"{folder} cannot be continued: its records came in an order that does not come back; "
             "remove it, and start again"
         )
-    names = {
-        "format": "another version of privot",
-        "randomizer": "another randomizer",
-        "source": "other records, or their files changed since",
-        "part_rows": "another --shard-rows",
-        "buckets": "another --shard-rows",
-    }
-    for key, words in names.items():
+    for key, words in _SAME.items():
         if left.get(key) != now[key]:
             raise PrivotError(
                 f"{folder} was begun with {words}: resume with the same, or remove it and start again"

@@ -17,7 +17,6 @@ nowhere.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -33,6 +32,7 @@ from privot.errors import PrivotError
 from privot.release.randomizer import Randomizer
 from privot.release.streaming.parts import Left, Parts
 from privot.release.streaming.publishing import (
+    CORES,
     Progress,
     in_order,
     publish,
@@ -54,6 +54,11 @@ _PART_BATCHES = 8
 # Of a source that does not know its rows: bytes a bucket of a file, buckets of a pipe.
 _BUCKET_BYTES = 2**25
 _PIPE_BUCKETS = 64
+
+# Noises the records that parts lack: how many, and by column how many were outside their bounds.
+MakeParts = Callable[
+    [Randomizer, RecordBatches, Parts, Progress | None], tuple[int, dict[str, int]]
+]
 
 
 class RefusedRecordsError(PrivotError):
@@ -84,7 +89,7 @@ def privatize_records(
     part_rows: int | None = None,
     progress: Progress | None = None,
     told: Callable[[str], None] = lambda words: None,
-    workers: int | None = None,
+    make: MakeParts | None = None,
 ) -> Privatized:
     """Noise every record once, and publish the reports in random order.
 
@@ -98,25 +103,23 @@ def privatize_records(
         part_rows: Records a part, and about as many reports a shard.
         progress: Told after every batch.
         told: Told what a resumed run found.
-        workers: Threads that noise; as many as there are cores by default.
+        make: Who noises: threads on all cores of this machine by default.
 
     Raises:
         PrivotError: for records that the schema does not allow (nothing is left); for an output, or
             parts of another run, that are there; if a disk is full or a pipe breaks (parts are kept).
     """
-    workers = workers or os.cpu_count() or 1
     identity = records.identity()
     known = identity is not None  # a pipe's records are known when they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_sent(records, randomizer, left)
-        parts = begin_parts(randomizer, records, output, identity, left, part_rows)
+        place = output
     else:
-        place = place_of_pipe(records, randomizer, left)
-        parts = begin_parts(randomizer, records, place, IDENTITY, left, part_rows)
-    tell_deleted(parts, told)
+        place, identity = place_of_pipe(records, randomizer, left), IDENTITY
+    parts = _begin(randomizer, records, place, identity, left, part_rows, told)
     try:
-        fresh, outside = make_parts(randomizer, records, parts, progress, workers)
+        fresh, outside = (make or make_parts)(randomizer, records, parts, progress)
         if not parts.done():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
         if not known and isinstance(output, Path):
@@ -130,9 +133,9 @@ def privatize_records(
         raise
     text = randomizer.to_json()
     if isinstance(output, Path):
-        rows = publish(parts, output, text, progress, workers)
+        rows = publish(parts, output, text, progress)
     else:
-        rows = send(parts, output, text, progress, workers)
+        rows = send(parts, output, text, progress)
     parts.remove()
     return Privatized(rows, rows - fresh, outside)
 
@@ -142,10 +145,10 @@ def make_parts(
     records: RecordBatches,
     parts: Parts,
     progress: Progress | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     only: Callable[[int], bool] = lambda part: True,
 ) -> tuple[int, dict[str, int]]:
-    """Noise the records of all parts that are not there yet, of those that `only` allows.
+    """Noise the records of all parts that are not there yet, of those that `only` allows, on threads.
 
     Returns:
         How many records that were, and the counts of values outside their bounds (not private).
@@ -172,7 +175,7 @@ def make_parts(
         nonlocal fresh
         wanted = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
         try:
-            for number, reports, moved in in_order(noise, wanted, workers):
+            for number, reports, moved in in_order(noise, wanted, workers or CORES):
                 fresh += reports.num_rows
                 outside.update(moved)
                 yield number // per_part, reports
@@ -190,13 +193,14 @@ def make_parts(
     return fresh, dict(outside)
 
 
-def begin_parts(
+def _begin(
     randomizer: Randomizer,
     records: RecordBatches,
-    output: Path,
+    place: Path,
     identity: dict[str, Any] | None,
     left: Left,
-    part_rows: int | None = None,
+    part_rows: int | None,
+    told: Callable[[str], None],
 ) -> Parts:
     """The parts of these records' reports, new or continued; see `Parts.begin`."""
     size = batch_rows(randomizer)
@@ -208,17 +212,13 @@ def begin_parts(
     else:
         num_bytes = records.num_bytes
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
-    return Parts.begin(output, rows, max(1, buckets), randomizer.to_json(), identity, left)
-
-
-def tell_deleted(parts: Parts, told: Callable[[str], None]) -> None:
-    """Say how many drafts a resumed run has deleted."""
+    parts = Parts.begin(place, rows, max(1, buckets), randomizer.to_json(), identity, left)
     if parts.deleted_drafts:
         told(
-            f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised "
-            "afresh, as nobody was given the first noise. If somebody copied them, their budget "
-            "is spent twice"
+            f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised afresh, as "
+            "nobody was given the first noise. If somebody copied them, their budget is spent twice"
         )
+    return parts
 
 
 def batch_rows(randomizer: Randomizer) -> int:

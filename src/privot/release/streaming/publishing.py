@@ -14,6 +14,7 @@ from all parts, and only one has to fit in memory.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +36,7 @@ from privot.tables.files import table_suffix
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+CORES = os.cpu_count() or 1
 # Told now and then what is done ("noise", "shuffle"), to how many reports, and of how many if known.
 Progress = Callable[[str, int, int | None], None]
 
@@ -93,7 +95,6 @@ def publish(
     output: Path | IO[bytes],
     randomizer: str,
     progress: Progress | None = None,
-    workers: int = 1,
 ) -> int:
     """Write all parts' reports in random order, as the output's suffix says; returns the rows.
 
@@ -113,7 +114,7 @@ def publish(
 
     def reordered() -> Iterator[pa.Table]:
         nonlocal written
-        for table in in_order(lambda run: gather(files, *run), runs, workers):
+        for table in in_order(lambda run: gather(files, *run), runs, CORES):
             yield table
             written += table.num_rows
             if progress is not None:

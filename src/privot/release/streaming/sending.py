@@ -143,16 +143,14 @@ def _nothing_kept() -> PrivotError:
     )
 
 
-def send(
-    parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None, workers: int
-) -> int:
+def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
     """Write all parts' reports as CSV, and wait for their reader; returns the rows.
 
     Raises:
         UnsentReportsError: if they do not all go through; the parts are kept.
     """
     try:
-        rows = publish(parts, pipe, randomizer, progress, workers)
+        rows = publish(parts, pipe, randomizer, progress)
         _wait_until_read(pipe)
     except OSError as error:
         raise UnsentReportsError(
