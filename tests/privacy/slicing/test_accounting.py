@@ -150,6 +150,14 @@ def test_steps_of_epochs():
     assert SlicedAccounting(10, 1, 1000, 300).steps_of(1.0) == 4
 
 
+@pytest.mark.parametrize("epsilon", [2.0, 3.0, 10.0, 17.3])
+@pytest.mark.parametrize("batch_size", [20, 37, 50, 64])
+def test_what_is_calibrated_is_kept_to_the_last_bit(epsilon, batch_size):
+    accounting = SlicedAccounting(**SMALL | {"batch_size": batch_size})
+    stddev = accounting.calibrate(epsilon, 1e-5, 100)
+    assert accounting.epsilon(stddev, 100, 1e-5) <= epsilon
+
+
 def test_huge_and_tiny_settings_give_numbers():
     for dim, k in ((2, 1), (1, 1), (10**6, 10**5), (10**6, 1)):
         accounting = SlicedAccounting(dim, k, 10**6, 100)

@@ -277,7 +277,9 @@ def _least_stddev(
     @cache
     def excess(log_stddev: float) -> float:
         found = epsilon_at(math.exp(log_stddev))
-        return math.log(min(max(found, 1e-300), 1e300)) - math.log(target)
+        value = math.log(min(max(found, 1e-300), 1e300)) - math.log(target)
+        # Logarithms of neighboring numbers may agree: above is above.
+        return max(value, 1e-18) if found > target else min(value, 0.0)
 
     near = far = math.log(start)
     too_little = excess(near) > 0
