@@ -16,8 +16,7 @@ from privot.mechanisms.samplers.discrete_laplace import (
     enclose,
     sample_discrete_laplace,
 )
-from privot.mechanisms.samplers.exact_log import directed_contexts
-from privot.mechanisms.samplers.exact_rounding import decide
+from privot.mechanisms.samplers.exact_rounding import decide, directed_contexts
 
 FINE = 2.0**19.5
 

@@ -75,13 +75,13 @@ class TestNullableNoise(MechanismLaws):
                     assert (chi_square(counts, law) > 1e-6) == right
 
 
-@pytest.mark.parametrize("kind", ["laplace", "planar_laplace"])
+@pytest.mark.parametrize("kind", [Laplace, PlanarLaplace], ids=lambda cls: cls.kind)
 @pytest.mark.parametrize(
     "domain", [Box((0.0, 0.0), (3.0, 3.0)), L2Ball(2, 5.0), L2Ball(2, 5.0, True), CORNER]
 )
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 7.0])
 def test_no_two_records_differ_by_more_than_promised(kind, domain, epsilon):
-    mechanism = NullableNoise.calibrate(domain, epsilon, kind)
+    mechanism = NullableNoise.around(kind, domain, epsilon)
     promised = mechanism.guarantee(domain).epsilon
     assert epsilon * (1 - 1e-9) <= promised <= epsilon
     rng = np.random.default_rng(0)
@@ -113,12 +113,11 @@ def test_half_missing_is_missing():
 
 
 def test_refusals():
-    domain = Box((0.0,), (1.0,))
-    with pytest.raises(PrivotError, match="'gaussian' is not for columns that may be missing"):
-        NullableNoise.calibrate(domain, 1.0, "gaussian")
+    with pytest.raises(PrivotError, match="value is Gaussian: a point that may be missing"):
+        NullableNoise(Gaussian(1.0, GRID), RandomizedResponse(2, 1.0))
     with pytest.raises(PrivotError, match="flag that is neither 0 nor 1"):
         made().privatize(np.array([[0.0, 0.5]]))
     with pytest.raises(PrivotError, match="domain is None"):
         made().guarantee()
-    planar = NullableNoise.calibrate(L2Ball(2, 1.0), 1.0, "planar_laplace")
+    planar = NullableNoise.around(PlanarLaplace, L2Ball(2, 1.0), 1.0)
     assert isinstance(planar.value, PlanarLaplace)

@@ -12,8 +12,7 @@ from scipy.special import ndtr
 from laws.mechanism import FALSE_ALARM, chi_square
 from privot.errors import PrivotError
 from privot.mechanisms.samplers import exact_rounding, rounded_gaussian
-from privot.mechanisms.samplers.exact_log import directed_contexts
-from privot.mechanisms.samplers.exact_rounding import decide
+from privot.mechanisms.samplers.exact_rounding import decide, directed_contexts
 from privot.mechanisms.samplers.rounded_gaussian import (
     draw_rounded_gaussian,
     enclose,

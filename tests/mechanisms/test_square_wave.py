@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import SquareWave
-from privot.mechanisms.windows.square_wave import GRID, STEPS
+from privot.mechanisms.square_wave import GRID, STEPS
 from privot.schema.domains.domain import Box
 
 HALF = SquareWave(2.0)._half_cells

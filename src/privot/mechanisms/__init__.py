@@ -5,7 +5,12 @@ from privot.mechanisms.additive.laplace import Laplace
 from privot.mechanisms.additive.nullable_noise import NullableNoise
 from privot.mechanisms.additive.planar_laplace import PlanarLaplace
 from privot.mechanisms.choice import Choice, choose_mechanism
-from privot.mechanisms.mechanism import Mechanism, mechanism_from_dict
+from privot.mechanisms.mechanism import (
+    Mechanism,
+    mechanism_from_dict,
+    mechanism_kind,
+    mechanism_kinds,
+)
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.oracles.randomized_response import RandomizedResponse
 from privot.mechanisms.oracles.subset_selection import SubsetSelection
@@ -14,7 +19,7 @@ from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from privot.mechanisms.samplers.discrete_planar_laplace import sample_planar_laplace
 from privot.mechanisms.samplers.entropy import random_bits, random_words
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
-from privot.mechanisms.windows.square_wave import SquareWave
+from privot.mechanisms.square_wave import SquareWave
 
 __all__ = [
     "Choice",
@@ -30,6 +35,8 @@ __all__ = [
     "UnaryEncoding",
     "choose_mechanism",
     "mechanism_from_dict",
+    "mechanism_kind",
+    "mechanism_kinds",
     "random_bits",
     "random_words",
     "sample_discrete_laplace",

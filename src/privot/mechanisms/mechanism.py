@@ -1,25 +1,28 @@
 r"""Mechanisms: local randomizers with a known likelihood.
 
-A mechanism is a channel $f(y | x)$ that a person's device applies to one column, or to several
-jointly. It offers both halves of private learning: `privatize` draws $y ∼ f(· | x)$ exactly, and
-`log_likelihood` evaluates $\ln f(y | x)$ exactly, so that a curator can learn the law of $x$ from
-reports $y$. Its `guarantee` bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local
-privacy: neighbors are any two values that one person may hold).
+A mechanism is a channel $f(y | x)$ that a person's device applies to one column. It offers both halves
+of private learning: `privatize` draws $y ∼ f(· | x)$ exactly, and `log_likelihood` evaluates
+$\ln f(y | x)$ exactly, so that a curator can learn the law of $x$ from reports $y$. Its `guarantee`
+bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local privacy: neighbors are any two values
+that one person may hold).
 
-A mechanism also says what an **audit** of its draws should find: which reports are `impossible`, and, by
-`probability_cells`, how its reports of one record are turned into independent uniform numbers, which is
-one test for all laws (`privot.privacy.audits.independence`).
+Everything else that depends on a mechanism's kind it says itself: which columns it is for (`unfit`,
+`fits`), how it is made for one (`for_column`), how much its reports tell (`information`), what a curator
+learns from (`form`), how its noise is put into words (`expected`), and what an **audit** of its draws
+should find: which reports are `impossible`, and, by `probability_cells`, how reports of one record are
+turned into independent uniform numbers: one test for all laws (`privot.privacy.audits.independence`).
 
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
 except for time: the samplers' docstrings say what their timing tells, which is noise only.
 
 Mechanisms are frozen dataclasses of plain numbers: what `to_dict` writes, `mechanism_from_dict`
-reads back.
+reads back. Naming a `kind` makes one known by that name wherever a mechanism may be named.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -29,8 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.mechanisms.forms import Form
+from privot.privacy.guarantees.figures import at_least, at_most, percent_at_least
 from privot.privacy.guarantees.guarantee import ApproximateDP, PureDP
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
 Array = NDArray[np.float64]
 
@@ -51,12 +56,68 @@ class Mechanism(ABC):
     """A local randomizer. Subclasses name their `kind`: `class Laplace(Mechanism, kind=…)`."""
 
     kind: ClassVar[str]
+    pure: ClassVar[bool] = True  # no δ is needed
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
+    names_code: ClassVar[bool] = False  # a report is one code, as a record is
+    flagged: ClassVar[bool] = False  # records and reports have one number more: 1 where missing
+    among_auto: ClassVar[bool] = True  # may be chosen without being named
+    noise_word: ClassVar[str] = "noise"
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
             cls.kind = kind
             _KINDS[kind] = cls
+
+    @classmethod
+    @abstractmethod
+    def unfit(cls, column: Column) -> str:
+        """Why no mechanism of this kind is for a column, and what is instead; nothing if one is."""
+
+    @classmethod
+    @abstractmethod
+    def for_column(cls, column: Column, epsilon: float) -> Mechanism:
+        """The most accurate one that spends `epsilon` on a column that it is not `unfit` for.
+
+        Raises:
+            PrivotError: if epsilon, or the column's size, is out of range.
+        """
+
+    def fits(self, column: Column) -> bool:
+        """Whether it reports every value that the column declares."""
+        return not self.unfit(column)
+
+    @abstractmethod
+    def form(self, column: Column) -> Form:
+        """What the curator learns the column from."""
+
+    def information(self, column: Column) -> float:
+        """Bits that one report tells of a value of uniform prior; NaN where nobody has worked it out."""
+        return math.nan
+
+    def report_bits(self, column: Column) -> int:
+        """Size of a report: 64 bits a coordinate, by default."""
+        return 64 if column.domain is None else 64 * column.domain.dimension
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """What to expect of a report, in numbers and `in_words`.
+
+        By default the noise of a point: `stddev` of each coordinate, in the column's units, and
+        `relative` to the coordinate's range. Of an image it is one number, pixels being in [−1, 1].
+        """
+        domain, deviation = column.domain, float(np.sqrt(self.variance))
+        assert domain is not None
+        if column.image_shape is not None:
+            words = (
+                f"{self.noise_word} of standard deviation {at_least(deviation)} on each of "
+                f"{domain.dimension:,} pixels or coefficients (pixels from -1 to 1; images are at most "
+                f"{at_most(domain.diameter(2))} apart)"
+            )
+            return {"stddev": deviation, "relative": deviation / 2, "in_words": words}
+        stddev = (deviation * domain.scale).tolist()
+        each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
+        share = percent_at_least(deviation / 2, 2)
+        words = f"{self.noise_word} of standard deviation {each} ({share} of the range)"
+        return {"stddev": stddev, "relative": deviation / 2, "in_words": words}
 
     @abstractmethod
     def privatize(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -138,28 +199,37 @@ class Mechanism(ABC):
         }
 
 
+def mechanism_kind(kind: object) -> type[Mechanism]:
+    """The class of a kind.
+
+    Raises:
+        PrivotError: for an unknown one.
+    """
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
+    return _KINDS[kind]
+
+
+def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
+    """All kinds that are known, or those for a column, by name."""
+    return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
+
+
 def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism that `to_dict` described.
 
     Raises:
         PrivotError: for an unknown kind, or missing, unknown or invalid fields.
     """
-    kind = description.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
-    cls = _KINDS[kind]
+    cls = mechanism_kind(description.get("kind"))
     values = {name: value for name, value in description.items() if name != "kind"}
     expected = {f.name for f in fields(cls)}
     if values.keys() != expected:
         raise PrivotError(
-            f"mechanism {kind!r} has fields {sorted(values)}: give exactly {sorted(expected)}"
+            f"mechanism {cls.kind!r} has fields {sorted(values)}: give exactly {sorted(expected)}"
         )
-    return cls(
-        **{
-            name: mechanism_from_dict(value) if isinstance(value, Mapping) else value
-            for name, value in values.items()
-        }
-    )
+    parts = {n: mechanism_from_dict(v) if isinstance(v, Mapping) else v for n, v in values.items()}
+    return cls(**parts)
 
 
 def require_positive(name: str, value: float) -> None:

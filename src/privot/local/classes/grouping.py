@@ -11,24 +11,25 @@ reports. Split reports of many columns are nearly all distinct, and are read at 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
-from scipy import sparse
 
 from privot.errors import PrivotError
 from privot.local.classes.count_tables import Factor, ReportGroup
-from privot.local.likelihood.channels import SquareWaveChannel, channel_of
-from privot.mechanisms import FrequencyOracle, SquareWave
+from privot.mechanisms.forms import CodeForm, Form
 from privot.release import Randomizer, Release
 from privot.release.reports.joint import JointReport
 
 
 def all_coded(randomizer: Randomizer) -> bool:
     """Whether every column is reported as a code, so that tables of counts say all there is."""
-    return all(
-        isinstance(mechanism, FrequencyOracle | SquareWave)
-        for mechanism in randomizer.mechanisms.values()
-    )
+    return all(form.learns_codes for form in _forms(randomizer).values())
+
+
+def _forms(randomizer: Randomizer) -> dict[str, Form]:
+    made, columns = randomizer.mechanisms, randomizer.schema.columns
+    return {name: made[name].form(column) for name, column in columns.items() if name in made}
 
 
 def alphabet_sizes(randomizer: Randomizer) -> list[int]:
@@ -71,8 +72,8 @@ def _joint_groups(release: Release, joint: JointReport) -> list[ReportGroup]:
         sets, counts = tally.total()
         shape = joint.shape(number)
         columns = tuple(int(column) for column in joint.combinations[number])
-        mechanism = joint.mechanism(int(np.prod(shape)))
-        factor = _oracle_factor(columns, shape, sets, mechanism)
+        form = joint.mechanism(int(np.prod(shape))).supports
+        factor = Factor(columns, shape, form.shares(sets), form.ratio)
         groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))
     return groups
 
@@ -113,17 +114,12 @@ def _split_groups(release: Release) -> list[ReportGroup]:
     """Reports of the same columns; every column's distinct answers are numbered once."""
     randomizer = release.randomizer
     factors, numbers, masks = [], [], []
-    for index, (name, column) in enumerate(release.schema.coded.items()):
-        mechanism = randomizer.mechanisms[name]
+    for index, (name, form) in enumerate(_forms(randomizer).items()):
         values, reported = release.reports(name)
         distinct, inverse = np.unique(values, axis=0, return_inverse=True)
-        size = (column.alphabet.size,)
-        if isinstance(mechanism, FrequencyOracle):
-            factors.append(_oracle_factor((index,), size, distinct, mechanism))
-        else:
-            channel = channel_of(mechanism, release.schema, name)
-            assert isinstance(channel, SquareWaveChannel)
-            factors.append(_wave_factor(index, size, channel, distinct))
+        form = cast(CodeForm, form)  # as all are
+        shares = form.shares(distinct)
+        factors.append(Factor((index,), shares.shape[1:], shares, form.ratio))
         numbers.append(inverse.reshape(-1))
         masks.append(reported)
     answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)
@@ -140,24 +136,3 @@ def _split_groups(release: Release) -> list[ReportGroup]:
 
 def _group(factors: tuple[Factor, ...], answers: np.ndarray, counts: np.ndarray) -> ReportGroup:
     return ReportGroup(factors, answers.astype(np.int32), counts.astype(np.float64))
-
-
-def _oracle_factor(
-    columns: tuple[int, ...],
-    shape: tuple[int, ...],
-    support: np.ndarray,
-    mechanism: FrequencyOracle,
-) -> Factor:
-    """Rows of 1 where a report supports a cell; `support` is padded with −1."""
-    rows, places = np.nonzero(support >= 0)
-    member = sparse.csr_array(
-        (np.ones(rows.size), (rows, support[rows, places])),
-        shape=(len(support), mechanism.num_values),
-    )
-    return Factor(columns, shape, member, mechanism.likelihood_ratio)
-
-
-def _wave_factor(
-    column: int, shape: tuple[int, ...], channel: SquareWaveChannel, values: np.ndarray
-) -> Factor:
-    return Factor((column,), shape, channel.shares(values), channel.ratio)

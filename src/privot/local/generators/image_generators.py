@@ -27,6 +27,7 @@ Privacy: functions of the release, as all of training is.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -41,8 +42,6 @@ from privot.local.generators.minibatches import Minibatches
 from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.local.likelihood.heads import Head
 from privot.local.settings import FitSettings
-from privot.mechanisms import RandomizedResponse
-from privot.mechanisms.additive.additive_noise import AdditiveNoise
 from privot.release import Randomizer, Release
 
 _LATENT_DIM = 16
@@ -102,11 +101,10 @@ class LabeledGenerator(nn.Module):
 
 def fits_images(randomizer: Randomizer) -> bool:
     """Whether records are an image, alone or with one label by randomized response, all reported."""
-    images, others = randomizer.schema.images, dict(randomizer.mechanisms)
-    noised = [isinstance(others.pop(name, None), AdditiveNoise) for name in images]
-    labels = [isinstance(mechanism, RandomizedResponse) for mechanism in others.values()]
-    whole = randomizer.joint is None and randomizer.num_reported == len(randomizer.schema.columns)
-    return whole and noised == [True] and labels in ([], [True])
+    images, made = randomizer.schema.images, randomizer.mechanisms
+    whole = randomizer.joint is None and randomizer.num_reported == len(made)
+    labels = [mechanism.names_code for name, mechanism in made.items() if name not in images]
+    return whole and len(images) == 1 and labels in ([], [True])
 
 
 def image_generator(release: Release, head: Head, settings: FitSettings) -> MLP | LabeledGenerator:
@@ -147,14 +145,13 @@ class LabelReports:
 
     def __init__(self, release: Release, name: str) -> None:
         mechanism = release.randomizer.mechanisms[name]
-        assert isinstance(mechanism, RandomizedResponse)
-        kept, other = mechanism.probabilities
-        size = mechanism.num_values
+        all_codes = np.arange(release.schema.coded[name].alphabet.size)
+        law = torch.from_numpy(np.exp(mechanism.log_likelihood(all_codes[:, None], all_codes)))
         self.codes = torch.as_tensor(release.reports(name)[0][:, 0], dtype=torch.int64)
-        reported = torch.bincount(self.codes, minlength=size).double() / len(self.codes)
-        shares = ((reported - other) / (kept - other)).clamp_min(_LEAST_SHARE)
+        reported = torch.bincount(self.codes, minlength=len(law)).double() / len(self.codes)
+        shares = torch.linalg.solve(law, reported).clamp_min(_LEAST_SHARE)
         self.shares = (shares / shares.sum()).float()
-        given = torch.full((size, size), other).fill_diagonal_(kept) * self.shares
+        given = law.float() * self.shares
         self.given = given / given.sum(dim=1, keepdim=True)
 
 

@@ -20,8 +20,6 @@ import torch
 from torch import Tensor
 
 from privot.local.likelihood.images import CosineMap
-from privot.mechanisms import NullableNoise
-from privot.mechanisms.additive.additive_noise import AdditiveNoise
 from privot.release import Randomizer
 from privot.schema import ArrayColumn, Box, CodedColumn, PointColumn, from_unit
 
@@ -134,15 +132,17 @@ class Head:
 
     def __init__(self, randomizer: Randomizer) -> None:
         self.schema = randomizer.schema
+        forms = {
+            name: mechanism.form(self.schema.columns[name])
+            for name, mechanism in randomizer.mechanisms.items()
+        }
         self.images = self.schema.images
         self.coded = {
             name: column
             for name, column in self.schema.coded.items()
-            if not isinstance(randomizer.mechanisms.get(name), AdditiveNoise)
+            if name not in forms or forms[name].learns_codes
         }
-        flagged = {
-            name for name, m in randomizer.mechanisms.items() if isinstance(m, NullableNoise)
-        }
+        flagged = {name for name, form in forms.items() if form.flagged}
         self.parts = {name: self._part(name, name in flagged) for name in self.schema.columns}
         self.widths = {name: part.width for name, part in self.parts.items()}
 

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace
-from privot.mechanisms.additive.additive_noise import stand_in
+from privot.mechanisms.forms import FlaggedForm
 from privot.release import Release
-from privot.schema import Domain
 from privot.transport import manhattan, squared_euclidean
 
 
@@ -45,8 +44,8 @@ class PointChannel(ABC):
 class LaplaceChannel(PointChannel):
     """‖x − y‖₁/b."""
 
-    def __init__(self, mechanism: Laplace) -> None:
-        self.scale = mechanism.scale
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """See `Channel`."""
@@ -63,10 +62,10 @@ class LaplaceChannel(PointChannel):
 class GaussianChannel(PointChannel):
     """‖x − y‖₂²/(2σ²)."""
 
-    def __init__(self, mechanism: Gaussian) -> None:
-        self.stddev = mechanism.stddev
+    def __init__(self, stddev: float) -> None:
+        self.stddev = stddev
         # Scaled so that no matrix has to be halved.
-        self.scale = math.sqrt(2) * mechanism.stddev
+        self.scale = math.sqrt(2) * stddev
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """See `Channel`."""
@@ -80,8 +79,8 @@ class GaussianChannel(PointChannel):
 class PlanarLaplaceChannel(PointChannel):
     """‖x − y‖₂/b in the plane."""
 
-    def __init__(self, mechanism: PlanarLaplace) -> None:
-        self.scale = mechanism.scale
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """See `Channel`; the root is smoothed below a ten-thousandth of b, where it has a kink."""
@@ -96,15 +95,23 @@ class PlanarLaplaceChannel(PointChannel):
         return output + self.scale * radius * torch.cat([angle.cos(), angle.sin()], dim=1)
 
 
+NOISES: Mapping[str, Callable[[float], PointChannel]] = {
+    "manhattan": LaplaceChannel,
+    "euclidean": PlanarLaplaceChannel,
+    "squared_euclidean": GaussianChannel,
+}
+
+
 class NullableChannel(PointChannel):
     """The mixture of missing and present; rows are a point and, last, a logit or a flag."""
 
-    def __init__(self, value: PointChannel, mechanism: NullableNoise, domain: Domain) -> None:
+    def __init__(self, value: PointChannel, form: FlaggedForm) -> None:
         self.value = value
-        self.stand_in = torch.as_tensor(stand_in(domain), dtype=torch.float32)[None]
+        self.stand_in = torch.tensor(form.stand_in)[None]
+        right, self.wrong = form.probabilities
         # By what the flag says: the logarithms of its probabilities if missing, and if present.
-        self.log_flags = torch.tensor([mechanism.log_flag(True), mechanism.log_flag(False)])
-        self.wrong = mechanism.flag.probabilities[1]
+        log_right, log_wrong = math.log(right), math.log(self.wrong)
+        self.log_flags = torch.tensor([[log_wrong, log_right], [log_right, log_wrong]])
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """See `Channel`; of the two cases, both up to the same constant of a report."""

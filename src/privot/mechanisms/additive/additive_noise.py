@@ -30,15 +30,17 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import Array, Mechanism, require_positive
 from privot.mechanisms.samplers.exact_rounding import check_ratio
 from privot.privacy.rounding import round_up
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19
@@ -83,6 +85,23 @@ class AdditiveNoise(Mechanism):
     """Integer noise on the grid `grid`; subclasses, dataclasses with that field, add its law."""
 
     grid: float
+
+    by_distance: ClassVar[bool] = False  # ε is the distance of two rounded records over the scale
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """Categories have no domain; and a code can say that a number is missing, a point cannot."""
+        if column.domain is None or (column.nullable and column.alphabet is not None):
+            return "it is for points that are never missing: use 'randomized_response'"
+        return ""
+
+    def fits(self, column: Column) -> bool:
+        """Whether the column's values are points that are never missing."""
+        return not (self.unfit(column) or column.nullable)
+
+    @abstractmethod
+    def form(self, column: Column) -> NoiseForm:
+        """How likely a report is at a distance."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
         require_positive(name, noise)

@@ -29,7 +29,8 @@ from privot.mechanisms.additive.additive_noise import (
     choose_grid,
     rounded_sensitivity,
 )
-from privot.mechanisms.mechanism import UNHEARD_OF, Array
+from privot.mechanisms.forms import NoiseForm
+from privot.mechanisms.mechanism import UNHEARD_OF, Array, Mechanism
 from privot.mechanisms.samplers.rounded_gaussian import (
     draw_rounded_gaussian,
     sample_rounded_gaussian,
@@ -37,7 +38,7 @@ from privot.mechanisms.samplers.rounded_gaussian import (
 from privot.privacy.curves.gaussian import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees.guarantee import ApproximateDP
 from privot.privacy.rounding import divide_up, multiply_up
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
 _FINE_RATIO = 2.0**9
 
@@ -59,6 +60,8 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     stddev: float
     grid: float
 
+    pure = among_auto = False
+
     def __post_init__(self) -> None:
         self._check("stddev", self.stddev, self.grid)
 
@@ -77,6 +80,32 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         while mechanism.guarantee(domain, delta).epsilon > epsilon:
             mechanism = cls(mechanism.stddev * (1 + 2.0**-40), grid)
         return mechanism
+
+    @classmethod
+    def of_multiplier(cls, domain: Domain, multiplier: float) -> Self:
+        """Noise of `multiplier` times the sensitivity, rounding to the grid included."""
+        grid = choose_grid(multiplier * domain.unit.diameter(2))
+        stddev = multiplier * rounded_sensitivity(domain, 2, grid)
+        # A few roundings up to here, each below 2^−52; whoever shares a budget checks ε again.
+        return cls(stddev * (1 + 2.0**-48), grid)
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """Its loss is no distance, so no flag can be beside it."""
+        if not (reason := super().unfit(column)) and column.nullable:
+            return "which may be missing: use 'laplace' or 'planar_laplace'"
+        return reason
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Mechanism:
+        """Refused: `calibrate` and `of_multiplier` know the δ."""
+        raise PrivotError(
+            "delta 0 cannot be had with mechanism 'gaussian': give delta > 0, or use 'laplace'"
+        )
+
+    def form(self, column: Column) -> NoiseForm:
+        """‖x − y‖₂²/(2σ²)."""
+        return NoiseForm("squared_euclidean", self.stddev)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> ApproximateDP:
         """(ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.

@@ -31,28 +31,37 @@ points whose flag says "missing": the flag is noise too, and the likelihood weig
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive.additive_noise import AdditiveNoise, stand_in
-from privot.mechanisms.additive.laplace import Laplace
-from privot.mechanisms.additive.planar_laplace import PlanarLaplace
-from privot.mechanisms.mechanism import Array, Mechanism
+from privot.mechanisms.forms import FlaggedForm
+from privot.mechanisms.mechanism import Array, Mechanism, mechanism_kind
 from privot.mechanisms.oracles.randomized_response import RandomizedResponse
+from privot.privacy.guarantees.figures import percent_at_most
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import sum_up
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
-# Noise whose loss is the distance of two rounded records over its scale.
-_VALUES: Mapping[str, type[Laplace] | type[PlanarLaplace]] = {
-    cls.kind: cls for cls in (Laplace, PlanarLaplace)
-}
+
+class _Noise(Protocol):
+    """Noise whose loss is the distance of two rounded records over its scale."""
+
+    @classmethod
+    def calibrate(cls, domain: Domain, epsilon: float) -> AdditiveNoise:
+        """The least that is ε-private on a domain."""
+
+
+def noise_for(noise: type[_Noise], column: Column, epsilon: float) -> Mechanism:
+    """Noise for a column's points, beside a flag where they may be missing."""
+    assert column.domain is not None
+    if column.nullable:
+        return NullableNoise.around(noise, column.domain, epsilon)
+    return noise.calibrate(column.domain, epsilon)
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:
@@ -73,9 +82,10 @@ class NullableNoise(Mechanism, kind="nullable"):
         flag: Response about missingness: 0 is present, 1 is missing.
 
     Examples:
-        >>> from privot.schema.domains.domain import Box
+        >>> from privot.mechanisms import Laplace
+        >>> from privot.schema import Box
         >>> place = Box((0.0, 0.0), (9.0, 9.0))
-        >>> mechanism = NullableNoise.calibrate(place, epsilon=2.0)
+        >>> mechanism = NullableNoise.around(Laplace, place, epsilon=2.0)
         >>> mechanism.flag.epsilon, mechanism.value.guarantee(place).epsilon
         (1.0, 2.0)
         >>> print(mechanism.guarantee(place))
@@ -85,11 +95,13 @@ class NullableNoise(Mechanism, kind="nullable"):
     value: AdditiveNoise
     flag: RandomizedResponse
 
+    flagged, among_auto = True, False
+
     def __post_init__(self) -> None:
-        if type(self.value) not in _VALUES.values():
+        if not isinstance(self.value, AdditiveNoise) or not self.value.by_distance:
             raise PrivotError(
                 f"value is {type(self.value).__name__}: a point that may be missing needs "
-                f"{' or '.join(_VALUES)} noise"
+                "laplace or planar_laplace noise"
             )
         if type(self.flag) is not RandomizedResponse or self.flag.num_categories != 2:
             raise PrivotError(
@@ -97,20 +109,41 @@ class NullableNoise(Mechanism, kind="nullable"):
             )
 
     @classmethod
-    def calibrate(cls, domain: Domain, epsilon: float, kind: str = "laplace") -> Self:
-        """The split that the module's docstring gives, of noise `"laplace"` or `"planar_laplace"`.
+    def around(cls, noise: type[_Noise], domain: Domain, epsilon: float) -> Self:
+        """The split that the module's docstring gives.
 
         Raises:
-            PrivotError: for another kind, or an epsilon or domain that the noise refuses.
+            PrivotError: for an epsilon or domain that the noise refuses.
         """
-        if kind not in _VALUES:
-            raise PrivotError(
-                f"mechanism {kind!r} is not for columns that may be missing: use "
-                f"{' or '.join(map(repr, _VALUES))}"
-            )
         half = epsilon / 2
-        value = _VALUES[kind].calibrate(domain, epsilon if domain.symmetric else half)
+        value = noise.calibrate(domain, epsilon if domain.symmetric else half)
         return cls(value, RandomizedResponse(2, half))
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """Made by its noise's kind, never by its own."""
+        return "it is noise and a flag: use 'laplace' or 'planar_laplace'"
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Mechanism:
+        """That of Laplace noise."""
+        return mechanism_kind("laplace").for_column(column, epsilon)
+
+    def fits(self, column: Column) -> bool:
+        """Whether the column's values are points that may be missing, of which no code can tell."""
+        return not self.value.unfit(column) and column.nullable
+
+    def form(self, column: Column) -> FlaggedForm:
+        """The noise's, and the flag's."""
+        assert column.domain is not None
+        start = tuple(stand_in(column.domain).tolist())
+        return FlaggedForm(self.value.form(column), self.flag.probabilities, start)
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """That of the point, and how often the flag is right."""
+        told, keep = super().expected(column), self.flag.probabilities[0]
+        flag = f"and whether it is missing, the truth with probability {percent_at_most(keep)}"
+        return told | {"keep": keep, "in_words": f"{told['in_words']}, {flag}"}
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """$\\max(ε_v, ε_f + s ε_v)$ between any two records, rounded up; no δ is needed."""
@@ -144,11 +177,6 @@ class NullableNoise(Mechanism, kind="nullable"):
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
         """A flag that is 0 or 1, and a point that the noise can have made."""
         return np.isin(y[:, -1], (0.0, 1.0)) & self.value.possible(y[:, :-1], domain)
-
-    def log_flag(self, missing: bool) -> tuple[float, float]:
-        """$\\ln f(\\text{flag} | m)$ of the flags "present" and "missing"."""
-        right, wrong = map(math.log, self.flag.probabilities)
-        return (wrong, right) if missing else (right, wrong)
 
     def to_grid(self, y: Array) -> Array:
         """Reports with their points back on the grid that they were drawn on."""

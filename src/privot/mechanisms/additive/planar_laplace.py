@@ -52,7 +52,9 @@ from privot.mechanisms.additive.additive_noise import (
     choose_grid,
     rounded_sensitivity,
 )
-from privot.mechanisms.mechanism import UNHEARD_OF, Array
+from privot.mechanisms.additive.nullable_noise import noise_for
+from privot.mechanisms.forms import NoiseForm
+from privot.mechanisms.mechanism import UNHEARD_OF, Array, Mechanism
 from privot.mechanisms.samplers.discrete_planar_laplace import (
     draw_planar_laplace,
     proposal_ratio,
@@ -62,7 +64,7 @@ from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees.geo import GeoIndistinguishability
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import require_finite, round_up
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
 _SUMMED_BELOW = 4.0  # from here on five terms of the series reach 1e-16
 _SERIES = (
@@ -93,6 +95,8 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
     scale: float
     grid: float
 
+    by_distance, among_auto = True, False
+
     def __post_init__(self) -> None:
         self._check("scale", self.scale, self.grid)
         proposal_ratio(self.scale / self.grid)
@@ -122,6 +126,22 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         _keeps_distances(domain)
         scale = round_up(1 / (Fraction(epsilon_per_unit) * _one_scale(domain)))
         return cls(scale, choose_grid(scale))
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """Of a plane, as one column."""
+        if super().unfit(column) or len(column.table_columns("")) != 2:
+            return "it is for vectors of two coordinates: use 'laplace'"
+        return ""
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Mechanism:
+        """Noise, beside a flag if the column may be missing."""
+        return noise_for(cls, column, epsilon)
+
+    def form(self, column: Column) -> NoiseForm:
+        """‖x − y‖₂/b."""
+        return NoiseForm("euclidean", self.scale)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε = Δ₂/b between any two records of `domain`, rounded up; no δ is needed."""

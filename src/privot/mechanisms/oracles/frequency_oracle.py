@@ -17,20 +17,24 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Array, Mechanism
+from privot.privacy.guarantees.figures import percent_at_least, percent_at_most
 from privot.privacy.guarantees.guarantee import PureDP
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
 
-@dataclass(frozen=True)
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories; subclasses declare `epsilon` and prove it."""
+    """A pure ε-local randomizer of categories, of which subclasses give the proof."""
+
+    epsilon: float
+
+    takes_codes = True
 
     @property
     @abstractmethod
@@ -53,10 +57,51 @@ class FrequencyOracle(Mechanism):
 
     @property
     @abstractmethod
-    def _epsilon(self) -> float:
-        """The privacy loss, by the subclass's proof."""
+    def support_size(self) -> int | None:
+        """Codes in every support; None where every code is in it by itself."""
 
-    takes_codes = True
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """For all columns of finitely many codes."""
+        return "it is for codes of an alphabet: use 'laplace'" if column.alphabet is None else ""
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Self:
+        """Of the column's alphabet."""
+        assert column.alphabet is not None
+        return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
+
+    def fits(self, column: Column) -> bool:
+        """Whether its alphabet is the column's: a smaller one would refuse some records."""
+        return column.alphabet is not None and column.alphabet.size == self.num_values
+
+    @property
+    def supports(self) -> SupportForm:
+        """Codes in the support are r times likelier."""
+        ratio, size = self.likelihood_ratio, self.support_size
+        return SupportForm(self.num_values, ratio, self.probabilities, size)
+
+    def form(self, column: Column) -> SupportForm:
+        """That of its `supports`."""
+        return self.supports
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """How often a report holds the truth, and any given other."""
+        own, other = self.probabilities
+        words = (
+            f"the truth with probability {percent_at_most(own)}, each of {self.num_values - 1} others "
+            f"with probability {percent_at_least(other)}"
+        )
+        return {"keep": own, "in_words": words}
+
+    def _information_of_sets(self, size: int, own: float, rest: float) -> float:
+        r"""$p \log \frac{kp}{w} + (1−p) \log \frac{k(1−p)}{k−w}$, p of sets of w holding the truth."""
+        k = self.num_values
+        return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
+
+    @property
+    def _code_bits(self) -> int:
+        return math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
@@ -71,7 +116,7 @@ class FrequencyOracle(Mechanism):
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε between any two categories, by the proof of the mechanism; no argument is needed."""
-        return PureDP(self._epsilon)
+        return PureDP(self.epsilon)
 
     @property
     def bias(self) -> float:

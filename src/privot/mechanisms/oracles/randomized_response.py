@@ -18,7 +18,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 from typing import Any
 
@@ -28,12 +27,12 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
-from privot.mechanisms.samplers.entropy import random_word, random_words
+from privot.mechanisms.samplers.entropy import WORDS, random_word, random_words, words_outside
+from privot.privacy.guarantees.figures import percent_at_most
+from privot.schema import Column
 
-_WORDS = 2**64
 _BLOCK = 2**14
 _SMALL = 12
-_EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     num_categories: int
     epsilon: float
 
+    names_code, support_size = True, 1
+
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         if not isinstance(self.num_categories, int) or not 2 <= self.num_categories <= 2**31:
@@ -65,14 +66,12 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     @cached_property
     def _slot(self) -> int:
         """The integer m: words that lead to one other category."""
-        power = _EXACT.next_minus(_EXACT.exp(Decimal(self.epsilon)))
-        share = _EXACT.divide(Decimal(_WORDS), _EXACT.add(power, self.num_categories - 1))
-        return int(_EXACT.next_plus(share).to_integral_value(ROUND_FLOOR)) + 1
+        return words_outside(self.epsilon, 1, self.num_categories - 1, 1)
 
     @property
     def words(self) -> tuple[int, int]:
         """How many of the 2^64 words lead to the true category, and to one given other."""
-        return _WORDS - (self.num_categories - 1) * self._slot, self._slot
+        return WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
     def num_values(self) -> int:
@@ -106,7 +105,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     def probabilities(self) -> tuple[float, float]:
         """P(true category reported), P(one given other reported), as the integers imply."""
         keep, other = self.words
-        return keep / _WORDS, other / _WORDS
+        return keep / WORDS, other / WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Reported codes (int64, the shape of `x`) for true codes 0 … k−1.
@@ -119,7 +118,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
             reports = [self._privatize_one(code) for code in codes.ravel().tolist()]
             return np.array(reports, np.int64).reshape(codes.shape)
         out = require_codes("x", codes, self.num_categories).flatten()
-        slot, limit = np.uint64(self._slot), np.uint64(_WORDS - self.words[0])
+        slot, limit = np.uint64(self._slot), np.uint64(WORDS - self.words[0])
         words = np.empty(min(_BLOCK, out.size), np.uint64)
         for start in range(0, out.size, _BLOCK):
             part = out[start : start + _BLOCK]
@@ -144,6 +143,18 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         keep, other = np.log(self.probabilities)
         return np.where(y == x, keep, other)
 
-    @property
-    def _epsilon(self) -> float:
-        return self.epsilon
+    def information(self, column: Column) -> float:
+        """See `FrequencyOracle`, w = 1."""
+        own, other = self.probabilities
+        return self._information_of_sets(1, own, (self.num_values - 1) * other)
+
+    def report_bits(self, column: Column) -> int:
+        """One code."""
+        return self._code_bits
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """How often it is the truth."""
+        told = super().expected(column)
+        truth, others = percent_at_most(told["keep"]), self.num_values - 1
+        words = f"the truth with probability {truth}, else one of the other {others} at random"
+        return told | {"in_words": words}

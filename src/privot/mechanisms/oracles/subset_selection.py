@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cached_property
 from typing import Any
 
@@ -37,31 +37,20 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
-from privot.mechanisms.samplers.entropy import random_word, random_words
+from privot.mechanisms.samplers.entropy import (
+    EXACT,
+    WORDS,
+    random_word,
+    random_words,
+    uniform_below,
+    uniforms_below,
+    words_outside,
+)
+from privot.schema import Column
 
-_WORDS = 2**64
-_EXACT = Context(prec=80)
 _SMALL = 16  # up to here, one report at a time is faster than arrays
 _STANDING = 3  # members of a set that stand for all in an audit
 _BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
-
-
-def uniform_below(bound: int) -> int:
-    """A uniform integer 0 … bound−1, exactly: words beyond the last full multiple are redrawn."""
-    limit = _WORDS - _WORDS % bound
-    while (word := random_word()) >= limit:
-        pass
-    return word % bound
-
-
-def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
-    """Uniform integers 0 … bound−1, shape (count,)."""
-    words = random_words(count)
-    limit = _WORDS - _WORDS % bound
-    if limit < _WORDS:
-        while (again := np.flatnonzero(words >= np.uint64(limit))).size:
-            words[again] = random_words(again.size)
-    return (words % np.uint64(bound)).astype(np.int64)
 
 
 def set_cells(
@@ -123,23 +112,20 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     @cached_property
     def subset_size(self) -> int:
         """Cells in a report: w = max(1, round(K/(1+e^ε)))."""
-        odds = _EXACT.add(_EXACT.exp(Decimal(self.epsilon)), 1)
-        share = _EXACT.divide(Decimal(self.num_cells), odds)
+        odds = EXACT.add(EXACT.exp(Decimal(self.epsilon)), 1)
+        share = EXACT.divide(Decimal(self.num_cells), odds)
         return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
 
     @cached_property
     def _words_out(self) -> int:
         """The integer L: words that leave the true cell out."""
         size, rest = self.subset_size, self.num_cells - self.subset_size
-        power = _EXACT.next_minus(_EXACT.exp(Decimal(self.epsilon)))
-        total = _EXACT.next_minus(_EXACT.add(_EXACT.multiply(power, size), rest))
-        share = _EXACT.next_plus(_EXACT.divide(Decimal(_WORDS * rest), total))
-        return int(share.to_integral_value(ROUND_FLOOR)) + 1
+        return words_outside(self.epsilon, size, rest, rest)
 
     @property
     def words(self) -> tuple[int, int]:
         """How many of the 2^64 words put the true cell in the set, and leave it out."""
-        return _WORDS - self._words_out, self._words_out
+        return WORDS - self._words_out, self._words_out
 
     @property
     def num_values(self) -> int:
@@ -163,7 +149,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         """Whether the true cell is in the set, and three of the others that are, in random order."""
         sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
         inside = (sets == truth).any(axis=1)
-        own = self.words[0] / _WORDS
+        own = self.words[0] / WORDS
         # The true cell moves to the end of its row, where no other is looked for.
         others = np.sort(np.where(sets == truth, self.num_cells, sets), axis=1)
         ranks = others - (others > truth)
@@ -179,7 +165,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(a cell is reported) for the true cell, and for any given other."""
-        inside = self.words[0] / _WORDS
+        inside = self.words[0] / WORDS
         return inside, (self.subset_size - inside) / (self.num_cells - 1)
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
@@ -236,7 +222,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
                 f"y has sets of {y.shape[-1]} cells: give {self.subset_size} a report"
             )
         others, size = self.num_cells - 1, self.subset_size
-        inside, outside = (math.log(words) - math.log(_WORDS) for words in self.words)
+        inside, outside = (math.log(words) - math.log(WORDS) for words in self.words)
         return np.where(
             (y == x[..., None]).any(axis=-1),
             inside - math.log(math.comb(others, size - 1)),
@@ -244,5 +230,15 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         )
 
     @property
-    def _epsilon(self) -> float:
-        return self.epsilon
+    def support_size(self) -> int:
+        """It is w."""
+        return self.subset_size
+
+    def information(self, column: Column) -> float:
+        """See `FrequencyOracle`."""
+        inside, outside = (words / WORDS for words in self.words)
+        return self._information_of_sets(self.subset_size, inside, outside)
+
+    def report_bits(self, column: Column) -> int:
+        """Those of w codes."""
+        return self.subset_size * self._code_bits

@@ -26,20 +26,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from privot.errors import PrivotError
+from privot.mechanisms.forms import codes_of_bits
 from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
+from privot.schema import Column
 
-_WORDS = 2**64
-_EXACT = Context(prec=80)
 _BLOCK_BITS = 2**20
 _STANDING = 256  # bits that stand for all in an audit
 
@@ -60,6 +60,8 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
     num_categories: int
     epsilon: float
 
+    support_size = None
+
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         if not isinstance(self.num_categories, int) or not 2 <= self.num_categories <= 2**24:
@@ -72,14 +74,12 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
     @cached_property
     def _threshold(self) -> int:
         """The integer L: words that set the bit of another category."""
-        power = _EXACT.next_minus(_EXACT.exp(Decimal(self.epsilon)))
-        share = _EXACT.divide(Decimal(_WORDS), _EXACT.next_minus(_EXACT.add(power, 1)))
-        return int(_EXACT.next_plus(share).to_integral_value(ROUND_FLOOR)) + 1
+        return words_outside(self.epsilon, 1, 1, 1)
 
     @property
     def words(self) -> tuple[int, int]:
         """How many of the 2^64 words set the bit of the true category, and of any other."""
-        return _WORDS // 2, self._threshold
+        return WORDS // 2, self._threshold
 
     @property
     def num_values(self) -> int:
@@ -90,16 +90,11 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
     def likelihood_ratio(self) -> float:
         """p(1−q) / (q(1−p)), p = ½."""
         other = self.words[1]
-        return (_WORDS - other) / other
+        return (WORDS - other) / other
 
     def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
         """The categories whose bit is set, padded with −1 to the longest."""
-        count = np.count_nonzero(reports, axis=1)
-        out = np.full((len(reports), int(count.max(initial=0))), -1, np.int32)
-        rows, codes = np.nonzero(reports)
-        starts = np.concatenate([[0], np.cumsum(count)[:-1]])
-        out[rows, np.arange(rows.size) - starts[rows]] = codes
-        return out
+        return codes_of_bits(reports)
 
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
@@ -120,7 +115,7 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
     def probabilities(self) -> tuple[float, float]:
         """P(bit is 1) for the true category, and for any other."""
         own, other = self.words
-        return own / _WORDS, other / _WORDS
+        return own / WORDS, other / WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.bool_]:
         """Bits of shape (n, k) for true categories 0 … k−1, shape (n,).
@@ -168,6 +163,27 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         own = np.take_along_axis(bits, np.broadcast_to(x, shape)[..., None], axis=-1)[..., 0]
         return base + np.where(own, -set_bit, -unset_bit) - math.log(2.0)
 
-    @property
-    def _epsilon(self) -> float:
-        return self.epsilon
+    def information(self, column: Column) -> float:
+        r"""$E[\log r_{Y_V} − \log \frac{C r_1 + (k−C) r_0}{k}]$, C bits being set, $Y_V$ the true one.
+
+        $r_1 = p/q$, $r_0 = (1−p)/(1−q)$; C is $Y_V$ and a binomial of k−1, of which all but 40 standard
+        deviations are summed.
+        """
+        k, (own, other) = self.num_values, self.probabilities
+        ratios = (1 - own) / (1 - other), own / other
+        mean, spread = (k - 1) * other, math.sqrt((k - 1) * other * (1 - other))
+        first = max(0, math.floor(mean - 40 * spread) - 60)
+        count = np.arange(first, min(k - 1, math.ceil(mean + 40 * spread) + 60) + 1.0)
+        choices = gammaln(k) - gammaln(count + 1) - gammaln(k - count)
+        pmf = np.exp(choices + count * math.log(other) + (k - 1 - count) * math.log1p(-other))
+        pmf /= pmf.sum()
+        total = 0.0
+        for bit, probability in ((0, 1 - own), (1, own)):
+            set_bits = count + bit
+            mixture = (set_bits * ratios[1] + (k - set_bits) * ratios[0]) / k
+            total += probability * (math.log2(ratios[bit]) - float(pmf @ np.log2(mixture)))
+        return total
+
+    def report_bits(self, column: Column) -> int:
+        """One a category."""
+        return self.num_values

@@ -7,7 +7,7 @@ $h = −t \ln |U| − ½$, which `exact_rounding` decides for full real $U$: pur
 
 **Why floats do no harm.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
 from the truth anywhere in the cell by at most $t$ times: $2^{−45}$ (bits not drawn), $2^{−52}$ (the
-middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm below 16, checked by `exact_log`) and
+middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm below 16, checked at import) and
 $2^{−49}$ (the product): below $t · 2^{−44}$, while $t · 2^{−39}$ is allowed. Taking off ½ is exact from
 ¼ on, and below ¼ the nearest integer is 0 with or without its rounding.
 
@@ -23,12 +23,12 @@ from decimal import ROUND_FLOOR, Context, Decimal
 import numpy as np
 
 from privot.mechanisms.samplers.entropy import random_words, upcoming
-from privot.mechanisms.samplers.exact_log import negative_log
 from privot.mechanisms.samplers.exact_rounding import (
     Floats,
     Integers,
     Size,
     middles,
+    negative_log,
     sample,
     settle,
 )

@@ -42,8 +42,12 @@ from privot.mechanisms.samplers.discrete_laplace import (
     sample_discrete_laplace,
 )
 from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words
-from privot.mechanisms.samplers.exact_log import LOG_ERROR_OK, directed_contexts, negative_log
-from privot.mechanisms.samplers.exact_rounding import check_ratio
+from privot.mechanisms.samplers.exact_rounding import (
+    LOG_ERROR_OK,
+    check_ratio,
+    directed_contexts,
+    negative_log,
+)
 
 Integers = NDArray[np.int64]
 

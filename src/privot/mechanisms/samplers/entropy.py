@@ -28,6 +28,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ from numpy.typing import NDArray
 from privot.own_process import OwnProcess
 
 Words = NDArray[np.uint64]
+
+WORDS = 2**64
+EXACT = Context(prec=80)  # no operator of Decimal: it would round as the caller's own context says
 
 _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17
@@ -116,3 +120,33 @@ def random_word() -> int:
 def random_bits(count: int) -> int:
     """A uniform integer of `count` bits, straight from the operating system."""
     return int.from_bytes(os.urandom((count + 7) // 8), "big") >> (-count % 8)
+
+
+def uniform_below(bound: int) -> int:
+    """A uniform integer 0 … bound−1, exactly: words beyond the last full multiple are redrawn."""
+    limit = WORDS - WORDS % bound
+    while (word := random_word()) >= limit:
+        pass
+    return word % bound
+
+
+def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
+    """Uniform integers 0 … bound−1, shape (count,)."""
+    words = random_words(count)
+    limit = WORDS - WORDS % bound
+    if limit < WORDS:
+        while (again := np.flatnonzero(words >= np.uint64(limit))).size:
+            words[again] = random_words(again.size)
+    return (words % np.uint64(bound)).astype(np.int64)
+
+
+def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
+    r"""The integer $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$: how many words stand for `share` of the outside.
+
+    $L ≥ 2^{64} s / (e^ε i + o)$, so what is left for `inside` is at most $e^ε i L / s$ where the outside
+    takes o/s times L words: the likelihood ratio is at most $e^ε$, with rounding against ε.
+    """
+    power = EXACT.next_minus(EXACT.exp(Decimal(epsilon)))
+    total = EXACT.next_minus(EXACT.add(EXACT.multiply(power, inside), outside))
+    words = EXACT.next_plus(EXACT.divide(Decimal(WORDS * share), total))
+    return int(words.to_integral_value(ROUND_FLOOR)) + 1

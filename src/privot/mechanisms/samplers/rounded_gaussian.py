@@ -11,7 +11,7 @@ acceptance and both roundings come from the same real $U$ and $V$, so they stay 
 error $6η + 2^{−52.5} < 2^{−50}$ ($U$ and $V$ to $2η$ each and $2^{−64}$ for bits not drawn, a
 rounding for each square and the sum). With $R = \sqrt{−2 \ln S}$, the error of $Z = U f$ is at most
 $2^{−50}/R$ (from $\ln S$) plus $14 η R$ (4 from $S$ in the quotient; 4 ulp of the logarithm, checked
-by `exact_log`, halved by the root: 4; quotient, root and two products: 3.5; and $U$: 2), plus $2^{−64}
+at import, halved by the root: 4; quotient, root and two products: 3.5; and $U$: 2), plus $2^{−64}
 f$. For $2^{−20} ≤ S ≤ 1 − 2^{−20}$, $2^{−9.5} ≤ R < 5.3$ and $f ≤ 2^{12.4}$, so this is below
 $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits floats decide nothing, except that for
 $S > 1 + 2^{−40}$ they reject: there $S ≥ 1$ whatever bits follow.
@@ -27,12 +27,14 @@ from decimal import ROUND_CEILING, Context, Decimal
 import numpy as np
 
 from privot.mechanisms.samplers.entropy import random_words, upcoming
-from privot.mechanisms.samplers.exact_log import dyadic, negative_log, outward
 from privot.mechanisms.samplers.exact_rounding import (
     Floats,
     Integers,
     Size,
+    dyadic,
     middles,
+    negative_log,
+    outward,
     sample,
     settle,
 )

@@ -14,9 +14,9 @@ from privot.mechanisms import Mechanism
 from privot.privacy import ApproximateDP, PureDP, compose
 from privot.release.budget.information import choose_report_columns
 from privot.release.budget.split_columns import (
-    MECHANISMS,
     calibrate_columns,
     require_budget,
+    require_kind,
     split_guarantee,
 )
 from privot.release.reports.ids import REPORT_ID
@@ -77,10 +77,8 @@ def _share(
     if report not in REPORTS:
         raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
     require_budget(epsilon, delta)
-    if mechanism is not None and mechanism not in MECHANISMS:
-        raise PrivotError(
-            f"mechanism {mechanism!r} is not known: use one of {', '.join(MECHANISMS)}"
-        )
+    if mechanism is not None:
+        require_kind(mechanism, delta)
     epsilon, delta = float(epsilon), float(delta)
     coded = schema.coded
     if report == "auto":

@@ -31,20 +31,13 @@ from itertools import accumulate
 
 from privot.errors import PrivotError
 from privot.mechanisms import (
-    FrequencyOracle,
     Gaussian,
     Laplace,
     Mechanism,
-    NullableNoise,
-    PlanarLaplace,
     RandomizedResponse,
-    SquareWave,
     choose_mechanism,
-)
-from privot.mechanisms.additive.additive_noise import (
-    AdditiveNoise,
-    choose_grid,
-    rounded_sensitivity,
+    mechanism_kind,
+    mechanism_kinds,
 )
 from privot.mechanisms.mechanism import LARGEST_EPSILON
 from privot.privacy import (
@@ -56,17 +49,8 @@ from privot.privacy import (
     gaussian_epsilon,
 )
 from privot.privacy.rounding import check_delta, round_up, sum_up
-from privot.release.budget.stated_shares import check_shares
-from privot.schema import (
-    ArrayColumn,
-    Domain,
-    NumericColumn,
-    PointColumn,
-    Schema,
-    VectorColumn,
-)
+from privot.schema import Column, Schema
 
-MECHANISMS = ("laplace", "gaussian", "planar_laplace", "square_wave", "auto")
 _HAIR = 1 + 2.0**-38
 
 
@@ -83,6 +67,27 @@ def require_budget(epsilon: float, delta: float) -> None:
     check_delta(delta)
 
 
+def require_kind(mechanism: str, delta: float) -> None:
+    """Refuse a mechanism that nobody knows, or a δ that does not fit it.
+
+    Raises:
+        PrivotError: naming the value and the remedy.
+    """
+    known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if not cls.flagged)]
+    if mechanism not in known:
+        raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
+    pure = mechanism == "auto" or mechanism_kind(mechanism).pure
+    if not pure and delta == 0:
+        raise PrivotError(
+            f"delta 0 cannot be had with mechanism {mechanism!r}: give delta > 0, or use 'laplace'"
+        )
+    if pure and delta > 0:
+        raise PrivotError(
+            f"delta {delta} is not needed by mechanism {mechanism!r}, which is pure: leave it out, "
+            "or use 'gaussian'"
+        )
+
+
 def calibrate_columns(
     schema: Schema,
     names: Sequence[str],
@@ -94,108 +99,88 @@ def calibrate_columns(
 ) -> dict[str, Mechanism]:
     """One mechanism for each of the columns `names`, such that any k are (ε, δ)-private together.
 
-    `shares` are the ε of some pure columns; then all columns must be reported. Columns that may be
-    missing are reported as codes, by randomized response, as categories are; vectors with a noised flag
-    beside the noised point (`mechanisms.nullable_noise`).
+    `shares` are the ε of some pure columns; then all columns must be reported.
 
     Raises:
-        PrivotError: if ε ≤ 0, δ is outside [0, 1), or δ does not fit the mechanism.
+        PrivotError: if ε ≤ 0, δ is outside [0, 1), or a mechanism does not fit δ or a column.
     """
-    if mechanism not in MECHANISMS:
-        raise PrivotError(
-            f"mechanism {mechanism!r} is not known: use one of {', '.join(MECHANISMS)}"
-        )
     require_budget(epsilon, delta)
-    if mechanism == "gaussian" and delta == 0:
-        raise PrivotError(
-            "delta 0 cannot be had with mechanism 'gaussian': give delta > 0, or use 'laplace'"
-        )
-    if mechanism != "gaussian" and delta > 0:
-        raise PrivotError(
-            f"delta {delta} is not needed by mechanism {mechanism!r}, which is pure: leave it out, "
-            "or use 'gaussian'"
-        )
-    points = [name for name in names if _is_point(schema, name)]
-    shares = shares or {}
+    require_kind(mechanism, delta)
+    columns, shares = {name: schema.columns[name] for name in names}, shares or {}
+    kinds = {name: kind_for(column, name, mechanism) for name, column in columns.items()}
+    shared = [
+        name for name, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure
+    ]
     if shares:
-        own_noise = [name for name in names if mechanism == "gaussian" and name in points]
-        check_shares(shares, names, own_noise, epsilon, num_reported)
+        _check_shares(shares, names, shared, epsilon, num_reported)
     # Rounded down, so that shares, each rounded (by as much as large ones are), stay within ε.
     left, sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
     share = math.nextafter((left - epsilon * 2.0**-50 * bool(shares)) / sharing, 0.0)
-    epsilons = dict.fromkeys(names, share) | dict(shares)
     mechanisms: dict[str, Mechanism] = {}
-    for name in names:
-        own = epsilons[name]
-        if name not in points:
-            size = schema.coded[name].alphabet.size
-            mechanisms[name] = (
-                choose_mechanism(size, own).mechanism
-                if mechanism == "auto"
-                else RandomizedResponse(size, own)
-            )
-        elif mechanism != "gaussian":
-            mechanisms[name] = _pure(schema, name, own, mechanism)
-    if mechanism != "gaussian" or not points:
-        return {name: mechanisms[name] for name in names}
-    for name in points:
-        if schema.point_column(name).nullable:
-            raise PrivotError(
-                f"mechanism 'gaussian' is not for column {name!r}, which may be missing: use "
-                "'laplace' or 'planar_laplace'"
-            )
+    for name, kind in kinds.items():
+        own = shares.get(name, share)
+        if kind == "auto":
+            mechanisms[name] = choose_mechanism(columns[name], own).mechanism
+        elif name not in shared:
+            mechanisms[name] = mechanism_kind(kind).for_column(columns[name], own)
+    if not shared:
+        return mechanisms
     # The roundings of many columns may add up: a hair more noise settles it, as is checked.
-    pure = len(names) - len(points) - len(shares)
-    multiplier = _shared_multiplier(len(points), pure, share, delta, sharing) * _HAIR
+    pure = len(names) - len(shared) - len(shares)
+    multiplier = _shared_multiplier(len(shared), pure, share, delta, sharing) * _HAIR
     while True:
-        for name in points:
-            mechanisms[name] = _gaussian(schema.point_column(name).domain, multiplier)
+        for name in shared:
+            domain = columns[name].domain
+            assert domain is not None
+            mechanisms[name] = Gaussian.of_multiplier(domain, multiplier)
         if split_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
             return {name: mechanisms[name] for name in names}
         multiplier *= _HAIR
 
 
-def _is_point(schema: Schema, name: str) -> bool:
-    """Whether a column can be reported as a point: it has a domain, and a code if it is missing."""
-    column = schema.columns[name]
-    return isinstance(column, VectorColumn | ArrayColumn) or (
-        isinstance(column, PointColumn) and not column.nullable
-    )
+def kind_for(column: Column, name: str, mechanism: str) -> str:
+    """The kind of mechanism of a column, where one is asked for that may not be for all columns.
+
+    Columns that no noise is for, such as categories, are reported by randomized response.
+
+    Raises:
+        PrivotError: if noise is for the column, but not this.
+    """
+    if mechanism == "auto" or not (reason := mechanism_kind(mechanism).unfit(column)):
+        return mechanism
+    if Laplace.unfit(column):
+        return RandomizedResponse.kind
+    raise PrivotError(f"mechanism {mechanism!r} is not for column {name!r}: {reason}, or 'auto'")
 
 
-def _serves(mechanism: str, column: PointColumn) -> str:
-    """What serves a column that the mechanism does not; nothing where it does."""
-    plain = not column.nullable and not isinstance(column, VectorColumn | ArrayColumn)
-    if mechanism == "square_wave" and not (plain and not getattr(column, "spikes", ())):
-        return "it is for numbers and dates without spikes that are never missing: use 'laplace'"
-    if mechanism == "planar_laplace" and not isinstance(column, VectorColumn):
-        return "it is for vectors of two coordinates: use 'laplace'"
-    return ""
-
-
-def _pure(schema: Schema, name: str, share: float, mechanism: str) -> Mechanism:
-    column = schema.point_column(name)
-    if remedy := _serves(mechanism, column):
+def _check_shares(
+    shares: Mapping[str, float],
+    names: Sequence[str],
+    shared: Sequence[str],
+    epsilon: float,
+    num_reported: int,
+) -> None:
+    """Refuse shares that are not of `names`, or leave nothing of `epsilon` to the others."""
+    for name, share in shares.items():
+        if name not in names or name in shared:
+            raise PrivotError(
+                f"shares name column {name!r}, which "
+                + ("gets what is left: its noise is Gaussian" if name in shared else "is unknown")
+                + f": name some of {[n for n in names if n not in shared]}"
+            )
+        if not isinstance(share, int | float) or not 0 < share < epsilon:
+            raise PrivotError(
+                f"share {share} of column {name!r} is not between 0 and ε = {epsilon}"
+            )
+    if num_reported < len(names):
         raise PrivotError(
-            f"mechanism {mechanism!r} is not for column {name!r}: {remedy}, or 'auto'"
+            f"shares need all columns reported, report_columns is {num_reported}: leave one out"
         )
-    if column.nullable:
-        kind = "planar_laplace" if mechanism == "planar_laplace" else "laplace"
-        return NullableNoise.calibrate(column.domain, share, kind)
-    if isinstance(column, VectorColumn):
-        if mechanism == "planar_laplace":
-            return PlanarLaplace.calibrate(column.domain, share)
-        return Laplace.calibrate(column.domain, share)
-    if isinstance(column, ArrayColumn):
-        return Laplace.calibrate(column.domain, share)
-    if isinstance(column, NumericColumn) and column.spikes:
-        # The square wave reports places, and a spike is a share of people at one place.
-        return Laplace.calibrate(column.domain, share)
-    if mechanism == "auto":
-        return choose_mechanism(column.domain, share).mechanism
-    if mechanism == "square_wave":
-        return SquareWave(share)
-    return Laplace.calibrate(column.domain, share)
+    if len(shares) == len(names) or not math.fsum(shares.values()) < epsilon:
+        raise PrivotError(
+            f"shares {dict(shares)} leave nothing of ε = {epsilon}, or no column to take it: leave at "
+            "least one column out, and give less than ε"
+        )
 
 
 def _shared_multiplier(
@@ -224,15 +209,16 @@ def split_guarantee(
     multipliers: list[float] = []
     losses: list[float] = []
     for name, mechanism in mechanisms.items():
-        _require_fitting(schema, name, mechanism)
-        if isinstance(mechanism, FrequencyOracle):
-            losses.append(mechanism.guarantee().epsilon)
-            continue
-        domain = schema.point_column(name).domain
-        if isinstance(mechanism, Gaussian):
-            multipliers.append(rounded_sensitivity(domain, 2, mechanism.grid) / mechanism.stddev)
+        column = schema.columns[name]
+        if not mechanism.fits(column):
+            raise PrivotError(
+                f"mechanism {mechanism.kind!r} does not fit column {name!r} as the schema declares it "
+                f"({column.kind}): calibrate again"
+            )
+        if mechanism.pure:
+            losses.append(mechanism.guarantee(column.domain).epsilon)
         else:
-            losses.append(mechanism.guarantee(domain).epsilon)
+            multipliers.append(mechanism.gaussian_mu(column.domain))
     multipliers.sort(reverse=True)
     losses.sort(reverse=True)
     if not multipliers:
@@ -253,36 +239,6 @@ def split_guarantee(
         if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
             worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
     return ApproximateDP(worst, delta, unit=schema.unit)
-
-
-def _require_fitting(schema: Schema, name: str, mechanism: Mechanism) -> None:
-    """A mechanism for the values that the schema declares, or a refusal.
-
-    An alphabet smaller than the column's would refuse some records; noise alone for a column that may
-    be missing would have no value to be added to, and sending none would tell that it is missing.
-    """
-    column = schema.columns[name]
-    if isinstance(mechanism, FrequencyOracle):
-        fits = name in schema.coded and mechanism.num_values == schema.coded[name].alphabet.size
-    elif isinstance(mechanism, SquareWave):
-        fits = _is_point(schema, name) and not isinstance(column, VectorColumn | ArrayColumn)
-        fits = fits and not getattr(column, "spikes", ())
-    else:
-        wanted = NullableNoise if getattr(column, "nullable", False) else AdditiveNoise
-        fits = isinstance(mechanism, wanted) and _is_point(schema, name)
-    if not fits:
-        raise PrivotError(
-            f"mechanism {mechanism.kind!r} does not fit column {name!r} as the schema declares it "
-            f"({column.kind}): calibrate again"
-        )
-
-
-def _gaussian(domain: Domain, multiplier: float) -> Gaussian:
-    """Noise of `multiplier` times the sensitivity, rounding to the grid included."""
-    grid = choose_grid(multiplier * domain.unit.diameter(2))
-    stddev = multiplier * rounded_sensitivity(domain, 2, grid)
-    # A few roundings up to here, each below 2^−52; ε is checked again by `split_guarantee`.
-    return Gaussian(stddev * (1 + 2.0**-48), grid)
 
 
 def same_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> bool:

@@ -13,7 +13,7 @@ from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import choose_grid
 from privot.privacy.rounding import check_delta
 from privot.release.randomizer import Randomizer
-from privot.schema import ArrayColumn, Schema, VectorColumn
+from privot.schema import Schema
 
 
 def state_noise(
@@ -51,19 +51,16 @@ def state_noise(
     shares = shares or {}
     if mechanism not in ("gaussian", "laplace"):
         raise PrivotError(f"mechanism {mechanism!r} has no noise to state: use gaussian or laplace")
-    points = {n for n, c in schema.columns.items() if isinstance(c, ArrayColumn | VectorColumn)}
-    if set(shares) != schema.columns.keys() - points:
+    if set(shares) != set(schema.coded):
         raise PrivotError(
             f"shares are of columns {sorted(shares)}: give the ε of "
-            f"{sorted(schema.columns.keys() - points) or 'none'}, all others have the stated noise"
+            f"{sorted(schema.coded) or 'none'}, all others have the stated noise"
         )
     mechanisms: dict[str, Mechanism] = {}
-    for name in schema.columns:
+    for name, column in schema.columns.items():
         if name in shares:
-            size = schema.coded[name].alphabet.size
-            mechanisms[name] = RandomizedResponse(size, float(shares[name]))
-        elif mechanism == "gaussian":
-            mechanisms[name] = Gaussian(float(noise), choose_grid(noise))
+            mechanisms[name] = RandomizedResponse.for_column(column, float(shares[name]))
         else:
-            mechanisms[name] = Laplace(float(noise), choose_grid(noise))
+            kind = Gaussian if mechanism == "gaussian" else Laplace
+            mechanisms[name] = kind(float(noise), choose_grid(noise))
     return Randomizer(schema, mechanisms, delta=delta)

@@ -25,25 +25,31 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.mechanisms.forms import TableForm
 from privot.mechanisms.mechanism import Array, Mechanism, require_positive
-from privot.mechanisms.oracles.subset_selection import uniforms_below
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers.entropy import (
+    EXACT,
+    WORDS,
+    random_words,
+    uniforms_below,
+    words_outside,
+)
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import multiply_up
-from privot.schema.domains.domain import Domain
+from privot.schema import Column, Domain
 
 STEPS = 2**10
 GRID = 2 / STEPS
-_WORDS = 2**64
-_EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True)
@@ -58,20 +64,57 @@ class SquareWave(Mechanism, kind="square_wave"):
 
     epsilon: float
 
+    noise_word = "an estimate"
+
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
         if not 2.0**-10 <= self.epsilon <= 40:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-10 to 40")
 
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """It reports places on an interval; a spike is a share of people at one place."""
+        bins = column.alphabet
+        if column.domain is None or bins is None or column.nullable or bins.spikes:
+            return (
+                "it is for numbers and dates without spikes that are never missing: use 'laplace'"
+            )
+        return ""
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Self:
+        """The same for all columns."""
+        return cls(epsilon)
+
+    def form(self, column: Column) -> TableForm:
+        """All its reports, by the bins of the column."""
+
+        def likelihood(y: Array, x: Array) -> Array:
+            return np.exp(self.log_likelihood(y, x))
+
+        half = self._half_cells
+        reports = np.arange(-half, STEPS + half + 1) * GRID - 1.0
+        return TableForm.over_bins(likelihood, reports, GRID, column)
+
+    def information(self, column: Column) -> float:
+        r"""About one of the STEPS + 1 grid points: $\log T − H(Y | V)$ less what the edges lose."""
+        half, (inside, outside) = self._half_cells, self.probabilities
+        reports = np.arange(-half, STEPS + half + 1)
+        near = np.minimum(reports + half, STEPS) - np.maximum(reports - half, 0) + 1
+        marginal = outside + (inside - outside) * near / (STEPS + 1)
+        cells = 2 * half + 1
+        conditional = -cells * inside * math.log2(inside) - STEPS * outside * math.log2(outside)
+        return -float((marginal * np.log2(marginal)).sum()) - conditional
+
     @cached_property
     def _half_cells(self) -> int:
         # No operator: it would round as the caller's own context says.
-        power = _EXACT.exp(Decimal(self.epsilon))
+        power = EXACT.exp(Decimal(self.epsilon))
         epsilon = Decimal(self.epsilon)
-        above = _EXACT.add(_EXACT.multiply(_EXACT.subtract(epsilon, 1), power), 1)
-        beyond = _EXACT.subtract(_EXACT.subtract(power, 1), epsilon)
-        below = _EXACT.multiply(_EXACT.multiply(2, power), beyond)
-        return round(float(_EXACT.divide(above, below)) * STEPS)
+        above = EXACT.add(EXACT.multiply(EXACT.subtract(epsilon, 1), power), 1)
+        beyond = EXACT.subtract(EXACT.subtract(power, 1), epsilon)
+        below = EXACT.multiply(EXACT.multiply(2, power), beyond)
+        return round(float(EXACT.divide(above, below)) * STEPS)
 
     @property
     def half_width(self) -> float:
@@ -81,18 +124,14 @@ class SquareWave(Mechanism, kind="square_wave"):
     @cached_property
     def words(self) -> tuple[int, int]:
         """How many of the 2^64 words put the report inside the window, and outside."""
-        power = _EXACT.next_minus(_EXACT.exp(Decimal(self.epsilon)))
-        weight = _EXACT.multiply(power, 2 * self._half_cells + 1)
-        total = _EXACT.next_minus(_EXACT.add(weight, STEPS))
-        share = _EXACT.next_plus(_EXACT.divide(Decimal(_WORDS * STEPS), total))
-        outside = int(share.to_integral_value(ROUND_FLOOR)) + 1
-        return _WORDS - outside, outside
+        outside = words_outside(self.epsilon, 2 * self._half_cells + 1, STEPS, STEPS)
+        return WORDS - outside, outside
 
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(report) for one cell inside the window, and for one outside."""
         inside, outside = self.words
-        return inside / _WORDS / (2 * self._half_cells + 1), outside / _WORDS / STEPS
+        return inside / WORDS / (2 * self._half_cells + 1), outside / WORDS / STEPS
 
     def privatize(self, x: Array) -> Array:
         """Reports in [−1−b, 1+b], multiples of the grid; any shape, last axis d.

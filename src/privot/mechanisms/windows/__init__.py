@@ -1,1 +1,0 @@
-"""Densities of two levels, high in a window around the record."""
