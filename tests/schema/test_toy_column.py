@@ -13,8 +13,7 @@ from privot.local import FitSettings, LocalModel, fit
 from privot.release import Randomizer, Release, read_table
 from privot.report import write_evaluation_report
 from privot.schema import Categories, CodedColumn, Schema
-from privot.schema.columns.problems import refuse
-from privot.schema.columns.raw_values import missing, read_numbers
+from privot.schema.columns.raw_values import read_numbers
 
 
 class AngleColumn(CodedColumn):
@@ -30,19 +29,11 @@ class AngleColumn(CodedColumn):
         centers = np.arange(self.cells) * 360 / self.cells
         return Categories(tuple(f"{center:g}°" for center in centers), None, self.nullable)
 
-    def _read(self, name, table):
-        numbers, problems = read_numbers(table.column(name), name)
-        return numbers, problems + missing(np.isnan(numbers), self.nullable, name, problems)
-
-    def find_problems(self, name, table):
-        return self._read(name, table)[1]
-
-    def encode_codes(self, name, table):
-        numbers, problems = self._read(name, table)
-        refuse(problems)
+    def read(self, name, table):
+        numbers, problems = read_numbers(table.column(name), name, self.nullable)
         absent = np.isnan(numbers)
         sectors = np.rint(np.where(absent, 0, numbers) * self.cells / 360).astype(np.int64)
-        return np.where(absent, self.cells, sectors % self.cells)
+        return np.where(absent, self.cells, sectors % self.cells), problems
 
     def decode_codes(self, name, codes, rng):
         angles = (codes + rng.random(len(codes)) - 0.5) * 360 / self.cells % 360

@@ -74,7 +74,7 @@ def score_images(
 def unit_pixels(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
     """Images (n, N) of a table in unit pixels, clipped to [−1, 1]."""
     column = schema.images[name]
-    return column.to_unit_pixels(column.read_images(name, table)).clip(-1, 1)
+    return column.to_unit_pixels(column.accept(name, table)).clip(-1, 1)
 
 
 def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from privot.errors import PrivotError
 from privot.limits import MOST_ROWS, require_count, require_seed
-from privot.schema.columns.problems import RecordError
+from privot.schema.columns.raw_values import RecordError
 
 BATCH_ROWS = 2**17
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from privot.errors import PrivotError
-from privot.schema.columns.problems import Problem, RecordError
+from privot.schema.columns.raw_values import Problem, RecordError
 
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")

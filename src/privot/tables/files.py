@@ -22,8 +22,7 @@ from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.schema import Schema
 from privot.schema.columns.array import is_tensor, tensor_array, tensor_values
-from privot.schema.columns.problems import RecordError, refuse
-from privot.schema.columns.raw_values import read_numbers
+from privot.schema.columns.raw_values import RecordError, read_numbers, refuse
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from privot.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.problems import Problem
+from privot.schema.columns.raw_values import Problem
 from privot.tables.batches import RecordBatches
 
 _MOST_PLACES, _MOST_LETTERS = 3, 40
@@ -76,7 +76,7 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     for _, table in records.batches():
         schema.check_table(table)
         for name, column in schema.columns.items():
-            problems = column.find_problems(name, table)
+            problems = column.read(name, table)[1]
             for problem in problems:
                 new = Finding(problem.column, problem.what, problem.remedy)
                 finding = findings.setdefault((problem.column, problem.what), new)

@@ -20,7 +20,7 @@ import pyarrow.fs
 
 from privot.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.problems import RecordError
+from privot.schema.columns.raw_values import RecordError
 from privot.tables.batches import BATCH_ROWS, Piece, RecordBatches, TableBatches
 from privot.tables.csv_records import (
     COMMA_SEPARATED,

@@ -46,7 +46,7 @@ from privot.release.streaming.sending import (
     require_sent,
     send,
 )
-from privot.schema.columns.problems import RecordError
+from privot.schema.columns.raw_values import RecordError
 from privot.tables.batches import BATCH_ROWS, RecordBatches
 
 _BATCH_VALUES = 2**20

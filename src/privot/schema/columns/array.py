@@ -21,7 +21,7 @@ from pydantic import model_validator
 
 from privot.errors import PrivotError
 from privot.schema.columns.column import Bounds, PointColumn
-from privot.schema.columns.problems import Problem, refuse
+from privot.schema.columns.raw_values import Problem
 from privot.schema.domains.domain import Array, Box
 from privot.schema.domains.image import ImageDomain, check_shape
 
@@ -87,27 +87,43 @@ class ArrayColumn(PointColumn):
         raw = (low + high) / 2 + (high - low) / 2 * np.asarray(units, np.float32)
         return np.clip(raw, low, high).astype(np.float32)
 
-    def read_images(self, name: str, table: pa.Table) -> NDArray[np.generic]:
-        """Raw pixels (n, N), finite, in the order height, width, channels.
-
-        Raises:
-            PrivotError: for another shape, missing images, or what is no number.
-        """
-        raw, problems = _read_pixels(self, name, table.column(name))
-        refuse(problems)
-        return raw
-
-    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
-        """See `Column`.
+    def read(self, name: str, table: pa.Table) -> tuple[NDArray[np.generic], list[Problem]]:
+        """Raw pixels (n, N), in the order height, width, channels; without missing images.
 
         Raises:
             PrivotError: for images that are of another shape, or hold no numbers.
         """
-        return _read_pixels(self, name, table.column(name))[1]
+        values, wanted = table.column(name), self.shape
+        kind = values.type
+        if is_tensor(kind):
+            found = tuple(kind.shape)
+            if kind.permutation is not None or not _same_shape(found, wanted):
+                raise PrivotError(_misfit(name, found, wanted))
+        elif not (
+            pa.types.is_fixed_size_list(kind)
+            or pa.types.is_list(kind)
+            or pa.types.is_large_list(kind)
+        ):
+            raise PrivotError(
+                f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or "
+                "a folder of images"
+            )
+        problems = []
+        if values.null_count:
+            remedy = "remove the row, by a rule that does not look at other people's records"
+            problems.append(Problem(name, "has no image", remedy, np.asarray(values.is_null())))
+            values = values.drop_null()
+        parts = [_numbers(name, _storage(chunk), wanted) for chunk in values.chunks]
+        raw = np.concatenate(parts) if parts else np.zeros((0, self.domain.num_pixels))
+        infinite = np.asarray(~np.isfinite(raw).all(axis=1))
+        if infinite.any() and not problems:
+            remedy = "give finite numbers only"
+            problems.append(Problem(name, "has a pixel that is not finite", remedy, infinite))
+        return raw, problems
 
     def encode_points(self, name: str, table: pa.Table) -> Array:
         """See `PointColumn`: encoding an image puts it in its domain, in unit coordinates."""
-        return self.domain.encode(self.to_unit_pixels(self.read_images(name, table)))
+        return self.domain.encode(self.to_unit_pixels(self.accept(name, table)))
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
         """See `PointColumn`."""
@@ -127,7 +143,7 @@ class ArrayColumn(PointColumn):
 
     def count_outside(self, name: str, table: pa.Table) -> int:
         """See `PointColumn`."""
-        units = self.to_unit_pixels(self.read_images(name, table))
+        units = self.to_unit_pixels(self.accept(name, table))
         gone = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
         return int(gone.any(axis=1).sum())
 
@@ -173,40 +189,6 @@ def tensor_values(values: pa.ChunkedArray) -> NDArray[np.generic]:
 def is_tensor(kind: pa.DataType) -> bool:
     """Whether a type is that of tensors of a fixed shape."""
     return isinstance(kind, pa.FixedShapeTensorType)
-
-
-def _read_pixels(
-    column: ArrayColumn, name: str, values: pa.ChunkedArray
-) -> tuple[NDArray[np.generic], list[Problem]]:
-    """Raw pixels (n, N), and what is wrong with single images; without missing ones.
-
-    Raises:
-        PrivotError: for another shape, or what is no number.
-    """
-    kind, wanted = values.type, column.shape
-    if is_tensor(kind):
-        found = tuple(kind.shape)
-        if kind.permutation is not None or not _same_shape(found, wanted):
-            raise PrivotError(_misfit(name, found, wanted))
-    elif not (
-        pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    ):
-        raise PrivotError(
-            f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or a "
-            "folder of images"
-        )
-    problems = []
-    if values.null_count:
-        remedy = "remove the row, by a rule that does not look at other people's records"
-        problems.append(Problem(name, "has no image", remedy, np.asarray(values.is_null())))
-        values = values.drop_null()
-    parts = [_numbers(name, _storage(chunk), wanted) for chunk in values.chunks]
-    raw = np.concatenate(parts) if parts else np.zeros((0, column.domain.num_pixels))
-    infinite = np.asarray(~np.isfinite(raw).all(axis=1))
-    if infinite.any() and not problems:
-        remedy = "give finite numbers only"
-        problems.append(Problem(name, "has a pixel that is not finite", remedy, infinite))
-    return raw, problems
 
 
 def _storage(chunk: pa.Array) -> pa.Array:

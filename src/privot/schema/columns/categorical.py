@@ -14,8 +14,7 @@ from pydantic import model_validator
 from privot.errors import PrivotError
 from privot.schema.columns.alphabet import Categories, Codes
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.problems import Problem, refuse
-from privot.schema.columns.raw_values import missing, read_categories, read_texts
+from privot.schema.columns.raw_values import Problem, missing, read_categories, read_texts
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 _UNLISTED = "\uffff unlisted"
@@ -38,7 +37,8 @@ class _ListedColumn(CodedColumn):
     def _find(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         """Codes of texts, null for what is not listed."""
 
-    def _read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
+    def read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
+        """Codes (n,)."""
         texts, problems = read_texts(table.column(name), name)
         if "" not in self.alphabet.names:  # an empty field of a CSV
             texts = pc.if_else(pc.equal(texts, ""), None, texts)
@@ -52,16 +52,6 @@ class _ListedColumn(CodedColumn):
             codes[np.asarray(listed.is_null())] = self.alphabet.names.index(other)
         codes[absent] = self.alphabet.size - 1
         return codes, problems + missing(absent, self.nullable, name, problems)
-
-    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
-        """See `Column`."""
-        return self._read(name, table)[1]
-
-    def encode_codes(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`."""
-        codes, problems = self._read(name, table)
-        refuse(problems)
-        return codes
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator

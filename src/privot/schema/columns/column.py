@@ -26,12 +26,13 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from privot.errors import PrivotError
 from privot.schema.columns.alphabet import Alphabet, Codes
-from privot.schema.columns.problems import Problem
+from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains.domain import Array, Domain, to_unit
 
 Bounds = tuple[float, float]
@@ -98,8 +99,18 @@ class Column(BaseModel):
         return (name,)
 
     @abstractmethod
-    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
-        """All that the schema does not allow in its values."""
+    def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
+        """Raw values as the kind needs them, and all that the schema does not allow in them."""
+
+    def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
+        """The same, if the schema allows them all.
+
+        Raises:
+            RecordError: for a missing value that the schema does not allow, or what is no value of it.
+        """
+        values, problems = self.read(name, table)
+        refuse(problems)
+        return values
 
 
 class PointColumn(Column):
@@ -110,15 +121,9 @@ class PointColumn(Column):
     def domain(self) -> Domain:
         """The set that its points lie in."""
 
-    @abstractmethod
     def encode_points(self, name: str, table: pa.Table) -> Array:
-        """Raw values as points (n, d), finite but not yet projected to the domain.
-
-        Rows of missing values are NaN altogether, where the column is nullable.
-
-        Raises:
-            RecordError: for a missing value that the schema does not allow, or what is none.
-        """
+        """Raw values as points (n, d), not yet projected to the domain; rows of NaN are missing."""
+        return self.accept(name, table)
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
         """Raw values as points (n, d) of the domain in unit coordinates; rows of NaN are missing."""
@@ -169,13 +174,9 @@ class CodedColumn(Column):
         """A name for every code."""
         return self.alphabet.labels
 
-    @abstractmethod
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
-        """Raw values as codes (n,) of the alphabet.
-
-        Raises:
-            RecordError: for a missing or unlisted value that the schema does not allow.
-        """
+        """Raw values as codes (n,) of the alphabet."""
+        return self.accept(name, table)
 
     @abstractmethod
     def decode_codes(

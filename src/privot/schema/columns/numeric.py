@@ -16,8 +16,7 @@ from pydantic import BeforeValidator, model_validator
 from privot.errors import PrivotError
 from privot.schema.columns.alphabet import Bins, Codes, choose_edges
 from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
-from privot.schema.columns.problems import Problem, refuse
-from privot.schema.columns.raw_values import missing, read_moments, read_numbers
+from privot.schema.columns.raw_values import Problem, read_moments, read_numbers
 from privot.schema.domains.domain import Array, Box, from_unit
 
 _DAY = 86_400
@@ -43,10 +42,6 @@ class _NumberColumn(PointColumn, CodedColumn):
         """Bins, spikes, and the missing value."""
 
     @abstractmethod
-    def _read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Numbers (n,), NaN where missing, and what is wrong with the others."""
-
-    @abstractmethod
     def _write(self, numbers: Array) -> pa.Array:
         """Numbers as the table would hold them, NaN as null."""
 
@@ -54,19 +49,9 @@ class _NumberColumn(PointColumn, CodedColumn):
     def _make_up(self, numbers: Array) -> pa.Array:
         """Numbers, however large and whether rounded or not, as a table could hold them."""
 
-    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
-        """See `Column`."""
-        numbers, problems = self._read(name, table)
-        return problems + missing(np.isnan(numbers), self.nullable, name, problems)
-
-    def _encode(self, name: str, table: pa.Table) -> Array:
-        numbers, problems = self._read(name, table)
-        refuse(problems + missing(np.isnan(numbers), self.nullable, name, problems))
-        return numbers
-
     def encode_points(self, name: str, table: pa.Table) -> Array:
         """See `PointColumn`."""
-        return self._encode(name, table)[:, None]
+        return self.accept(name, table)[:, None]
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
         numbers = points[:, 0]
@@ -78,7 +63,7 @@ class _NumberColumn(PointColumn, CodedColumn):
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
         """See `CodedColumn`; what lies beyond the bounds is in an outer bin."""
-        return self.alphabet.encode(self._encode(name, table))
+        return self.alphabet.encode(self.accept(name, table))
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
@@ -144,8 +129,9 @@ class NumericColumn(_NumberColumn):
             edges = choose_edges(low, high, self.integer, self.bins)
         return Bins(edges, tuple(sorted(self.spikes)), self.integer, self.nullable)
 
-    def _read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        return read_numbers(table.column(name), name)
+    def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
+        """Numbers (n,), NaN where missing."""
+        return read_numbers(table.column(name), name, self.nullable)
 
     def _write(self, numbers: Array) -> pa.Array:
         absent = np.isnan(numbers)
@@ -233,8 +219,9 @@ class DatetimeColumn(_NumberColumn):
         )
         return bins + self.alphabet.labels[len(bins) :]
 
-    def _read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        moments, problems = read_moments(table.column(name), name)
+    def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
+        """Steps of the resolution since 1970 (n,), NaN where missing."""
+        moments, problems = read_moments(table.column(name), name, self.nullable)
         whole = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()
         steps = (whole // (1_000_000 * self.unit)).astype(np.float64)
         return np.where(np.asarray(moments.is_null()), np.nan, steps), problems

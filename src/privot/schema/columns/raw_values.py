@@ -1,19 +1,26 @@
 """Raw values of one table column as numbers, moments and texts, and what is wrong with the others.
 
 Values may be text, as in a CSV: text that says a number or a date is one. Every function returns the
-values and the problems; where there is a problem, the value is missing. Runs on the device, keeps
-nothing, and tells no value to anybody.
+values and the problems (which column, which rows, what kind of problem, and what to do); where there is
+a problem, the value is missing.
+
+Runs on the device, keeps nothing, and tells no value to anybody: errors end up in logs, bug reports and
+terminals of others than those who hold the records, and for these a column and a row are enough to look.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from privot.errors import PrivotError
 from privot.schema.columns.alphabet import Array
-from privot.schema.columns.problems import Problem
 
 # What tables write where a number or a date is missing.
 _ABSENT = pa.array(
@@ -29,36 +36,102 @@ _FILL = (
 )
 
 
-def read_numbers(values: pa.ChunkedArray, name: str) -> tuple[Array, list[Problem]]:
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One thing that is wrong in some rows of one table column.
+
+    Arguments:
+        column: Name of the table column.
+        what: The kind of problem, as `"has no value"`.
+        remedy: What to do about it.
+        rows: Which rows, as a mask (n,).
+    """
+
+    column: str
+    what: str
+    remedy: str
+    rows: NDArray[np.bool_] = field(repr=False)
+
+    @property
+    def words(self) -> str:
+        """Column, kind and remedy."""
+        return f"column {self.column!r} {self.what}: {self.remedy}"
+
+    @property
+    def first(self) -> int:
+        """The first such row, counted from 0."""
+        return int(np.flatnonzero(self.rows)[0])
+
+
+class RecordError(PrivotError):
+    """A record that cannot be used.
+
+    Arguments:
+        row: Of the table or of the whole source, counted from 0.
+        words: What is wrong with it, and what to do.
+        place: Where a person finds it; the row of the table by default.
+    """
+
+    def __init__(self, row: int, words: str, place: str | None = None) -> None:
+        self.row, self.words = row, words
+        super().__init__(f"{place or f'row {row + 1:,}'}: {words}")
+
+    def after(self, rows: int) -> Self:
+        """The same, of a source in which so many rows precede the table."""
+        return type(self)(self.row + rows, self.words)
+
+    def at(self, place: str) -> Self:
+        """The same, with a place that a person finds."""
+        return type(self)(self.row, self.words, place)
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raise what is wrong in the first row that has a problem.
+
+    Raises:
+        RecordError: if there is any.
+    """
+    for problem in sorted(problems, key=lambda problem: problem.first):
+        raise RecordError(problem.first, problem.words)
+
+
+def read_numbers(
+    values: pa.ChunkedArray, name: str, nullable: bool = True
+) -> tuple[Array, list[Problem]]:
     """Finite numbers (n,), NaN where missing."""
-    if pa.types.is_null(values.type):
-        return np.full(len(values), np.nan), []
     problems: list[Problem] = []
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.float64())
     if _is_text(values.type):
         values, problems = _parse_numbers(_texts(values), name)
     kind = values.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        return _none_of(values, name, f"holds {kind}, not numbers", "give numbers only")
-    numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    infinite = np.isinf(numbers)
-    numbers[infinite] = np.nan
-    return numbers, problems + _found(
-        (name, "is infinite, or too large for a number", "give finite numbers only", infinite)
-    )
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        infinite = np.isinf(numbers)
+        numbers[infinite] = np.nan
+        what = "is infinite, or too large for a number"
+        problems += _found((name, what, "give finite numbers only", infinite))
+    else:
+        numbers = np.full(len(values), np.nan)
+        problems = _all(values, name, f"holds {kind}, not numbers", "give numbers only")
+    return numbers, problems + missing(np.isnan(numbers), nullable, name, problems)
 
 
-def read_moments(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+def read_moments(
+    values: pa.ChunkedArray, name: str, nullable: bool = True
+) -> tuple[pa.ChunkedArray, list[Problem]]:
     """Moments in microseconds, null where missing."""
     kind = values.type
     problems: list[Problem] = []
     if _is_text(kind):
         values, problems = _parse_moments(_texts(values), name)
     elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
-        _, problems = _none_of(
-            values, name, f"holds {kind}, not dates", "give dates or times, or text as 2024-05-31"
-        )
+        remedy = "give dates or times, or text as 2024-05-31"
+        problems = _all(values, name, f"holds {kind}, not dates", remedy)
         values = pa.nulls(len(values))
-    return values.cast(pa.timestamp("us"), safe=False), problems
+    moments = values.cast(pa.timestamp("us"), safe=False)
+    absent = np.asarray(moments.is_null())
+    return moments, problems + missing(absent, nullable, name, problems)
 
 
 def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
@@ -67,7 +140,7 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
         return _texts(values), []
     except pa.ArrowException:
         what = f"holds {values.type}, not text"
-        _, problems = _none_of(values, name, what, "give text, as in its categories")
+        problems = _all(values, name, what, "give text, as in its categories")
         return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
 
 
@@ -181,12 +254,9 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(values, False).to_numpy(), np.bool_)
 
 
-def _none_of(
-    values: pa.ChunkedArray, name: str, what: str, remedy: str
-) -> tuple[Array, list[Problem]]:
-    """Nothing but a problem of every value that there is."""
-    rows = _mask(values.is_valid())
-    return np.full(len(values), np.nan), _found((name, what, remedy, rows))
+def _all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
+    """A problem of every value that there is."""
+    return _found((name, what, remedy, _mask(values.is_valid())))
 
 
 def _found(*candidates: tuple[str, str, str, NDArray[np.bool_]]) -> list[Problem]:

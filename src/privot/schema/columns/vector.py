@@ -11,8 +11,7 @@ from pydantic import model_validator
 
 from privot.errors import PrivotError
 from privot.schema.columns.column import Bounds, PointColumn
-from privot.schema.columns.problems import Problem, refuse
-from privot.schema.columns.raw_values import missing, read_numbers
+from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains.domain import Array, Box, Domain, L1Ball, L2Ball, from_unit
 from privot.schema.domains.polyline import Polyline
 
@@ -67,25 +66,12 @@ class VectorColumn(PointColumn):
         """Names of the table columns that hold its coordinates."""
         return self.columns
 
-    def _read(self, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Coordinates (n, d), NaN where missing."""
-        parts, problems = [], list[Problem]()
-        for part in self.columns:
-            numbers, found = read_numbers(table.column(part), part)
-            parts.append(numbers)
-            problems += found + missing(np.isnan(numbers), self.nullable, part, found)
-        return np.stack(parts, axis=1), problems
-
-    def find_problems(self, name: str, table: pa.Table) -> list[Problem]:
-        """See `Column`."""
-        return self._read(table)[1]
-
-    def encode_points(self, name: str, table: pa.Table) -> Array:
-        """See `PointColumn`."""
-        points, problems = self._read(table)
-        refuse(problems)
+    def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
+        """Coordinates (n, d), rows of NaN where any is missing."""
+        parts = [read_numbers(table.column(part), part, self.nullable) for part in self.columns]
+        points = np.stack([numbers for numbers, _ in parts], axis=1)
         points[np.isnan(points).any(axis=1)] = np.nan
-        return points
+        return points, [problem for _, problems in parts for problem in problems]
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
         absent = np.isnan(points)
