@@ -7,7 +7,7 @@ Costs are not stored. They enter through sums over the kernel $e^{-c(x_i,y_j)/λ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.sinkhorn.problem import Ground
 from studies.full_batch.gaussian_kernel import GaussianKernel
 from studies.full_batch.laplace_kernel import LaplaceKernel
 
 Array = NDArray[np.float64]
+Ground = Literal["manhattan", "squared_euclidean"]
 
 
 class Kernel(Protocol):

@@ -36,9 +36,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from privot.errors import PrivotError
-from privot.transport.sinkhorn.problem import Ground
 from privot.transport.sinkhorn.solver import Status
-from studies.full_batch.clouds import Clouds, Kernel, points_of
+from studies.full_batch.clouds import Clouds, Ground, Kernel, points_of
 
 Array = NDArray[np.float64]
 

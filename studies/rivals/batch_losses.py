@@ -27,7 +27,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from privot.local.generators.losses import Step
-from privot.transport import sinkhorn_divergence as divergence
+from studies.rivals.divergence import sinkhorn_divergence as divergence
 
 
 def unregularized(step: Step) -> tuple[Tensor, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 import torch
@@ -27,36 +27,21 @@ except ImportError:
 _REORDERING = {"reassoc", "contract", "nsz", "arcp"}
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, compiled at its first call for the types that it is given."""
-    return _compile(function, fastmath=False)
-
-
-def compiled_reordering(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for loops whose sums may be added up in any order, which is several times faster."""
-    return _compile(function, fastmath=_REORDERING)
-
-
-def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`compiled`, for what only compiled loops call: without the entry from Python."""
-    return _compile(function, fastmath=False, entered=False)
-
-
-def compiled_reordering_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`compiled_reordering`, for what only compiled loops call."""
-    return _compile(function, fastmath=_REORDERING, entered=False)
-
-
-def _compile(
-    function: Callable[..., Any], fastmath: bool | set[str], entered: bool = True
+def compiled(
+    function: Callable[..., Any], *, reordering: bool = False, entered: bool = True
 ) -> Callable[..., Any]:
+    """`function`, compiled at its first call for the types that it is given.
+
+    With `reordering`, sums may be added up in any order, which is several times faster. What only
+    compiled loops call is not `entered` from Python.
+    """
     if numba is not None:
         # Division by zero gives infinity, as in NumPy: to raise would keep loops from vector registers,
         # and take as long to compile as the loop. So would entries that nobody calls.
         decorate = numba.njit(
             cache=True,
             nogil=True,
-            fastmath=fastmath,
+            fastmath=_REORDERING if reordering else False,
             error_model="numpy",
             no_cfunc_wrapper=True,
             no_cpython_wrapper=not entered,
@@ -72,6 +57,11 @@ def _compile(
     return refuse
 
 
+compiled_part = partial(compiled, entered=False)
+compiled_reordering = partial(compiled, reordering=True)
+compiled_reordering_part = partial(compiled, reordering=True, entered=False)
+
+
 def runs_compiled(tensor: torch.Tensor) -> bool:
     """Whether compiled loops can work on a tensor: on the CPU, single or double, Numba present."""
     known = tensor.dtype in (torch.float32, torch.float64)
@@ -83,15 +73,13 @@ def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) ->
     workers = min(torch.get_num_threads(), count) if parallel else 1
     if workers == 1:
         return [task(k) for k in range(count)]
-    return list(_pool(workers).map(task, range(count)))
+    return list(_pool(workers, os.getpid()).map(task, range(count)))
 
 
 @lru_cache(maxsize=1)
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads kept between calls: starting them would take longer than a small step."""
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    """Threads kept between calls: starting them would take longer than a small step.
+
+    By process, since a forked child has the pool but not its threads.
+    """
     return ThreadPoolExecutor(workers, thread_name_prefix="privot")
-
-
-if hasattr(os, "register_at_fork"):
-    # A forked child has the pool but not its threads.
-    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -20,23 +20,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privot.transport.sinkhorn.problem import Problem
-from privot.transport.sinkhorn.solver import Potentials, SinkhornResult, SinkhornSolver
+from privot.transport.sinkhorn.solver import Problem, SinkhornResult, SinkhornSolver
 
 
 def entropic_cost(
-    cost: Tensor,
-    reg: float = 1.0,
-    solver: SinkhornSolver | None = None,
-    start: SinkhornResult | Potentials | None = None,
+    cost: Tensor, reg: float = 1.0, solver: SinkhornSolver | None = None
 ) -> tuple[Tensor, SinkhornResult]:
     """Entropic cost of uniform weights on the rows and columns of `cost` (n, m), and how it ended.
 
-    The first output is a scalar that can be differentiated with respect to `cost`. `start` is where
-    the solver starts, as in `SinkhornSolver.solve`.
+    The first output is a scalar that can be differentiated with respect to `cost`.
     """
     solver = solver or SinkhornSolver()
-    result = solver.solve(Problem(cost.detach(), reg), start)
+    result = solver.solve(Problem(cost.detach(), reg))
     return _Envelope.apply(cost, result.plan, result.value), result
 
 

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.transport.costs.ground import manhattan, squared_euclidean
-from privot.transport.sinkhorn.problem import Problem
-from privot.transport.sinkhorn.solver import SinkhornSolver, Status
+from privot.transport.sinkhorn.solver import Problem, SinkhornSolver, Status
 
 _REDUCE_FROM = 300
 

@@ -1,4 +1,4 @@
-r"""How far beyond Sinkhorn's plain step to go: the rule for ω, from the errors seen so far.
+r"""How far beyond Sinkhorn's plain step to go, and going there: the rule for ω, from errors seen so far.
 
 In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
 ω times as far, 1 ≤ ω < 2. Near the solution the plain error shrinks by a factor $ρ = μ^2$ an
@@ -20,8 +20,14 @@ from __future__ import annotations
 
 import math
 
-from privot.transport.compiled import compiled_part
+import numpy as np
 
+from privot.transport.compiled import compiled_part
+from privot.transport.sinkhorn.kernel_entries import exp2
+
+_LOG2E, _SQRT2 = math.log2(math.e), math.sqrt(2.0)
+_ONE_BITS = 0x3FF0000000000000
+_MANTISSA = 0x000FFFFFFFFFFFFF
 _PLAIN_FIRST = 3
 _PATIENCE = 5
 _WINDOW = 3
@@ -55,3 +61,25 @@ def next_omega(omega, errors, now, changed):
             best = 2 / (1 + math.sqrt(1 - contraction))
             return min(_LARGEST_OMEGA, max(omega, best)), now
     return omega, now
+
+
+@compiled_part
+def move(x, towards, omega, count, scratch, rounded):
+    """Replace positive x by x·(towards/x)^ω: ω times as far in logarithms, up to a millionth of ω.
+
+    The logarithm of 2^k·m, 1 ≤ m < 2, is k plus the series of the inverse hyperbolic tangent.
+    """
+    for j in range(count):
+        scratch[j] = towards[j] / x[j] * _SQRT2
+    bits, mantissas = scratch.view(np.int64), rounded.view(np.int64)
+    for j in range(count):
+        mantissas[j] = (bits[j] & _MANTISSA) | _ONE_BITS
+    for j in range(count):
+        m = rounded[j]
+        s = (m - _SQRT2) / (m + _SQRT2)
+        q = s * s
+        series = (((q / 7 + 1 / 5) * q + 1 / 3) * q + 1.0) * s * (2 * _LOG2E)
+        scratch[j] = omega * (float((bits[j] >> 52) - 1023) + series)
+    exp2(scratch, rounded, count)
+    for j in range(count):
+        x[j] *= scratch[j]

@@ -1,8 +1,7 @@
-r"""The solver of entropic problems: settings, choice of precision, and an honest account of the end.
+r"""Entropic problems and their solver: choice of precision, and an honest account of the end.
 
 The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
-alternates between the potentials f and g, each time fitting one marginal (`kernel_domain` and
-`log_domain` do it).
+alternates between the potentials f and g, each time fitting one marginal (`iterations` does it).
 
 **What the marginal error says.** The plan returned has the form above, and exact columns. So it *is* the
 solution of the same problem for row weights a′ = π1 instead of a, and `marginal_error`
@@ -34,14 +33,60 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.transport.compiled import runs_compiled
-from privot.transport.sinkhorn.kernel_domain import Iterated, solve_compiled, solve_tensors
-from privot.transport.sinkhorn.log_domain import solve_log
-from privot.transport.sinkhorn.problem import Problem
+from privot.transport.sinkhorn.iterations import Iterated, Setup, solve_compiled, solve_tensors
 from privot.transport.sinkhorn.sweeps import FEWEST_ROWS
 
-Potentials = tuple[Tensor, Tensor]
-
 _SINGLE_DOWN_TO = 1e-5
+
+
+@dataclass(frozen=True)
+class Problem:
+    r"""Minimize $⟨π, C⟩ + λ\, \mathrm{KL}(π ‖ a ⊗ b)$ over couplings π of a and b.
+
+    The KL term of a coupling of a and b is its mutual information.
+
+    Arguments:
+        cost: Ground costs C, shape (n, m), finite.
+        reg: Entropic weight λ > 0, in units of the cost.
+        weights_x: Probabilities a (n,) of the rows; uniform by default.
+        weights_y: Probabilities b (m,) of the columns; uniform by default.
+    """
+
+    cost: Tensor
+    reg: float = 1.0
+    weights_x: Tensor | None = None
+    weights_y: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.cost.ndim != 2 or 0 in self.cost.shape:
+            raise PrivotError(
+                f"cost has shape {tuple(self.cost.shape)}: give a matrix with at least one entry"
+            )
+        if not self.reg > 0:
+            raise PrivotError(f"reg {self.reg} is not positive: give the entropic weight, > 0")
+        for name, weights, size in (
+            ("weights_x", self.weights_x, self.cost.shape[0]),
+            ("weights_y", self.weights_y, self.cost.shape[1]),
+        ):
+            if weights is None:
+                continue
+            if weights.shape != (size,):
+                raise PrivotError(f"{name} has shape {tuple(weights.shape)}: give ({size},)")
+            if not bool((weights > 0).all()) or abs(float(weights.sum()) - 1) > 1e-4:
+                raise PrivotError(
+                    f"{name} adds up to {float(weights.sum()):.6g}, smallest {float(weights.min())}"
+                    ": give positive probabilities, and leave points of no weight out"
+                )
+
+    @property
+    def a(self) -> Tensor:
+        """Row probabilities (n,)."""
+        return _uniform(self.cost, 0) if self.weights_x is None else self.weights_x
+
+    @property
+    def b(self) -> Tensor:
+        """Column probabilities (m,)."""
+        return _uniform(self.cost, 1) if self.weights_y is None else self.weights_y
 
 
 class Status(enum.Enum):
@@ -96,16 +141,12 @@ class SinkhornSolver:
     Arguments:
         tolerance: Largest marginal error to stop at.
         max_iterations: Number of steps to give up after, with `Status.MAX_ITERATIONS`.
-        domain: `"kernel"` (fast) or `"log"` (the reference, in double precision).
     """
 
     tolerance: float = 1e-3
     max_iterations: int = 1000
-    domain: Literal["kernel", "log"] = "kernel"
 
     def __post_init__(self) -> None:
-        if self.domain not in ("kernel", "log"):
-            raise PrivotError(f"domain {self.domain!r} is not known: use 'kernel' or 'log'")
         if not self.tolerance > 0 or self.max_iterations < 1:
             raise PrivotError(
                 f"tolerance {self.tolerance} and max_iterations {self.max_iterations}: "
@@ -113,35 +154,21 @@ class SinkhornSolver:
             )
 
     @torch.no_grad()
-    def solve(
-        self, problem: Problem, start: SinkhornResult | Potentials | None = None
-    ) -> SinkhornResult:
-        """Solve one problem; gradients do not flow through the iterations (see `entropic_cost`).
-
-        Arguments:
-            problem: What to solve.
-            start: Potentials (f, g) to start from, or the result of a similar problem. The state of
-                the iterations is g alone; potentials that are not finite are not used.
-        """
-        start_g = _start(problem, start)
-        single = problem.cost.dtype != torch.float64 and self.tolerance >= _SINGLE_DOWN_TO
-        if self.domain == "log":
-            single, ended = False, solve_log(problem, self.tolerance, self.max_iterations, start_g)
-        else:
-            ended = self._kernel_domain(problem, single, start_g)
-            if ended.plan is None and single:
-                single, ended = False, self._kernel_domain(problem, False, start_g)
-        plan = torch.full_like(problem.cost, torch.nan) if ended.plan is None else ended.plan
+    def solve(self, problem: Problem) -> SinkhornResult:
+        """Solve one problem; gradients do not flow through the iterations (see `entropic_cost`)."""
+        cost = problem.cost.detach()
+        setup = Setup(cost, problem.a, problem.b, problem.reg, self.tolerance, self.max_iterations)
+        compiled = runs_compiled(cost) and len(cost) >= FEWEST_ROWS
+        iterate = solve_compiled if compiled else solve_tensors
+        single = cost.dtype != torch.float64 and self.tolerance >= _SINGLE_DOWN_TO
+        ended = iterate(setup, torch.float32 if single else torch.float64)
+        if ended.plan is None and single:
+            single, ended = False, iterate(setup, torch.float64)
+        plan = torch.full_like(cost, torch.nan) if ended.plan is None else ended.plan
         return SinkhornResult(
-            problem, ended.f, ended.g, plan.to(problem.cost.dtype), ended.marginal_error,
+            problem, ended.f, ended.g, plan.to(cost.dtype), ended.marginal_error,
             ended.iterations, self._status(problem, ended), "single" if single else "double",
         )  # fmt: skip
-
-    def _kernel_domain(self, problem: Problem, single: bool, start_g: Tensor | None) -> Iterated:
-        compiled = runs_compiled(problem.cost) and len(problem.cost) >= FEWEST_ROWS
-        iterate = solve_compiled if compiled else solve_tensors
-        dtype = torch.float32 if single else torch.float64
-        return iterate(problem, dtype, self.tolerance, self.max_iterations, start_g)
 
     def _status(self, problem: Problem, ended: Iterated) -> Status:
         if ended.plan is None:
@@ -154,15 +181,6 @@ class SinkhornSolver:
         return Status.CONVERGED if error <= self.tolerance else Status.MAX_ITERATIONS
 
 
-def _start(problem: Problem, start: SinkhornResult | Potentials | None) -> Tensor | None:
-    if start is None:
-        return None
-    f, g = (start.f, start.g) if isinstance(start, SinkhornResult) else start
-    shapes = tuple(f.shape) + tuple(g.shape)
-    if shapes != tuple(problem.cost.shape):
-        raise PrivotError(
-            f"start has potentials of shapes {tuple(f.shape)} and {tuple(g.shape)}: "
-            f"give one number for each of {problem.cost.shape[0]} rows and "
-            f"{problem.cost.shape[1]} columns"
-        )
-    return g if bool(torch.isfinite(g).all()) else None
+def _uniform(cost: Tensor, dim: int) -> Tensor:
+    size = cost.shape[dim]
+    return torch.full((size,), 1.0 / size, dtype=cost.dtype, device=cost.device)

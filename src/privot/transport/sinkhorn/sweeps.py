@@ -22,13 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.transport.compiled import (
-    compiled,
-    compiled_reordering,
-    compiled_reordering_part,
-)
-from privot.transport.sinkhorn.elementary import move
-from privot.transport.sinkhorn.over_relaxation import next_omega
+from privot.transport.compiled import compiled, compiled_reordering, compiled_reordering_part
+from privot.transport.sinkhorn.over_relaxation import move, next_omega
 
 CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
 

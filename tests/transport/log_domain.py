@@ -1,4 +1,4 @@
-r"""Sinkhorn's iterations in the log domain: slow, without a kernel, the reference of the tests.
+r"""Sinkhorn's iterations in the log domain: slow, and without a kernel, a reference.
 
 $$ f_i ← −λ \log \sum_j b_j e^{(g_j − C_{ij})/λ}, \qquad
 g_j ← −λ \log \sum_i a_i e^{(f_i − C_{ij})/λ} . $$
@@ -9,20 +9,31 @@ Always in double precision. Two `logsumexp` cost ten times as much as two produc
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from privot.transport.sinkhorn.kernel_domain import Iterated
-from privot.transport.sinkhorn.problem import Problem
+from privot.transport import Problem
 
 
-def solve_log(problem: Problem, tolerance: float, most: int, start_g: Tensor | None) -> Iterated:
+@dataclass(frozen=True)
+class Reference:
+    """Potentials, plan, and the error of its rows."""
+
+    f: Tensor
+    g: Tensor
+    plan: Tensor
+    value: Tensor
+    marginal_error: float
+    iterations: int
+
+
+def solve_log(problem: Problem, tolerance: float, most: int = 100_000) -> Reference:
     """Iterate until the row marginal's error is within the tolerance, or `most` times."""
     reg, a, b = problem.reg, problem.a.double(), problem.b.double()
     scores = -problem.cost.detach().double() / reg
-    g = torch.zeros_like(b) if start_g is None else start_g.to(b) / reg
-    f = torch.zeros_like(a)
+    f, g = torch.zeros_like(a), torch.zeros_like(b)
     iterations = 0
     while True:
         fitted = -torch.logsumexp(scores + (g + b.log())[None, :], dim=1)
@@ -33,8 +44,6 @@ def solve_log(problem: Problem, tolerance: float, most: int, start_g: Tensor | N
         f = fitted
         g = -torch.logsumexp(scores + (f + a.log())[:, None], dim=0)
         iterations += 1
-    if not bool(torch.isfinite(f).all() and torch.isfinite(g).all()):
-        return Iterated(reg * f, reg * g, None, math.nan, math.nan, iterations)
     plan = torch.exp(scores + f[:, None] + g[None, :]) * a[:, None] * b[None, :]
-    errors = float((plan.sum(1) - a).abs().sum()), float((plan.sum(0) - b).abs().sum())
-    return Iterated(reg * f, reg * g, plan, *errors, iterations)
+    error = float((plan.sum(1) - a).abs().sum())
+    return Reference(reg * f, reg * g, plan, reg * (a @ f + b @ g), error, iterations)

@@ -7,7 +7,7 @@ import torch
 
 from privot.errors import PrivotError
 from privot.transport import SinkhornSolver, Status, manhattan, squared_euclidean
-from privot.transport.divergence import sinkhorn_divergence
+from studies.rivals.divergence import sinkhorn_divergence
 
 EXACT = SinkhornSolver(tolerance=1e-9, max_iterations=100_000)
 GROUNDS = [squared_euclidean, manhattan]

@@ -6,7 +6,7 @@ The entropic cost of a law against itself is not zero, and its minimizer over α
 cost matched to a noise, it is the law whose noised version is β. The two self-terms take that
 away. Where $e^{−c/λ}$ is a positive definite kernel, as for `squared_euclidean` and `manhattan`,
 $S_λ ≥ 0$, convex in each argument, and zero only if α = β. So a generator trained on it learns the
-law it is shown, *with* the privacy noise: here it is a baseline and a measure, not the loss.
+law it is shown, *with* the privacy noise: a rival and a measure, not the loss.
 
 It goes to the unregularized cost $\min_π ⟨π, C⟩$ as λ → 0, and as λ → ∞ to
 $E c(X, Y) − \frac12 E c(X, X′) − \frac12 E c(Y, Y′)$, for squares the squared distance of the means.
@@ -23,10 +23,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from privot.errors import PrivotError
-from privot.transport.costs.ground import squared_euclidean
-from privot.transport.entropic import entropic_cost
-from privot.transport.sinkhorn.solver import SinkhornResult, SinkhornSolver
+from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost, squared_euclidean
 
 
 def sinkhorn_divergence(
@@ -51,10 +48,6 @@ def sinkhorn_divergence(
     Returns:
         The divergence, a scalar in units of the cost; and the results for (x, y), (x, x), (y, y).
     """
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-        raise PrivotError(
-            f"points have shapes {tuple(x.shape)} and {tuple(y.shape)}: give (n, d) and (m, d)"
-        )
     cross, result = entropic_cost(ground(x, y), reg, solver)
     self_x, result_x = entropic_cost(ground(x, x), reg, solver)
     self_y, result_y = entropic_cost(ground(y, y), reg, solver)

@@ -1,1 +1,0 @@
-"""Transport on the line, exact by sorting, and along directions."""
