@@ -25,7 +25,7 @@ MOST_LINES, MOST_ARGUMENTS = 60, 8
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
     "account.shuffle", "account_sliced.sliced", "curator.evaluate", "curator.fit",
-    "device.calibrate", "integral.fit", "privatize.privatize", "sliced.adapt", "sliced.fit",
+    "integral.fit", "randomizer.calibrate", "reports.privatize", "sliced.adapt", "sliced.fit",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

@@ -1,31 +1,42 @@
-"""Privacy arithmetic at the prompt: how much noise an ε needs, how much ε a noise gives.
+"""Privacy arithmetic at the prompt: how much noise an ε needs, how much ε a noise gives; what was spent.
 
-These are the bare formulas, in the data's own units. `privot calibrate` applies them to a schema,
-where rounding to the grid, and the sharing of one budget among columns, come on top. What is
-printed for people is rounded to the safe side; `--json` gives every digit.
+The formulas are bare, in the data's own units. `privot calibrate` applies them to a schema, where
+rounding to the grid, and the sharing of one budget among columns, come on top. What is printed for
+people is rounded to the safe side; `--json` gives every digit.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from privot.cli.console import note
 from privot.errors import PrivotError
+from privot.privacy import (
+    calibrate_gaussian,
+    calibrate_gaussian_zhao,
+    calibrate_laplace,
+    calibrate_randomized_response,
+    gaussian_epsilon,
+    laplace_epsilon,
+    randomized_response_epsilon,
+)
 from privot.privacy.guarantees.figures import at_least, at_most, exactly
+from privot.privacy.rounding import check_delta
 
-Epsilon = Annotated[float | None, typer.Option(help="Privacy loss; asks for the noise.")]
-Unit = Annotated[str, typer.Option(help="Whom one record belongs to.")]
-Figures = dict[str, float | str | None]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, every digit.")]
+Delta = Annotated[float, Option(help="Well below one over the number of people.")]
+Epsilon = Annotated[float | None, Option(help="Privacy loss; asks for the noise.")]
+Unit = Annotated[str, Option(help="Whom one record belongs to.")]
+Fields = dict[str, Any]
+AsJson = Annotated[bool, Option("--json", help="Print JSON, every digit.")]
 
 
 def laplace(
-    sensitivity: Annotated[float, typer.Option(help="l1 diameter of the domain, in its units.")],
+    sensitivity: Annotated[float, Option(help="l1 diameter of the domain, in its units.")],
     epsilon: Epsilon = None,
-    scale: Annotated[float | None, typer.Option(help="Laplace's b; asks for the epsilon.")] = None,
+    scale: Annotated[float | None, Option(help="Laplace's b; asks for the epsilon.")] = None,
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -33,8 +44,6 @@ def laplace(
 
     Example: privot account laplace --epsilon 4 --sensitivity 2
     """
-    from privot.privacy import calibrate_laplace, laplace_epsilon
-
     forward = epsilon is not None
     epsilon, scale = solve(
         epsilon,
@@ -44,23 +53,21 @@ def laplace(
         lambda b: laplace_epsilon(b, sensitivity),
     )
     stddev = scale * 2**0.5
-    if as_json:
-        fields: Figures = {"epsilon": epsilon, "unit": unit, "scale": scale, "stddev": stddev}
-        answer = "scale" if forward else "epsilon"
-        print(as_object(answer, fields | {"sensitivity": sensitivity}))
-        return
+    fields = {"epsilon": epsilon, "unit": unit, "scale": scale, "stddev": stddev}
     deviation = rounded_up(stddev) if forward else rounded_down(stddev)
     noise = f"Laplace noise of scale {rounded_up(scale, forward)} (standard deviation {deviation})"
-    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)", unit))
-    print(_diameter(sensitivity, "l1"))
+    promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
+    lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l1")]
+    answer = "scale" if forward else "epsilon"
+    tell(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
 
 
 def gaussian(
-    sensitivity: Annotated[float, typer.Option(help="l2 diameter of the domain, in its units.")],
-    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
+    sensitivity: Annotated[float, Option(help="l2 diameter of the domain, in its units.")],
+    delta: Delta,
     epsilon: Epsilon = None,
     stddev: Annotated[
-        float | None, typer.Option(help="Of each coordinate's noise; asks for the epsilon.")
+        float | None, Option(help="Of each coordinate's noise; asks for the epsilon.")
     ] = None,
     unit: Unit = "person",
     as_json: AsJson = False,
@@ -69,9 +76,6 @@ def gaussian(
 
     Example: privot account gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
     """
-    from privot.privacy import calibrate_gaussian, calibrate_gaussian_zhao, gaussian_epsilon
-    from privot.privacy.rounding import check_delta
-
     check_delta(delta)
     forward = epsilon is not None
     epsilon, stddev = solve(
@@ -83,30 +87,26 @@ def gaussian(
     )
     # The closed form is silent at epsilon 0.
     closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if epsilon > 0 else None
-    if as_json:
-        fields: Figures = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
-        fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
-        print(as_object("stddev" if forward else "epsilon", fields))
-        return
+    fields: Fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
+    fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
     noise = (
         f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every coordinate"
     )
     promise = f"epsilon = {rounded_up(epsilon, not forward)} at delta = {exactly(delta)}"
-    print(_sentence(forward, noise, promise, unit))
-    print(_diameter(sensitivity, "l2"))
+    lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l2")]
     if closed_form is not None:
-        more = closed_form / stddev - 1
-        print(
+        lines.append(
             f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
-            f"promise, {more:.0%} more."
+            f"promise, {closed_form / stddev - 1:.0%} more."
         )
+    tell(as_json, "stddev" if forward else "epsilon", fields, lines)
 
 
 def randomized_response(
-    categories: Annotated[int, typer.Option(help="Number of categories k, at least 2.")],
+    categories: Annotated[int, Option(help="Number of categories k, at least 2.")],
     epsilon: Epsilon = None,
     keep: Annotated[
-        float | None, typer.Option(help="Probability of the truth; asks for the epsilon.")
+        float | None, Option(help="Probability of the truth; asks for the epsilon.")
     ] = None,
     unit: Unit = "person",
     as_json: AsJson = False,
@@ -115,8 +115,6 @@ def randomized_response(
 
     Example: privot account randomized-response --epsilon 1 --categories 5
     """
-    from privot.privacy import calibrate_randomized_response, randomized_response_epsilon
-
     forward = epsilon is not None
     epsilon, keep = solve(
         epsilon,
@@ -125,29 +123,26 @@ def randomized_response(
         lambda e: calibrate_randomized_response(categories, e),
         lambda p: randomized_response_epsilon(p, categories),
     )
-    if as_json:
-        fields: Figures = {"epsilon": epsilon, "unit": unit, "keep": keep, "categories": categories}
-        print(as_object("keep" if forward else "epsilon", fields))
-        return
+    fields = {"epsilon": epsilon, "unit": unit, "keep": keep, "categories": categories}
     noise = (
         f"Reporting the truth with probability {rounded_down(keep, forward)}, "
         f"else any other of the {categories} categories,"
     )
-    print(_sentence(forward, noise, f"epsilon = {rounded_up(epsilon, not forward)} (pure)", unit))
+    promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
+    lines = [_sentence(forward, noise, promise, unit)]
+    tell(as_json, "keep" if forward else "epsilon", fields, lines)
 
 
 def shuffle(
-    people: Annotated[int, typer.Option(help="Reports shuffled together, one a person.")],
-    delta: Annotated[float, typer.Option(help="Well below one over the number of people.")],
+    people: Annotated[int, Option(help="Reports shuffled together, one a person.")],
+    delta: Delta,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="Of each person's whole report, all columns, pure; asks for the central one."
-        ),
+        Option(help="Of each person's whole report, all columns, pure; asks for the central one."),
     ] = None,
     central_epsilon: Annotated[
         float | None,
-        typer.Option(help="Wanted after shuffling; asks for the largest epsilon of each report."),
+        Option(help="Wanted after shuffling; asks for the largest epsilon of each report."),
     ] = None,
     unit: Unit = "person",
     as_json: AsJson = False,
@@ -159,7 +154,6 @@ def shuffle(
     The other way: privot account shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6
     """
     from privot.privacy.curves.shuffling import calibrate_shuffling, shuffled_epsilon
-    from privot.privacy.rounding import check_delta
 
     check_delta(delta, people)
     forward = central_epsilon is None
@@ -172,33 +166,54 @@ def shuffle(
         ("central epsilon", "epsilon of each report"),
     )
     bound = shuffled_epsilon(local, people, delta)
-    if as_json:
-        fields: Figures = {
-            "epsilon": central,
-            "epsilon_lower": bound.epsilon_lower,
-            "epsilon_closed_form": bound.epsilon_closed_form,
-            "epsilon_local": local,
-            "people": people,
-            "unit": unit,
-            "delta": delta,
-        }
-        print(as_object("epsilon" if forward else "epsilon_local", fields))
-        return
-    print(
+    fields: Fields = {"epsilon": central, "epsilon_lower": bound.epsilon_lower}
+    fields |= {"epsilon_closed_form": bound.epsilon_closed_form, "epsilon_local": local}
+    fields |= {"people": people, "unit": unit, "delta": delta}
+    lines = [
         f"{people:,} reports of epsilon = {rounded_down(local, not forward)} (pure), shuffled, give "
-        f"epsilon = {rounded_up(central, forward)} at delta = {exactly(delta)} between data sets that "
-        f"differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
-        f"{rounded_down(bound.epsilon_lower)}."
-    )
-    print(
+        f"epsilon = {rounded_up(central, forward)} at delta = {exactly(delta)} between data sets "
+        f"that differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
+        f"{rounded_down(bound.epsilon_lower)}.",
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
-        f"{rounded_up(bound.epsilon_closed_form)}."
-    )
-    print(
+        f"{rounded_up(bound.epsilon_closed_form)}.",
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
-        "whole report: a column of it is not amplified, for the others tell rows apart."
-    )
+        "whole report: a column of it is not amplified, for the others tell rows apart.",
+    ]
+    tell(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
+
+
+def spent() -> None:
+    """List all runs on private records that this user account made, records by records.
+
+    Example: privot account spent
+    """
+    from privot.disk import accounts
+
+    known = accounts()
+    for number, account in enumerate(known, start=1):
+        print(f"records {number}: {account}")
+        for run in account.runs:
+            print(f"  {run.begun}  {run.uses} declared: {run.guarantee}")
+    if not known:
+        print("no run on private records is known to this account")
+    note("for the curator: whether two runs had the same records is a function of raw data")
+
+
+def adopt(
+    ledger: Annotated[
+        Path, Argument(help="A ledger's file, or a secret model's folder, that was moved here.")
+    ],
+) -> None:
+    """Let this account use a ledger that came from elsewhere, if the original is never used again.
+
+    Example: privot account adopt secret/
+    """
+    from privot.disk import adopt as adopt_ledger
+
+    file = ledger / "ledger.json" if ledger.is_dir() else ledger
+    adopt_ledger(file)
+    print(f"{file}: this account counts on from here; use the original never again")
 
 
 def solve(
@@ -221,9 +236,19 @@ def solve(
     )
 
 
-def as_object(answer: str, fields: Mapping[str, float | str | None]) -> str:
-    """JSON with what was asked for in front."""
-    return json.dumps({answer: fields[answer], **fields})
+def tell(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
+    """Print the lines; or the fields as JSON, with what was asked for in front."""
+    print(json.dumps({answer: fields[answer], **fields}) if as_json else "\n".join(lines))
+
+
+def rounded_up(value: float, rounded: bool = True) -> str:
+    """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
+    return at_most(value, 6) if rounded else exactly(value)
+
+
+def rounded_down(value: float, rounded: bool = True) -> str:
+    """Six digits rounded down, for probabilities of the truth and for lower bounds."""
+    return at_least(value, 6) if rounded else exactly(value)
 
 
 def _sentence(forward: bool, noise: str, promise: str, unit: str) -> str:
@@ -236,13 +261,3 @@ def _diameter(sensitivity: float, norm: str) -> str:
         f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
         "diameter of their domain, not its radius. Noise and diameter are in the same units."
     )
-
-
-def rounded_up(value: float, rounded: bool = True) -> str:
-    """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
-    return at_most(value, 6) if rounded else exactly(value)
-
-
-def rounded_down(value: float, rounded: bool = True) -> str:
-    """Six digits rounded down, for probabilities of the truth and for lower bounds."""
-    return at_least(value, 6) if rounded else exactly(value)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from privot.cli.account import AsJson, Epsilon, Unit, as_object, rounded_up, solve
+from privot.cli.account import AsJson, Epsilon, Unit, rounded_up, solve, tell
 from privot.errors import PrivotError
 from privot.privacy.guarantees.figures import exactly
 
@@ -21,63 +21,51 @@ if TYPE_CHECKING:
     from privot.privacy.slicing import SlicedAccounting
 
 
-class Sampling(StrEnum):
-    """How a batch is drawn."""
-
+class _Sampling(StrEnum):
     without_replacement = "without_replacement"
     padded_poisson = "padded_poisson"
     none = "none"
 
 
-class Neighboring(StrEnum):
-    """Who may differ."""
-
+class _Neighboring(StrEnum):
     replace_one = "replace_one"
     zero_out = "zero_out"
 
 
-class Accounting(StrEnum):
-    """Which accountant gives the answer."""
-
+class _Accounting(StrEnum):
     rdp = "rdp"
     pld = "pld"
 
 
 def sliced(
-    delta: Annotated[float, typer.Option(help="Well below one over the number of records.")],
-    dim: Annotated[int, typer.Option(help="Dimension d of a record.")],
-    num_projections: Annotated[int, typer.Option(help="Directions k at every step.")],
-    records: Annotated[int, typer.Option(help="Records N that the curator holds.")],
-    radius: Annotated[float, typer.Option(help="Records are clipped to this l2 norm; public.")],
+    delta: Annotated[float, Option(help="Well below one over the number of records.")],
+    dim: Annotated[int, Option(help="Dimension d of a record.")],
+    num_projections: Annotated[int, Option(help="Directions k at every step.")],
+    records: Annotated[int, Option(help="Records N that the curator holds.")],
+    radius: Annotated[float, Option(help="Records are clipped to this l2 norm; public.")],
     batch_size: Annotated[
-        int | None, typer.Option(help="Records at every step (padded_poisson: on average).")
+        int | None, Option(help="Records at every step (padded_poisson: on average).")
     ] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="Steps in units of records/batch-size.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Number of releases, instead of epochs.")
-    ] = None,
+    epochs: Annotated[float | None, Option(help="Steps in units of records/batch-size.")] = None,
+    steps: Annotated[int | None, Option(help="Number of releases, instead of epochs.")] = None,
     epsilon: Epsilon = None,
     stddev: Annotated[
-        float | None, typer.Option(help="Of each projection's noise; asks for the epsilon.")
+        float | None, Option(help="Of each projection's noise; asks for the epsilon.")
     ] = None,
     sampling: Annotated[
-        Sampling, typer.Option(help="How batches are drawn; none: all records at every step.")
-    ] = Sampling.without_replacement,
-    neighboring: Annotated[Neighboring, typer.Option(help="Who may differ.")] = (
-        Neighboring.replace_one
-    ),
+        _Sampling, Option(help="How batches are drawn; none: all records at every step.")
+    ] = _Sampling.without_replacement,
+    neighboring: Annotated[_Neighboring, Option(help="Who may differ.")] = _Neighboring.replace_one,
     non_negative: Annotated[
-        bool, typer.Option("--non-negative", help="Records have no negative entry: √2·radius.")
+        bool, Option("--non-negative", help="Records have no negative entry: √2·radius.")
     ] = False,
     orthonormal: Annotated[
-        bool, typer.Option("--orthonormal", help="Directions form an orthonormal frame.")
+        bool, Option("--orthonormal", help="Directions form an orthonormal frame.")
     ] = False,
-    grid: Annotated[float, typer.Option(help="Projections are rounded to it; 0: not.")] = 0.0,
+    grid: Annotated[float, Option(help="Projections are rounded to it; 0: not.")] = 0.0,
     accounting: Annotated[
-        Accounting, typer.Option(help="Rényi, or the tighter privacy-loss distribution (slower).")
-    ] = Accounting.rdp,
+        _Accounting, Option(help="Rényi, or the tighter privacy-loss distribution (slower).")
+    ] = _Accounting.rdp,
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +79,7 @@ def sliced(
     from privot.privacy.slicing import SlicedAccounting
 
     if batch_size is None:
-        if sampling is not Sampling.none:
+        if sampling is not _Sampling.none:
             raise PrivotError(f"--batch-size is missing: sampling {sampling} needs it")
         batch_size = records
     setting = SlicedAccounting(
@@ -118,49 +106,47 @@ def sliced(
             partial(setting.epsilon, delta=delta, steps=count, method=method.value),
         )
         # Low targets are out of reach for Rényi accounting alone.
-        for method in (Accounting if accounting is Accounting.rdp else [Accounting.pld])
+        for method in (_Accounting if accounting is _Accounting.rdp else [_Accounting.pld])
     }
     answers = {method: pair[1 if forward else 0] for method, pair in both.items()}
     epsilon, stddev = both[accounting.value]
     name = "stddev" if forward else "epsilon"
     overflow, capacity = setting.overflow(count, delta)
     published = _published(setting, epsilon, delta, count) if forward and "rdp" in both else {}
-    if as_json:
-        fields: dict[str, float | str | None] = {"epsilon": epsilon, "stddev": stddev}
-        fields |= {f"{name}_{method}": value for method, value in answers.items()}
-        fields |= {f"stddev_published_{bound}": value for bound, value in published.items()}
-        fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
-        fields |= {"sensitivity": setting.sensitivity, "steps": count}
-        fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
-        print(as_object(name, fields))
-        return
+    fields: dict[str, Any] = {"epsilon": epsilon, "stddev": stddev}
+    fields |= {f"{name}_{method}": value for method, value in answers.items()}
+    fields |= {f"stddev_published_{bound}": value for bound, value in published.items()}
+    fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
+    fields |= {"sensitivity": setting.sensitivity, "steps": count}
+    fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
     relation = "is needed for" if forward else "gives"
-    print(
+    lines = [
         f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every projection, "
         f"{count:,} times, {relation} epsilon = {rounded_up(epsilon, not forward)} at delta = "
         f"{exactly(delta)}, {neighboring.value}, per {unit}; rows differ by at most "
         f"{rounded_up(setting.sensitivity)}."
-    )
-    if accounting is Accounting.rdp:
-        print(
+    ]
+    if accounting is _Accounting.rdp:
+        lines.append(
             f"That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the {name} "
             f"is {rounded_up(answers['pld'])}."
         )
-    if sampling is Sampling.padded_poisson:
-        print(
+    if sampling is _Sampling.padded_poisson:
+        lines.append(
             f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
             f"overflows cost {rounded_up(overflow)} of delta."
         )
     if published:
-        print(
+        lines.append(
             f"The published recipe would ask for {rounded_up(published['bernstein'])} (Bernstein) or "
             f"{rounded_up(published['clt'])} (normal approximation, which is no bound)."
         )
-    if sampling is not Sampling.none:
-        print(
+    if sampling is not _Sampling.none:
+        lines.append(
             "This assumes that every batch is drawn afresh by secret coins, in random row order, "
             "and that nothing published shows who was in it."
         )
+    tell(as_json, name, fields, lines)
 
 
 def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:

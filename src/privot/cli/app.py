@@ -13,15 +13,11 @@ import typer
 from privot.cli import (
     account,
     account_sliced,
-    account_spent,
-    audit,
     curator,
-    datasets,
     demo,
-    device,
     integral,
-    plan,
-    privatize,
+    randomizer,
+    reports,
     schema,
     sliced,
 )
@@ -51,8 +47,8 @@ account_app.command("gaussian")(account.gaussian)
 account_app.command("randomized-response")(account.randomized_response)
 account_app.command("shuffle")(account.shuffle)
 account_app.command("sliced")(account_sliced.sliced)
-account_app.command("spent")(account_spent.spent)
-account_app.command("adopt")(account_spent.adopt)
+account_app.command("spent")(account.spent)
+account_app.command("adopt")(account.adopt)
 sliced_app = typer.Typer(
     help="A trusted curator learns through noisy slices.", no_args_is_help=True
 )
@@ -65,13 +61,13 @@ integral_app = typer.Typer(
 integral_app.command("fit")(integral.fit)
 integral_app.command("sample")(integral.sample)
 datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
-datasets_app.command("fetch")(datasets.fetch)
-datasets_app.command("check")(datasets.check)
+datasets_app.command("fetch")(demo.fetch)
+datasets_app.command("check")(demo.check)
 app.command("demo")(demo.run)
-app.command("plan")(plan.plan)
-app.command("calibrate")(device.calibrate)
-app.command("privatize")(privatize.privatize)
-app.command("collect")(device.collect)
+app.command("plan")(schema.plan)
+app.command("calibrate")(randomizer.calibrate)
+app.command("privatize")(reports.privatize)
+app.command("collect")(reports.collect)
 app.command("fit")(curator.fit)
 app.command("sample")(curator.sample)
 app.command("evaluate")(curator.evaluate)
@@ -79,7 +75,7 @@ app.add_typer(account_app, name="account")
 app.add_typer(sliced_app, name="sliced")
 app.add_typer(integral_app, name="integral")
 app.add_typer(datasets_app, name="datasets")
-app.command("audit")(audit.audit)
+app.command("audit")(randomizer.audit)
 
 
 @app.callback()
@@ -98,7 +94,7 @@ def run() -> int:
         KeyboardInterrupt: for Ctrl-C.
     """
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(prog_name="privot", standalone_mode=False) or 0)
     except _UsageError as error:
         if words := error.format_message().strip().removesuffix("."):  # else help was asked for
             command = "privot" if error.ctx is None else error.ctx.command_path

@@ -5,22 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any
 
 from privot.errors import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
     from privot.release import Collection
-
-
-class _Report(Protocol):
-    def __call__(self, step: int, steps: int, loss: float) -> None: ...
-
-
-class _Rows(Protocol):
-    def __call__(self, doing: str, rows: int, expected: int | None) -> None: ...
+    from privot.release.streaming.publishing import Progress as RowProgress
+    from privot.training import Progress
 
 
 def complain(message: str) -> None:
@@ -40,15 +36,8 @@ def note_unit(unit: str) -> None:
     )
 
 
-def short_warnings(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """A warning as one line, without the code that raised it."""
+def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the code that raised it: for `warnings.showwarning`."""
     complain(f"warning: {message}")
 
 
@@ -64,82 +53,62 @@ def tell_quarantined(done: Collection) -> None:
 
 
 @contextmanager
-def training_bar() -> Iterator[_Report]:
+def training_bar() -> Iterator[Progress]:
     """A progress bar with loss and time left; a line every tenth where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-
-        def line(step: int, steps: int, loss: float) -> None:
-            if step % max(1, steps // 10) == 0:
-                note(f"   step {step:,} of {steps:,}   loss {loss:.4f}")
-
-        yield line
-        return
-    columns = (
-        TextColumn("   training"),
-        BarColumn(bar_width=32),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}   loss {task.fields[loss]:.4f}  "),
-        TimeElapsedColumn(),
-        TextColumn("· left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, refresh_per_second=5) as progress:
-        task = progress.add_task("training", total=None, loss=float("nan"))
+    counts = "{task.completed:,.0f}/{task.total:,.0f}   loss {task.fields[loss]:.4f}  "
+    with _bar("   training", counts) as bar:
+        task = None if bar is None else bar.add_task("training", total=None, loss=float("nan"))
 
         def advance(step: int, steps: int, loss: float) -> None:
-            if step % 20 == 0 or step == steps:
-                progress.update(task, completed=step, total=steps, loss=loss)
+            if bar is None or task is None:
+                if step % max(1, steps // 10) == 0:
+                    note(f"   step {step:,} of {steps:,}   loss {loss:.4f}")
+            elif step % 20 == 0 or step == steps:
+                bar.update(task, completed=step, total=steps, loss=loss)
 
         yield advance
 
 
 @contextmanager
-def row_bar() -> Iterator[_Rows]:
+def row_bar() -> Iterator[RowProgress]:
     """A progress bar of rows and time left, a phase each; nothing where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda doing, rows, expected: None
-        return
-    columns = (
-        TextColumn("   {task.description}"),
-        BarColumn(bar_width=32),
-        TextColumn("{task.completed:,.0f} rows of {task.fields[of]}  "),
-        TimeElapsedColumn(),
-        TextColumn("· left"),
-        TimeRemainingColumn(),
-    )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=console, refresh_per_second=5) as progress:
+    with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 
         def advance(doing: str, rows: int, expected: int | None) -> None:
+            if bar is None:
+                return
             if doing not in tasks:
-                tasks[doing] = progress.add_task(doing, total=None, of="?")
+                tasks[doing] = bar.add_task(doing, total=None, of="?")
             of = "?" if expected is None else f"{expected:,}"
-            progress.update(tasks[doing], completed=rows, total=expected, of=of)
+            bar.update(tasks[doing], completed=rows, total=expected, of=of)
 
         yield advance
 
 
-def counted(pieces: Iterable[pa.Table], expected: int, progress: _Rows) -> Iterator[pa.Table]:
+@contextmanager
+def _bar(name: str, counts: str) -> Iterator[Bar | None]:
+    """A bar with its name before it, counts and times behind; None where there is no terminal."""
+    from rich import progress as parts
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        parts.TextColumn(name),
+        parts.BarColumn(bar_width=32),
+        parts.TextColumn(counts),
+        parts.TimeElapsedColumn(),
+        parts.TextColumn("· left"),
+        parts.TimeRemainingColumn(),
+    )
+    with parts.Progress(*columns, console=console, refresh_per_second=5) as bar:
+        yield bar
+
+
+def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) -> Iterator[pa.Table]:
     """The pieces as they pass, their rows told."""
     rows = 0
     for piece in pieces:

@@ -1,31 +1,32 @@
-"""The demo: one command, about a minute, three maps, or three sheets of digits."""
+"""Things to try: the demo, one command and about a minute; and public data sets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from privot.cli.console import training_bar
+from privot.cli.console import note, training_bar
 from privot.cli.options import Force
 
 if TYPE_CHECKING:
     from privot.local import FitSettings
 
+Name = Annotated[str, Argument(help="mnist, fashion_mnist or usps.")]
 _HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
 def run(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")] = Path(
+    output: Annotated[Path, Option("-o", "--output", help="Folder for the results.")] = Path(
         "demo"
     ),
-    people: Annotated[int, typer.Option(help="How many people.")] = 200_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of each person's report.")] = 4.0,
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the people and of the training.")] = 0,
+    people: Annotated[int, Option(help="How many people.")] = 200_000,
+    epsilon: Annotated[float, Option(help="Privacy loss of each person's report.")] = 4.0,
+    steps: Annotated[int | None, Option(help="Optimizer steps.")] = None,
+    seed: Annotated[int, Option(help="Of the people and of the training.")] = 0,
     images: Annotated[
-        bool, typer.Option("--images", help="Handwritten digits instead; needs scikit-learn.")
+        bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
     ] = False,
     force: Force = False,
 ) -> None:
@@ -38,32 +39,69 @@ def run(
 
     claim_folder(output, _HOLDS, force=force)
     settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)
-    if images:
-        _run_images(output, settings)
-        return
+    lines = _digits(output, settings) if images else _homes(output, people, epsilon, settings)
+    print("\n   " + "\n   ".join(lines))
+    print(f"\n   look at {output / 'report.html'}")
+
+
+def _homes(output: Path, people: int, epsilon: float, settings: FitSettings) -> list[str]:
     from privot.demo.homes import run_demo
 
     with training_bar() as progress:
         m = run_demo(
             output, num_people=people, epsilon=epsilon, settings=settings, progress=progress
         )
-    print()
-    print("   distance from the truth (2-Wasserstein, the map as a square of side 2)")
-    print(f"   what the curator received  {m.w2_released:.3f}")
-    print(f"   what was learned           {m.w2_learned:.3f}")
-    print(f"   two honest samples         {m.w2_floor:.3f}")
-    print()
-    print(f"   look at {output / 'report.html'}")
+    return [
+        "distance from the truth (2-Wasserstein, the map as a square of side 2)",
+        f"what the curator received  {m.w2_released:.3f}",
+        f"what was learned           {m.w2_learned:.3f}",
+        f"two honest samples         {m.w2_floor:.3f}",
+    ]
 
 
-def _run_images(output: Path, settings: FitSettings) -> None:
+def _digits(output: Path, settings: FitSettings) -> list[str]:
     from privot.demo.digits import run_image_demo
 
     with training_bar() as progress:
         m = run_image_demo(output, settings=settings, progress=progress)
-    print()
-    print("   real digits named rightly by a classifier that learned")
-    print(f"   from synthetic digits      {m.accuracy_synthetic:.1%}")
-    print(f"   from half of the real ones {m.accuracy_real:.1%}")
-    print()
-    print(f"   look at {output / 'report.html'}")
+    return [
+        "real digits named rightly by a classifier that learned",
+        f"from synthetic digits      {m.accuracy_synthetic:.1%}",
+        f"from half of the real ones {m.accuracy_real:.1%}",
+    ]
+
+
+def fetch(
+    name: Name,
+    to: Annotated[Path, Option("--to", help="Folder of data sets.")],
+    address: Annotated[
+        str | None, Option(help="Folder on the web to take the files from instead.")
+    ] = None,
+) -> None:
+    """Fetch a public data set; run it again to resume, and it is checked at the end.
+
+    Example: privot datasets fetch mnist --to data
+    """
+    from privot.datasets import fetch as fetch_dataset
+
+    print(fetch_dataset(name, to, address=address, say=note))
+
+
+def check(
+    name: Name,
+    data: Annotated[
+        Path | None, Option("--data", help="Folder of data sets; PRIVOT_DATA by default.")
+    ] = None,
+) -> None:
+    """Say what a folder holds of a data set, after its checksums were verified.
+
+    Example: privot datasets check mnist --data data
+    """
+    from privot.datasets import load_images
+
+    images = load_images(name, data)
+    height, width = images.x_train.shape[1:]
+    print(
+        f"{name}: {len(images.x_train):,} + {len(images.x_test):,} images of {height} × {width}, "
+        "checksums verified"
+    )

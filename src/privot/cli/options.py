@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from privot.tables.csv_records import RecordForm
 
-Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
+SchemaFile = Annotated[Path, Argument(help="The schema: schema.toml.")]
+Force = Annotated[bool, Option("--force", help="Replace an output that exists.")]
 Separator = Annotated[
-    str, typer.Option(help="What stands between a CSV's fields: one character, or tab.")
+    str, Option(help="What stands between a CSV's fields: one character, or tab.")
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option(help="A column of the records that the schema does not know. May be repeated."),
+    Option(help="A column of the records that the schema does not know. May be repeated."),
 ]
 
 
