@@ -27,11 +27,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from privot.errors import PrivotError
 from privot.generators import MLP
 
-# Directions are found by a full eigendecomposition; beyond, a start at the mean has to do.
-MOST_COORDINATES = 2048
+_MOST_COORDINATES = 2048
 _MOST_AXES = 50
 _NEAREST = 0.995  # of a mean to the bounds; beyond, tanh has hardly a slope
 _SATURATED = 0.9  # of the slope's argument: dark pixels would get huge weights
@@ -41,12 +39,11 @@ _BLOCK = 8192
 def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor]:
     """Mean (d,) and leading axes (k, d) of the records' covariance, longest first.
 
+    No axes of a single report, and none of more than 2048 coordinates: the eigendecomposition is full.
+
     Arguments:
         reports: Reports (n, d).
         noise_variance: Of each coordinate's noise, σ².
-
-    Raises:
-        PrivotError: if there are fewer than two reports, or they are too wide.
 
     Examples:
         >>> rng = torch.Generator().manual_seed(0)
@@ -57,12 +54,9 @@ def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor
         (torch.Size([1, 3]), 5.0)
     """
     count, width = reports.shape
-    if count < 2 or width > MOST_COORDINATES:
-        raise PrivotError(
-            f"reports have shape {tuple(reports.shape)}: give at least 2, of at most "
-            f"{MOST_COORDINATES} coordinates"
-        )
     mean = reports.mean(dim=0, dtype=torch.float64)
+    if count < 2 or width > _MOST_COORDINATES:
+        return mean.float(), reports[:0]
     total = torch.zeros(width, width, dtype=torch.float64)
     for part in reports.split(_BLOCK):
         centered = part - mean.to(part)

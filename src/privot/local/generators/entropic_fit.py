@@ -70,16 +70,13 @@ def fit_generator(
     else:
         generator = _network(head, settings, loss).to(device)
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
-    latent_dim = generator.latent_dim
-    identity = {
-        "hidden": settings.hidden,
-        "latent_dim": latent_dim,
-        "batch_size": size,
-        "loss": name,
-        "tolerance": settings.tolerance,
-        "max_iterations": settings.max_iterations,
-        "release": _fingerprint(release),
-    }
+    made_with = asdict(settings) | {"estimator": "generator", "loss": name}
+    made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
+    told = ("hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations")
+    text = release.randomizer.to_json() + release.rows.digest()
+    # Which release it is: a hash of public things, the reports and their randomizer.
+    identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
+    identity |= {key: made_with[key] for key in told}
     with threads_for(size**2), short_products() if images else nullcontext():
         history = train(
             generator,
@@ -90,9 +87,7 @@ def fit_generator(
             seek=objective.batches.seek,
             group=group,
         )
-    made_with = asdict(settings) | {"estimator": "generator", "loss": name}
-    made_with |= {"latent_dim": latent_dim, "num_reports": len(release)}
-    made_with |= {"seconds": float(history["seconds"][-1])}
+    made_with["seconds"] = float(history["seconds"][-1])
     kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
     sampler = kind(generator.cpu().eval(), head)
     return LocalModel(sampler, release.randomizer, made_with, history)
@@ -168,9 +163,3 @@ def choose_loss(loss: str, head: Head, joint: bool) -> Loss:
         few = "plain" if head.num_features <= _PLAIN_UP_TO else "self_corrected"
         loss = "likelihood" if joint and len(head.coded) == len(head.widths) else few
     return LOSSES[loss]
-
-
-def _fingerprint(release: Release) -> str:
-    """Which release it was: a hash of public things, the reports and their randomizer."""
-    text = release.randomizer.to_json() + release.rows.digest()
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -33,11 +33,7 @@ from torch import Tensor, nn
 
 from privot.generators import MLP, Conditional
 from privot.generators.conditional import Network
-from privot.local.generators.covariance_start import (
-    MOST_COORDINATES,
-    leading_axes,
-    start_at_moments,
-)
+from privot.local.generators.covariance_start import leading_axes, start_at_moments
 from privot.local.generators.minibatches import Minibatches
 from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.local.likelihood.heads import Head
@@ -120,10 +116,7 @@ def image_generator(release: Release, head: Head, settings: FitSettings) -> MLP 
         generator = network = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
     domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
     reports = torch.as_tensor(release.reports(name)[0])
-    if reports.shape[1] <= MOST_COORDINATES and len(reports) > 1:
-        mean, axes = leading_axes(reports, mechanism.variance)
-    else:
-        mean, axes = reports.mean(dim=0), reports[:0]
+    mean, axes = leading_axes(reports, mechanism.variance)
     # Both maps from reports to pixels are linear: nothing, and a transposed cosine transform.
     pixels, directions = (
         torch.from_numpy(domain.decode(part.double().numpy())).float()
