@@ -37,9 +37,6 @@ def require_count(name: str, value: SupportsIndex, most: int, why: str = "", lea
     >>> import numpy as np
     >>> require_count("draws", np.int64(3), 10)
     3
-
-    Raises:
-        PrivotError: naming the argument, the value and the limit.
     """
     try:
         count = operator.index(value)
@@ -54,20 +51,12 @@ def require_count(name: str, value: SupportsIndex, most: int, why: str = "", lea
 
 
 def require_seed(seed: SupportsIndex) -> int:
-    """A seed that every generator of random numbers takes.
-
-    Raises:
-        PrivotError: naming the value.
-    """
+    """A seed that every generator of random numbers takes."""
     return require_count("seed", seed, MOST_SEED, least=0)
 
 
 def require_learning_rate(rate: float) -> None:
-    """Refuse a rate by which nothing is learned.
-
-    Raises:
-        PrivotError: naming the value.
-    """
+    """Refuse a rate by which nothing is learned."""
     if not (math.isfinite(rate) and 0 < rate <= MOST_LEARNING_RATE):
         raise PrivotError(
             f"learning_rate {rate!r} learns nothing: give a number above 0, at most "

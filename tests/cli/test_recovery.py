@@ -77,7 +77,8 @@ def test_a_killed_sample_leaves_the_old_file(folder):
     fit(Release.load(folder / "release.parquet"), SETTINGS).save(folder / "model")
     output = folder / "synthetic.parquet"
     output.write_bytes(b"precious")
-    sample = [sys.executable, "-m", "privot", "sample", "model", "--seed", "1", "-o", output.name]
+    sample = [sys.executable, "-m", "privot", "sample", "model", "--seed", "1"]
+    sample += ["-o", output.name, "--force"]
     chance = random.Random(1)
 
     def drafted():

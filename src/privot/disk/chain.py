@@ -76,11 +76,7 @@ class Chain:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The chain in a file.
-
-        Raises:
-            PrivotError: if it is missing, damaged or changed.
-        """
+        """The chain in a file."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             chain = cls(fields["id"], dict(fields["plan"]), tuple(fields["entries"]))
@@ -116,11 +112,7 @@ def witnessing(chain: Chain, state: Path) -> AbstractContextManager[None]:
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
-    """Refuse a chain that the witness has seen ahead of what it is; while holding the state folder.
-
-    Raises:
-        PrivotError: if there is no witness, or its head is not in the chain.
-    """
+    """Refuse a chain that the witness has seen ahead of what it is; while holding the state folder."""
     try:
         seen = json.loads(_path(chain, state).read_text(encoding="utf-8"))
         head, spent = seen["head"], int(seen["spent"])

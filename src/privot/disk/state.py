@@ -36,11 +36,7 @@ except ModuleNotFoundError:  # Windows
 
 @contextmanager
 def holding_state() -> Iterator[Path]:
-    """The state folder, while no other thread or process holds it.
-
-    Raises:
-        PrivotError: if it cannot be written, others may write to it, or the system has no locks.
-    """
+    """The state folder, while no other thread or process holds it."""
     folder = state_folder()
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):

@@ -85,11 +85,7 @@ class RecordBatches(ABC):
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Number and rows of every batch of `size` rows that is not `done`; the last may be short.
-
-        Raises:
-            PrivotError: if the source cannot be read to its end.
-        """
+        """Number and rows of every batch of `size` rows that is not `done`; the last may be short."""
 
         def needed(first: int, end: int) -> bool:
             return any(not done(number) for number in range(first // size, -(-end // size)))
@@ -153,9 +149,6 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
 
     In one pass over a source that need not fit in memory: every row gets an independent uniform key, and
     the rows of the smallest keys are kept, so each set of rows is equally likely.
-
-    Raises:
-        PrivotError: if there are none, or the source cannot be read.
     """
     most = require_count("most", most, MOST_ROWS)
     rng = np.random.default_rng(require_seed(seed))

@@ -64,11 +64,7 @@ class RecordForm:
         object.__setattr__(self, "separator", separator)
 
     def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
-        """The table without the ignored columns.
-
-        Raises:
-            PrivotError: for a column that is not there, or that the schema declares.
-        """
+        """The table without the ignored columns."""
         for name in self.ignore:
             if name in (columns or ()):
                 raise PrivotError(
@@ -167,12 +163,7 @@ def _require_columns(
 
 
 def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
-    """All rows of a CSV file.
-
-    Raises:
-        RecordError: for a row that is not text, or has more or fewer fields than the first line.
-        PrivotError: for what is no CSV, or has no rows.
-    """
+    """All rows of a CSV file."""
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:

@@ -32,11 +32,7 @@ SUFFIXES = (*STREAMED, ".npz")
 
 
 def as_table(data: Any) -> pa.Table:
-    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns.
-
-    Raises:
-        PrivotError: if `data` is none of these.
-    """
+    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, dict):
@@ -145,11 +141,7 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
 
 
 def check_output(path: Path, schema: Schema) -> bool:
-    """Whether records of a schema go to a folder of images there.
-
-    Raises:
-        PrivotError: for a format that is unknown, or cannot hold them.
-    """
+    """Whether records of a schema go to a folder of images there."""
     if schema.images and (path.is_dir() or not path.suffix):
         return True
     if table_suffix(path).startswith(".csv") and schema.images:

@@ -42,11 +42,7 @@ _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
 
 def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
-    """A folder of images as a table with the schema's columns, its rows in random order.
-
-    Raises:
-        PrivotError: naming the first file that is damaged, or not as the schema declares.
-    """
+    """A folder of images as a table with the schema's columns, its rows in random order."""
     name, column = _image_column(folder, schema)
     assert schema is not None
     others = [part for part in schema.table_columns if part != name]

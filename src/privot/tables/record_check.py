@@ -65,11 +65,7 @@ class RecordCheck:
 
 
 def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
-    """Everything that the schema does not allow in the records.
-
-    Raises:
-        PrivotError: for a source that cannot be read to its end, or has other columns.
-    """
+    """Everything that the schema does not allow in the records."""
     findings: dict[tuple[str, str], Finding] = {}
     outside: Counter[str] = Counter()
     num_rows = 0

@@ -38,11 +38,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 def open_records(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> RecordBatches:
-    """The records of a file (csv, csv.gz, parquet, npz), a folder of them, or `-`: CSV on a pipe.
-
-    Raises:
-        PrivotError: if there is nothing, or of another kind.
-    """
+    """The records of a file (csv, csv.gz, parquet, npz), a folder of them, or `-`: CSV on a pipe."""
     columns = None if schema is None else schema.table_columns
     if str(path) == "-":
         return CsvPipe(columns, form)

@@ -68,11 +68,7 @@ class Sample:
 def draw_sample(
     randomizer: Randomizer, parts: Sequence[Trial], num_draws: int | None, rng: np.random.Generator
 ) -> Sample:
-    """`num_draws` reports of every record of every part, in random order, from one call.
-
-    Raises:
-        PrivotError: if a record is refused, or a report impossible.
-    """
+    """`num_draws` reports of every record of every part, in random order, from one call."""
     most = max(part.num_records for part in parts)
     if num_draws is None:
         width = _report_width(randomizer, parts, rng)

@@ -34,9 +34,9 @@ from privot.errors import PrivotError
 from privot.files import beside, cannot_write, replacing_file
 from privot.release.collecting.inbox import (
     ORIGIN,
-    Inbox,
     Quarantine,
     quarantine_of,
+    received,
     report_files,
     their_randomizer,
 )
@@ -149,8 +149,8 @@ def collect_files(
         work.mkdir(mode=0o700)
         found = Quarantine(work / "aside.csv", release_types(made_by), [str(f) for f in files])
         buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        inbox = Inbox(files, made_by, found, named=randomizer is not None)
-        parts = list(_scattered(inbox.pieces(), made_by, found, work, buckets))
+        reports = received(files, made_by, found, named=randomizer is not None)
+        parts = list(_scattered(reports, made_by, found, work, buckets))
         rows = copies = 0
 
         def counted() -> Iterator[pa.Table]:
@@ -180,10 +180,10 @@ def collect_files(
 
 
 def _scattered(
-    received: Iterable[pa.Table], made_by: Randomizer, found: Quarantine, work: Path, buckets: int
+    pieces: Iterable[pa.Table], made_by: Randomizer, found: Quarantine, work: Path, buckets: int
 ) -> Iterator[Path]:
     """Parts of all reports that can be, in buckets by id; the others go to quarantine."""
-    for number, reports in enumerate(received):
+    for number, reports in enumerate(pieces):
         against = reasons(made_by, reports)
         found.add(reports.filter(pc.is_valid(against)), against.drop_null())
         if len(possible := reports.filter(pc.is_null(against))):

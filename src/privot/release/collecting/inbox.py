@@ -12,7 +12,7 @@ wrote, names of files and words about them have control characters escaped.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -123,86 +123,70 @@ class Quarantine:
         self.count += lines.num_rows
 
 
-class Inbox:
-    """The reports of many files with their origins; what is no report goes to quarantine.
+def received(
+    files: list[Path], randomizer: Randomizer, quarantine: Quarantine, *, named: bool
+) -> Iterator[pa.Table]:
+    """The reports of files with their origins, about `PIECE` at a time, or of some thousand files.
 
     Arguments:
         files: Parquet and CSV.
         randomizer: Whose reports they are.
-        quarantine: For files that cannot be read, or are of others.
+        quarantine: For what is no report: files that cannot be read, or are of others.
         named: Whether the curator has said whose reports they are; otherwise, others' are refused.
     """
-
-    def __init__(
-        self, files: list[Path], randomizer: Randomizer, quarantine: Quarantine, *, named: bool
-    ) -> None:
-        self._files, self._randomizer = files, randomizer
-        self._quarantine, self._named = quarantine, named
-        self._text, self._types = randomizer.to_json().encode(), release_types(randomizer)
-
-    def pieces(self) -> Iterator[pa.Table]:
-        """All reports, about `PIECE` at a time, or of some thousand files.
-
-        Raises:
-            PrivotError: for a file of another randomizer, if none was named.
-        """
-        held: list[pa.Table] = []
-        rows = 0
-        for number in range(len(self._files)):
-            for piece in self._of_file(number):
-                held.append(piece)
-                rows += piece.num_rows
+    text, types = randomizer.to_json().encode(), release_types(randomizer)
+    held: list[pa.Table] = []
+    rows = 0
+    for number, file in enumerate(files):
+        aside, first = partial(quarantine.add_file, number), 1
+        try:
+            for piece in _reports_of(file, randomizer, text, aside, named):
+                columns = list(zip(piece.schema.names, piece.schema.types, strict=True))
+                if dict(columns) != types or len(columns) != len(types):
+                    aside("its columns are not what is reported")
+                    break
+                count = len(piece)
+                origin = [np.full(count, number, np.int32), np.arange(first, first + count)]
+                told = [piece.column(name) for name in types]
+                held.append(pa.table([*told, *origin], [*types, *ORIGIN]))
+                first, rows = first + count, rows + count
                 if rows >= PIECE or len(held) >= _FILES_AT_ONCE:
                     yield pa.concat_tables(held).combine_chunks()
                     held, rows = [], 0
-        if held:
-            yield pa.concat_tables(held).combine_chunks()
-
-    def _of_file(self, number: int) -> Iterator[pa.Table]:
-        row = 1
-        try:
-            for piece in self._read(number, self._files[number]):
-                columns = list(zip(piece.schema.names, piece.schema.types, strict=True))
-                if dict(columns) != self._types or len(columns) != len(self._types):
-                    self._quarantine.add_file(number, "its columns are not what is reported")
-                    return
-                rows = len(piece)
-                origin = [np.full(rows, number, np.int32), np.arange(row, row + rows)]
-                held = [piece.column(name) for name in self._types]
-                yield pa.table([*held, *origin], [*self._types, *ORIGIN])
-                row += rows
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             if isinstance(error, _OthersReportsError):
                 raise
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self._quarantine.add_file(number, f"the file cannot be read ({reason})")
+            aside(f"the file cannot be read ({reason})")
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
 
-    def _read(self, number: int, file: Path) -> Iterator[pa.Table]:
-        if not file.is_file():  # nobody may ever write to a pipe
-            self._quarantine.add_file(number, "it is no file")
-            return
-        if _is_text(file):
-            if not self._named:
-                raise _OthersReportsError(
-                    f"release {file} is a table of reports without their randomizer: give it by "
-                    "-r randomizer.json"
-                )
-            told = partial(self._quarantine.add_file, number)
-            yield from read_text(file, self._randomizer, told)
-            return
+
+def _reports_of(
+    file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
+) -> Iterator[pa.Table]:
+    """The rows of a file; a whole file that is of no use, and lines of text that are none, go aside."""
+    if not file.is_file():  # nobody may ever write to a pipe
+        aside("it is no file")
+    elif _is_text(file):
+        if not named:
+            raise _OthersReportsError(
+                f"release {file} is a table of reports without their randomizer: give it by "
+                "-r randomizer.json"
+            )
+        yield from read_text(file, randomizer, aside)
+    else:
         with _opened(file) as parquet:
-            if randomizer_of(parquet) != self._text:
-                if not self._named:
-                    raise _OthersReportsError(
-                        f"release {file} was made by another randomizer than the first: collect reports "
-                        "of one, and fit others apart; or say by -r which to collect"
-                    )
-                self._quarantine.add_file(
-                    number, "it was made by another randomizer, or carries none"
+            if randomizer_of(parquet) == text:
+                for batch in parquet.iter_batches(PIECE, use_threads=False):
+                    yield pa.table(batch)
+            elif named:
+                aside("it was made by another randomizer, or carries none")
+            else:
+                raise _OthersReportsError(
+                    f"release {file} was made by another randomizer than the first: collect reports of "
+                    "one, and fit others apart; or say by -r which to collect"
                 )
-                return
-            for batch in parquet.iter_batches(PIECE, use_threads=False):
-                yield pa.table(batch)
 
 
 class _OthersReportsError(PrivotError):

@@ -46,9 +46,6 @@ def read_text(
         source: The CSV.
         randomizer: That made them.
         told: Told of lines that have more or fewer fields, which are passed over.
-
-    Raises:
-        PrivotError: if columns are not what the randomizer writes.
     """
 
     def passed_over(line: csv.InvalidRow) -> str:

@@ -84,9 +84,6 @@ class Parts:
             randomizer: Its JSON.
             identity: What tells that the source is unchanged; None if nothing does.
             left: What to do with parts of a killed run.
-
-        Raises:
-            PrivotError: if there is an output already, or parts of another run.
         """
         folder = unfinished(output)
         if left == "discard":

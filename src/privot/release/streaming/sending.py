@@ -54,11 +54,7 @@ class UnsentReportsError(PrivotError):
 
 
 def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """What the parts of a pipe's reports are called after; for now, if the records have yet to be read.
-
-    Raises:
-        PrivotError: if the state folder cannot be written to, or there is nothing to resume.
-    """
+    """What a pipe's parts are called after; for now, if the records have yet to be read."""
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
             raise PrivotError(
@@ -77,9 +73,6 @@ def recognized(
     """What to send of records that had to be read to be known, and whether it was kept from before.
 
     Parts that are kept take the place of those just made, whose noise nobody was given.
-
-    Raises:
-        PrivotError: if there are some, and nothing was said of them; if there are none to resume.
     """
     if records.content() is None:
         return fresh, False
@@ -96,11 +89,7 @@ def recognized(
 
 
 def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
-    """Refuse records for a file while a pipe's reports of them are kept; delete these if told to.
-
-    Raises:
-        PrivotError: if some are kept.
-    """
+    """Refuse records for a file while a pipe's reports of them are kept; delete these if told to."""
     folder = state_folder() / "pipes"
     if not folder.is_dir() or not any(folder.iterdir()) or records.content() is None:
         return
