@@ -60,7 +60,6 @@ def test_plain_words():
         (lambda: ApproximateDP(1.0, math.nan), "delta is nan"),
         (lambda: IntegralPrivacy(1.0, "local"), "use to_pure"),
         (lambda: IntegralPrivacy(1.0).to_pure("local"), "trusts a curator with raw records"),
-        (lambda: ApproximateDP(1.0, 1e-3).to_approximate(1e-6), "calibrate the mechanism again"),
     ],
 )
 def test_refusals_name_value_and_remedy(build, message):

@@ -71,7 +71,7 @@ def runs_compiled(tensor: torch.Tensor) -> bool:
 def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) -> list[Any]:
     """Results of task(0), …, task(count − 1), run on as many threads as torch is told to use."""
     workers = min(torch.get_num_threads(), count) if parallel else 1
-    if workers == 1:
+    if workers <= 1:
         return [task(k) for k in range(count)]
     return list(_pool(workers, os.getpid()).map(task, range(count)))
 

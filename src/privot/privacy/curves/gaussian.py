@@ -13,10 +13,9 @@ included. Rounding the noised value to a public grid is post-processing and chan
 
     δ = φ(u) (R(u) − R(u+m)) = φ(u) ∫_u^{u+m} (1 − x R(x)) dx,   R(x) = Φ(−x)/φ(x) (Mills' ratio),
 
-so neither e^ε nor a tiny δ is ever formed except as a logarithm. The difference is used where
-it does not cancel, the integral (Gauss–Legendre, m < ½) where it would. A bound on the
-relative rounding error of about 1e-13 is carried along, and every result lies on the safe
-side by it: δ up, ε up, σ up.
+so neither e^ε nor a tiny δ is ever formed except as a logarithm. The difference is used where it does
+not cancel, the integral (Gauss–Legendre, m < ½) where it would. A bound on the relative rounding error
+of about 1e-13 is carried along, and every result lies on the safe side by it: δ up, ε up, σ up.
 """
 
 import math

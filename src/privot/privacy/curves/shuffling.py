@@ -8,11 +8,10 @@ reports carry an identifier, a time or an address, nor if fewer than n people ar
 **Whole reports.** ε₀ is of all that one person sends in one piece. A column's own ε is not amplified: of
 data sets that differ in one label, the noised image sent along tells whose row it is.
 
-**The bound.** Let R₀, R₁ be the laws of person 1's report under two records, and ω ≤ R_x for
-every record x, with R₀, R₁ ∈ [ω, e^ε₀ ω]. Everyone else's report is drawn from ω with
-probability γ = ∫ω and otherwise from a law that may be given away. Averaging over which report
-is person 1's (privacy blanket: Balle, Bell, Gascón, Nissim 2019, Lemma 5.3), the hockey-stick
-divergence at e^ε is
+**The bound.** Let R₀, R₁ be the laws of person 1's report under two records, and ω ≤ R_x for every
+record x, with R₀, R₁ ∈ [ω, e^ε₀ ω]. Everyone else's report is drawn from ω with probability γ = ∫ω and
+otherwise from a law that may be given away. Averaging over which report is person 1's (privacy blanket:
+Balle, Bell, Gascón, Nissim 2019, Lemma 5.3), the hockey-stick divergence at e^ε is
 
     δ(ε) ≤ (1/n) E[Z₁ + … + Z_n]₊,   Z = (R₀ − e^ε R₁)/ω at a draw from ω, and 0 with 1 − γ.
 

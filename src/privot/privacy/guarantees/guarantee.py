@@ -178,19 +178,6 @@ class ApproximateDP(Guarantee):
             f"says nothing about how bad those are. {self._coverage('ε and δ')}"
         )
 
-    def to_approximate(self, delta: float) -> "ApproximateDP":
-        """Return the promise at a larger δ.
-
-        Raises:
-            PrivotError: if `delta` is smaller than this guarantee's.
-        """
-        if not delta >= self.delta:
-            raise PrivotError(
-                f"delta is {delta!r}, below the guarantee's own {self.delta!r}: "
-                "calibrate the mechanism again for the smaller delta"
-            )
-        return replace(self, delta=delta)
-
 
 @dataclass(frozen=True)
 class PureDP(Guarantee):
@@ -215,9 +202,9 @@ class PureDP(Guarantee):
             f"{odds_factor(self.epsilon)}. {self._coverage()}"
         )
 
-    def to_approximate(self, delta: float = 0.0) -> ApproximateDP:
-        """Return the same promise as (ε, δ); a pure promise needs no δ."""
-        return ApproximateDP(self.epsilon, delta, self.neighboring, self.unit)
+    def to_approximate(self) -> ApproximateDP:
+        """Return the same promise as (ε, δ), with δ = 0."""
+        return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
 
 @dataclass(frozen=True)
@@ -252,9 +239,9 @@ class IntegralPrivacy(Guarantee):
             "density, its weights and plots of it are not among them."
         )
 
-    def to_approximate(self, delta: float = 0.0) -> ApproximateDP:
-        """Return the same promise of the draws as (ε, δ) between any two data sets."""
-        return ApproximateDP(self.epsilon, delta, self.neighboring, self.unit)
+    def to_approximate(self) -> ApproximateDP:
+        """Return the same promise of the draws as (ε, δ) between any two data sets, with δ = 0."""
+        return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
     def to_pure(self, neighboring: Neighboring) -> PureDP:
         """Return the weaker promise between neighboring data sets of one kind.

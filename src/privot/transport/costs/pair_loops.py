@@ -36,6 +36,7 @@ def cost_blocks(x, y, out, first, last):
     zero = x.dtype.type(0)
     for start in range(first, last, 4):
         i = min(start, last - 4)
+        o0, o1, o2, o3 = out[i], out[i + 1], out[i + 2], out[i + 3]
         for begin in range(0, m, 4):
             j = min(begin, m - 4)
             c00 = c01 = c02 = c03 = c10 = c11 = c12 = c13 = zero
@@ -59,25 +60,10 @@ def cost_blocks(x, y, out, first, last):
                 c31 += abs(x3 - y1)
                 c32 += abs(x3 - y2)
                 c33 += abs(x3 - y3)
-            out[i, j], out[i, j + 1], out[i, j + 2], out[i, j + 3] = c00, c01, c02, c03
-            out[i + 1, j], out[i + 1, j + 1], out[i + 1, j + 2], out[i + 1, j + 3] = (
-                c10,
-                c11,
-                c12,
-                c13,
-            )
-            out[i + 2, j], out[i + 2, j + 1], out[i + 2, j + 2], out[i + 2, j + 3] = (
-                c20,
-                c21,
-                c22,
-                c23,
-            )
-            out[i + 3, j], out[i + 3, j + 1], out[i + 3, j + 2], out[i + 3, j + 3] = (
-                c30,
-                c31,
-                c32,
-                c33,
-            )
+            o0[j], o0[j + 1], o0[j + 2], o0[j + 3] = c00, c01, c02, c03
+            o1[j], o1[j + 1], o1[j + 2], o1[j + 3] = c10, c11, c12, c13
+            o2[j], o2[j + 1], o2[j + 2], o2[j + 3] = c20, c21, c22, c23
+            o3[j], o3[j + 1], o3[j + 2], o3[j + 3] = c30, c31, c32, c33
 
 
 @compiled
