@@ -24,7 +24,8 @@ from privot.mechanisms import (
 )
 from privot.privacy import calibrate_gaussian, calibrate_laplace, calibrate_randomized_response
 from privot.privacy.audits.lower_bound import AuditResult, audit
-from privot.schema.domains.domain import Box, L2Ball
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-4

@@ -31,7 +31,7 @@ from privot.release.audits.audit import audit_randomizer
 from privot.release.reports import split as encoding
 from privot.release.reports.ids import ID_TYPE
 from privot.schema import Schema, to_unit
-from privot.schema.domains.domain import L2Ball
+from privot.schema.domains.balls import L2Ball
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 BALL = Schema.from_toml(

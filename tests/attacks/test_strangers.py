@@ -21,7 +21,8 @@ from privot.release.collecting.report_text import write_text
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.rows import ReportTable
 from privot.release.reports.sealed import seal
-from privot.schema.domains.domain import Box, L2Ball
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
 
 HOME = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'
 TABLE = """

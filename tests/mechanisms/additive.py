@@ -5,7 +5,8 @@ import pytest
 
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
-from privot.schema.domains.domain import Box, L2Ball
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
 
 
 class AdditiveNoiseLaws(MechanismLaws):

@@ -9,7 +9,8 @@ import pytest
 
 from privot.mechanisms import PlanarLaplace, SquareWave, SubsetSelection, UnaryEncoding
 from privot.privacy.audits.lower_bound import audit
-from privot.schema.domains.domain import Box, L2Ball
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
 
 EPSILONS = [0.5, 1.0, 2.0, 4.0]
 CONFIDENCE = 1 - 1e-6

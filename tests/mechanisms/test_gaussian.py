@@ -7,7 +7,8 @@ import pytest
 from mechanisms.additive import AdditiveNoiseLaws
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian
-from privot.schema.domains.domain import Box, L2Ball
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
 
 
 class TestGaussian(AdditiveNoiseLaws):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mechanisms.additive import AdditiveNoiseLaws
 from privot.errors import PrivotError
 from privot.mechanisms import Laplace
-from privot.schema.domains.domain import Box, L1Ball
+from privot.schema.domains.balls import L1Ball
+from privot.schema.domains.domain import Box
 
 
 class TestLaplace(AdditiveNoiseLaws):

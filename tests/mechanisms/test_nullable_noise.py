@@ -10,7 +10,8 @@ from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import stand_in
 from privot.mechanisms.additive.nullable_noise import mark_missing
-from privot.schema.domains.domain import Box, L1Ball, L2Ball
+from privot.schema.domains.balls import L1Ball, L2Ball
+from privot.schema.domains.domain import Box
 from privot.schema.domains.polyline import Polyline
 
 GRID = 2.0**-5

@@ -13,7 +13,8 @@ from privot.errors import PrivotError
 from privot.mechanisms import PlanarLaplace
 from privot.mechanisms.additive.planar_laplace import _SERIES, _lattice_sum
 from privot.privacy.audits.independence import fit
-from privot.schema.domains.domain import Box, L2Ball
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
 
 GRID = 2.0**-2
 AXIS = np.arange(-100, 101)

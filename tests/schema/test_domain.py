@@ -143,3 +143,24 @@ def test_diameters_round_up(domain, norm):
         ball = L2Ball(dimension, 0.1)
         assert Fraction(ball.diameter(1)) ** 2 >= 4 * dimension * Fraction(0.1) ** 2
         assert Fraction(L2Ball(dimension, 0.1, True).diameter(2)) ** 2 >= 2 * Fraction(0.1) ** 2
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Box((0.0,), (100.0,)),
+        Box((0.0, -1.0, 2.0), (1.0, 5.0, 2.5)),
+        *(ball(d, 3.0, sign) for ball in (L1Ball, L2Ball) for d in (1, 2, 5) for sign in (0, 1)),
+        Polyline(((0.0, 0.0), (1.0, 0.0), (1.0, 2.0), (-3.0, 1.0))),
+        Polyline(((0.0, 0.0), (1.4, 0.0), (0.9, 0.9))),  # ℓ1- and ℓ2-farthest pairs differ
+    ],
+    ids=repr,
+)
+def test_far_pairs_lie_in_the_domain_and_attain_both_diameters(domain):
+    pairs = domain.unit.far_apart()
+    for pair in pairs:
+        for point in pair:
+            assert np.allclose(domain.unit.project(point[None])[0], point, atol=1e-9)
+    for norm in (1, 2):
+        reached = max(np.linalg.norm(first - second, ord=norm) for first, second in pairs)
+        assert reached == pytest.approx(domain.unit.diameter(norm), rel=1e-9)

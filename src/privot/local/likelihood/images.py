@@ -1,7 +1,7 @@
 r"""Images on the curator's side: a generator draws pixels, the cost is in the space of the noise.
 
 The generator's features are N numbers, one a pixel whatever was noised, and pixels are their tanh.
-Where cosine coefficients T x were noised (`privot.schema.domains.cosine`), the cost of pixels p and a
+Where cosine coefficients T x were noised (`privot.schema.domains.image`), the cost of pixels p and a
 report y is that of T p and y; T is linear, so gradients pass. Frequencies that the mask left out are in
 no report, and nothing could teach a network of free pixels to leave them alone: features are made smooth
 first, $p = \tanh(T^⊤ T\, a)$. The tanh keeps pixels within their bounds and brings back such high
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from privot.local.likelihood.points import PointChannel
 from privot.schema import ImageDomain
-from privot.schema.domains.cosine import cosine_rows
+from privot.schema.domains.image import cosine_rows
 
 
 class CosineMap:

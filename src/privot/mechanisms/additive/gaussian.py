@@ -48,7 +48,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     """Rounded Gaussian noise of standard deviation σ on a grid, both in unit coordinates.
 
     Examples:
-        >>> from privot.schema.domains.domain import L2Ball
+        >>> from privot.schema.domains.balls import L2Ball
         >>> domain = L2Ball(3, radius=20.0)
         >>> mechanism = Gaussian.calibrate(domain, epsilon=1.0, delta=1e-6)
         >>> round(mechanism.stddev, 3)  # 4.22468 for diameter 1; the unit ball has 2

@@ -83,7 +83,7 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
     """Discrete planar Laplace noise of scale b on a grid, both in unit coordinates.
 
     Examples:
-        >>> from privot.schema.domains.domain import L2Ball
+        >>> from privot.schema.domains.balls import L2Ball
         >>> city = L2Ball(2, radius=10.0)  # in kilometers
         >>> mechanism = PlanarLaplace.calibrate_geo(city, epsilon_per_unit=0.5)
         >>> print(mechanism.geo_guarantee(city, "kilometer"))

@@ -29,7 +29,6 @@ from privot.release.reports.joint import JointAnswers, JointReport
 from privot.release.reports.split import read_reports
 from privot.schema import Schema
 from privot.schema.domains.domain import Array
-from privot.schema.domains.farthest import farthest_pairs
 
 _FAR = 1000.0
 _ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four or five half ulps
@@ -122,7 +121,8 @@ class ColumnTrial(Trial):
     def _make_points(self) -> None:
         column = self.schema.point_column(self.name)
         domain = column.domain
-        ends = np.array([point for pair in farthest_pairs(domain) for point in pair])
+        ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
+        ends = domain.unit.project(ends)
         # A place inside by chance, so that none is safe from every audit, and the middle.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
         units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])

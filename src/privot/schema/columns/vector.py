@@ -12,7 +12,8 @@ from pydantic import model_validator
 from privot.errors import PrivotError
 from privot.schema.columns.column import Bounds, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
-from privot.schema.domains.domain import Array, Box, Domain, L1Ball, L2Ball, from_unit
+from privot.schema.domains.balls import L1Ball, L2Ball
+from privot.schema.domains.domain import Array, Box, Domain, from_unit
 from privot.schema.domains.polyline import Polyline
 
 

@@ -6,8 +6,11 @@ With N pixels (channels counted), a record is what `encode` makes of an image:
 1. **box**: every pixel is clipped to [−1, 1];
 2. **ball** (if a radius R is declared): the image is pulled to within R of the center, a public image:
    gray (`middle`, all 0) or the darkest (`lower`, all −1, from where all images lie in one orthant);
-3. **transform**: nothing (`pixels`), or the cosine transform T of `privot.schema.domains.cosine`, of
-   which the mask keeps d ≤ N coefficients. Noise is added there.
+3. **transform**: nothing (`pixels`), or the orthonormal cosine transform T. With $C_h$ the DCT-II matrix
+   of size h, channel by channel, $T X = A X B^⊤$ with $A = C_h[:m]$, $B = C_w[:m]$ keeps the d ≤ N
+   coefficients of lowest frequency, and $T^⊤ T$ is the projection onto smooth images. m is declared in
+   public; which coefficients of private images are large is never asked. Noise is added there: it
+   would hide high frequencies, in which images differ little, no better than low ones.
 
 An ℓ2 ball cuts the pixels (step 2), an ℓ1 ball cuts what is noised, so after step 3 where there is a
 transform: ℓ1 lengths are those of a basis.
@@ -47,15 +50,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from scipy.fft import dct
 
 from privot.errors import PrivotError
 from privot.limits import MOST_PIXELS
-from privot.schema.domains.cosine import to_coefficients, to_pixels
-from privot.schema.domains.domain import Array, Box, L1Ball, L2Ball
-from privot.schema.domains.lengths import sqrt_up
+from privot.schema.domains.balls import L1Ball, L2Ball
+from privot.schema.domains.domain import Array, Box, sqrt_up
 
 _RELATIVE, _OF_LENGTH = 1 + 2.0**-36, 2.0**-43
 
@@ -179,11 +183,21 @@ class ImageDomain:
 
     def transform(self, pixels: Array) -> Array:
         """The linear step alone: points (n, d) of images (n, N)."""
-        return pixels if self.kept is None else to_coefficients(pixels, self.shape, self.kept)
+        if self.kept is None:
+            return pixels
+        cube = pixels.reshape(len(pixels), *self.shape[:2], -1)
+        along = np.tensordot(cube, cosine_rows(self.shape[0], self.kept[0]), axes=(1, 1))
+        both = np.tensordot(along, cosine_rows(self.shape[1], self.kept[1]), axes=(1, 1))
+        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(len(pixels), -1)
 
     def decode(self, points: Array) -> Array:
-        """Images (n, N) of points (n, d): the inverse transform, not clipped."""
-        return points if self.kept is None else to_pixels(points, self.shape, self.kept)
+        """Images (n, N) of points (n, d): the transpose, all else being 0; not clipped."""
+        if self.kept is None:
+            return points
+        cube = points.reshape(len(points), *self.kept, -1)
+        along = np.tensordot(cube, cosine_rows(self.shape[0], self.kept[0]), axes=(1, 0))
+        both = np.tensordot(along, cosine_rows(self.shape[1], self.kept[1]), axes=(1, 0))
+        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(len(points), -1)
 
     def project(self, x: Array) -> Array:
         """The records of the images that points (n, d) stand for.
@@ -217,6 +231,19 @@ class ImageDomain:
         first = np.where(order < self.num_pixels // 2, np.clip(radius - 2 * order, 0.0, 2.0), 0.0)
         second = np.clip(radius - 2 * order, 0.0, 2.0)[::-1]
         return [first - 1.0, np.where(first == 0, second, 0.0) - 1.0]
+
+
+@lru_cache(maxsize=64)
+def cosine_rows(size: int, kept: int) -> Array:
+    """The first `kept` rows of the orthonormal DCT-II matrix of a size, shape (kept, size).
+
+    >>> rows = cosine_rows(8, 3)
+    >>> bool(np.allclose(rows @ rows.T, np.eye(3)))
+    True
+    """
+    rows = np.asarray(dct(np.eye(size), axis=0, norm="ortho")[:kept], np.float64)
+    rows.setflags(write=False)
+    return rows
 
 
 def _l1_ball_in_box(num_pixels: int, ball: L1Ball) -> float:

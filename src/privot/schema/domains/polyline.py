@@ -27,8 +27,7 @@ from itertools import pairwise
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.schema.domains.domain import LARGEST, SMALLEST, Array
-from privot.schema.domains.lengths import check_norm
+from privot.schema.domains.domain import LARGEST, SMALLEST, Array, check_norm
 
 _FAR = 1e6
 
@@ -70,6 +69,16 @@ class Polyline:
         )
         # A dozen roundings at most, of half a unit in the last place each.
         return largest * (1 + 2.0**-48)
+
+    def far_apart(self) -> list[tuple[Array, Array]]:
+        """The corners that are farthest in ℓ1, and those that are in ℓ2."""
+        points = np.asarray(self.corners)
+        pairs = set()
+        for norm in (1, 2):
+            distances = [np.linalg.norm(points - corner, ord=norm, axis=1) for corner in points]
+            first, second = np.unravel_index(int(np.argmax(distances)), (len(points), len(points)))
+            pairs.add((int(first), int(second)))
+        return [(points[first], points[second]) for first, second in sorted(pairs)]
 
     def project(self, x: Array) -> Array:
         """Nearest point of the curve in ℓ2, for each row of (n, d)."""
