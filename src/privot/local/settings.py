@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+import torch
 
 from privot.errors import PrivotError
 from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learning_rate, require_seed
+from privot.local.generators.losses import Loss as StepLoss
+from privot.training import Progress
 
 Estimator = Literal["auto", "latent_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
@@ -65,21 +70,6 @@ class FitSettings:
             require_learning_rate(self.learning_rate)
         object.__setattr__(self, "seed", require_seed(self.seed))
 
-    def refuse_ignored(self) -> None:
-        """Refuse what latent classes, which are fitted without steps, would ignore.
-
-        Raises:
-            PrivotError: naming the settings.
-        """
-        steps = ("steps", "batch_size", "learning_rate")
-        given = [name for name in steps if getattr(self, name) is not None]
-        given += ["loss"] if self.loss != "auto" else []
-        if given:
-            raise PrivotError(
-                f"{', '.join(given)} would be ignored: this release is fitted by latent classes; leave "
-                "out what is a generator's, or give estimator 'generator'"
-            )
-
     def schedule(
         self, loss: str = "plain", images: bool = False, labels: bool = False
     ) -> tuple[int, int, float]:
@@ -92,3 +82,35 @@ class FitSettings:
             size if self.batch_size is None else self.batch_size,
             rate if self.learning_rate is None else self.learning_rate,
         )
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a fit is carried out: what does not decide its numbers, but for a loss of one's own.
+
+    Arguments:
+        device: `"auto"`, `"cpu"`, `"cuda"`.
+        checkpoint: File of the state.
+        resume: Whether to go on from it.
+        progress: Told after every step.
+        loss: Of a step, in place of the settings' one.
+    """
+
+    device: str = "cpu"
+    checkpoint: Path | None = None
+    resume: bool = False
+    progress: Progress | None = None
+    loss: StepLoss | None = None
+
+    def __post_init__(self) -> None:
+        cuda = torch.cuda.is_available()
+        if self.device == "auto":
+            object.__setattr__(self, "device", "cuda" if cuda else "cpu")
+        if self.device.startswith("cuda") and not cuda:
+            raise PrivotError(f"device {self.device!r} is not available here: use 'auto' or 'cpu'")
+        try:
+            torch.device(self.device)
+        except RuntimeError:
+            raise PrivotError(
+                f"device {self.device!r} is not known: use 'auto', 'cpu' or 'cuda'"
+            ) from None

@@ -66,6 +66,14 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
     return expected
 
 
+def normalized(table: Array, tables: CountTables) -> Array:
+    """Every column's block of `table` (categories, classes) divided by its sum; uniform if 0."""
+    sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
+    column = tables.column_of_category()
+    level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
+    return table / np.where(sums > 0, sums, 1)[column] + level[column]
+
+
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
     """Multiply row 0 of `out` by the columns' probabilities: their cells in C order, from the back."""

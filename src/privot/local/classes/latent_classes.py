@@ -37,8 +37,8 @@ import numpy as np
 
 from privot.errors import PrivotError
 from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
-from privot.local.classes.expectation import expectation
-from privot.local.classes.marginals import normalized, stacked_marginals
+from privot.local.classes.expectation import expectation, normalized
+from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.product_mixture import LatentClasses
 
 _PARTS = 10  # a tenth of the people is held out at a time
@@ -127,7 +127,8 @@ def fit_latent_classes(
     """
     chosen = settings or LatentClassSettings()
     tables = count_tables(groups, sizes)
-    return refit(tables, choose(tables, chosen, seed), chosen, seed)
+    marginals = stacked_marginals(tables)
+    return refit(tables, marginals, choose(tables, chosen, seed), chosen, seed)
 
 
 def choose(tables: CountTables, settings: LatentClassSettings, seed: int) -> tuple[Trial, ...]:
@@ -161,10 +162,13 @@ def choose(tables: CountTables, settings: LatentClassSettings, seed: int) -> tup
 
 
 def refit(
-    tables: CountTables, trials: Sequence[Trial], settings: LatentClassSettings, seed: int
+    tables: CountTables,
+    marginals: Array,
+    trials: Sequence[Trial],
+    settings: LatentClassSettings,
+    seed: int,
 ) -> LatentClasses:
     """Every trial's setting fitted to all reports from several starts, averaged."""
-    marginals = stacked_marginals(tables)
     models = []
     for trial in trials:
         starts = 1 if trial.num_classes == 1 else settings.starts

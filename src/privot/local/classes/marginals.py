@@ -42,7 +42,7 @@ import numpy as np
 
 from privot.errors import PrivotError
 from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
-from privot.local.classes.expectation import expectation
+from privot.local.classes.expectation import expectation, normalized
 from privot.local.classes.product_mixture import LatentClasses
 
 
@@ -84,14 +84,6 @@ def stacked_marginals(
         stacklevel=3,
     )
     return p
-
-
-def normalized(table: Array, tables: CountTables) -> Array:
-    """Every column's block of `table` (categories, classes) divided by its sum; uniform if 0."""
-    sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
-    column = tables.column_of_category()
-    level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
-    return table / np.where(sums > 0, sums, 1)[column] + level[column]
 
 
 def _step(p: Array, tables: CountTables) -> tuple[Array, float]:

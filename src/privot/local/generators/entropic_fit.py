@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -32,11 +31,11 @@ from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head, Outputs
 from privot.local.model import LocalModel
 from privot.local.samplers import GeneratorSampler, LabeledSampler
-from privot.local.settings import FitSettings
+from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint
 from privot.release import Release
-from privot.training import Progress, TrainingSettings, train
-from privot.training.parallel import ALONE, Group
+from privot.training import TrainingSettings, train
+from privot.training.parallel import ALONE, Group, join, local_device
 from privot.training.precision import short_products
 from privot.training.threads import threads_for
 from privot.transport import SinkhornSolver
@@ -46,21 +45,14 @@ _REPORTS_OF_TABLES = 2**14
 _OUTPUT_GAIN = 10.0
 
 
-def fit_generator(
-    release: Release,
-    settings: FitSettings,
-    device: torch.device,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-    group: Group = ALONE,
-    loss: Loss | None = None,
-) -> LocalModel:
+def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
     """A model whose sampler is a network; see `privot.local.fitting.fit`."""
+    device = local_device(torch.device(run.device))
+    group = join(device)
     head = Head(release.randomizer)
-    if loss is not None and group.size > 1:
+    if run.loss is not None and group.size > 1:
         raise PrivotError("loss is a function, which one process computes: start without torchrun")
-    loss = loss or choose_loss(settings.loss, head, release.randomizer.joint is not None)
+    loss = run.loss or choose_loss(settings.loss, head, release.randomizer.joint is not None)
     name = getattr(loss, "__name__", type(loss).__name__)
     images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
     steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
@@ -82,8 +74,8 @@ def fit_generator(
             generator,
             objective,
             TrainingSettings(steps, rate, settings.averaging, settings.seed),
-            checkpoint=Checkpoint(checkpoint, identity, resume),
-            progress=progress,
+            checkpoint=Checkpoint(run.checkpoint, identity, run.resume),
+            progress=run.progress,
             seek=objective.batches.seek,
             group=group,
         )
