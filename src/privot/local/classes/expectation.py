@@ -66,6 +66,14 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
     return expected
 
 
+def em_step(
+    tables: CountTables, p: Array, weights: Array, prior: Array | float = 0.0
+) -> tuple[Array, Expectation]:
+    """The next probabilities, given a prior's counts, and what was expected of the last ones."""
+    found = expectation(tables, p, weights)
+    return normalized(found.cells + prior, tables), found
+
+
 def normalized(table: Array, tables: CountTables) -> Array:
     """Every column's block of `table` (categories, classes) divided by its sum; uniform if 0."""
     sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)

@@ -37,7 +37,7 @@ import numpy as np
 
 from privot.errors import PrivotError
 from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
-from privot.local.classes.expectation import expectation, normalized
+from privot.local.classes.expectation import em_step, expectation, normalized
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.product_mixture import LatentClasses
 
@@ -199,8 +199,7 @@ def ascend(
 ) -> tuple[Array, Array]:
     """`passes` EM steps: probabilities (categories, classes) and weights (classes,)."""
     for _ in range(passes):
-        found = expectation(tables, p, weights)
-        p = normalized(found.cells + strength * prior, tables)
+        p, found = em_step(tables, p, weights, strength * prior)
         weights = found.classes + 1.0
         weights = weights / weights.sum()
     return p, weights

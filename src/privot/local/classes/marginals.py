@@ -42,7 +42,7 @@ import numpy as np
 
 from privot.errors import PrivotError
 from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
-from privot.local.classes.expectation import expectation, normalized
+from privot.local.classes.expectation import em_step, normalized
 from privot.local.classes.product_mixture import LatentClasses
 
 
@@ -72,7 +72,7 @@ def stacked_marginals(
     """`column_marginals` of tables already laid out, all columns end to end, shape (categories, 1)."""
     if not tables.sizes.size:
         raise PrivotError("sizes is empty: give at least one column")
-    p, still = normalized(np.ones((int(tables.offsets[-1]), 1)), tables), 0
+    p, still = 1 / np.repeat(tables.sizes, tables.sizes)[:, None], 0
     for _ in range(max_iterations):
         moved, p = _extrapolate(p, tables)
         still = still + 1 if moved <= tolerance else 0
@@ -86,16 +86,11 @@ def stacked_marginals(
     return p
 
 
-def _step(p: Array, tables: CountTables) -> tuple[Array, float]:
-    """One EM step, and the log-likelihood of the point that it started from."""
-    found = expectation(tables, p, np.ones(1))
-    return normalized(found.cells, tables), found.total(tables.counts)
-
-
 def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     """How far the next point lies, and the point: two EM steps, extrapolated if that is no worse."""
-    once, _ = _step(p, tables)
-    twice, reached = _step(once, tables)
+    alone, counts = np.ones(1), tables.counts
+    once, _ = em_step(tables, p, alone)
+    twice, found = em_step(tables, once, alone)
     first, second = once - p, twice - 2 * once + p
     length = float(np.linalg.norm(second))
     if length == 0.0:
@@ -103,8 +98,8 @@ def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     stride = max(1.0, float(np.linalg.norm(first)) / length)
     # Never to zero: a category that leaves the support could not come back.
     ahead = np.maximum(p + 2 * stride * first + stride**2 * second, 1e-3 * twice)
-    settled, there = _step(normalized(ahead, tables), tables)
-    best = settled if there >= reached else twice
+    settled, there = em_step(tables, normalized(ahead, tables), alone)
+    best = settled if there.total(counts) >= found.total(counts) else twice
     return float(np.abs(best - p).max()), best
 
 
