@@ -62,9 +62,9 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(f"privot.{_WHERE.get(name, name)}")
     except ModuleNotFoundError as error:
-        if error.name == "torch":
+        if error.name in ("torch", "numba", "safetensors", "matplotlib"):
             raise ModuleNotFoundError(
-                f"privot.{name} needs PyTorch: pip install 'privot[learn]'", name="torch"
+                f"privot.{name} needs {error.name}: pip install 'privot[learn]'", name=error.name
             ) from None
         raise
     value = getattr(module, name) if name in _WHERE else module
