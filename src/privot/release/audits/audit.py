@@ -140,7 +140,8 @@ def audit_randomizer(
     try:
         sample = draw_sample(randomizer, parts, num_draws, rng)
     except PrivotError as refusal:
-        tests = (LawTest.impossible(str(refusal)),)
+        # A device refused a record that the schema allows, or made a report that it cannot make.
+        tests = (LawTest("every record has a possible report", 0.0, 0.0, str(refusal)),)
         return RandomizerAudit(promised, randomizer.guarantee, tests, (), confidence)
     found = test_law(randomizer, parts, sample, error, rng)
     tried = [part for part in parts if part.pairs]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +44,6 @@ class LawTest:
     p_value: float
     level: float
     finding: str = ""
-
-    @classmethod
-    def impossible(cls, finding: str) -> Self:
-        """A device refused a record that the schema allows, or made a report that it cannot make."""
-        return cls("every record has a possible report", 0.0, 0.0, finding)
 
     @property
     def refuted(self) -> bool:

@@ -25,7 +25,7 @@ from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.audits.independence import row_keys
 from privot.release.randomizer import Randomizer
 from privot.release.reports.ids import REPORT_ID, id_words, one_array
-from privot.release.reports.joint import JointAnswers, JointReport
+from privot.release.reports.joint import JointReport
 from privot.release.reports.split import read_reports
 from privot.schema import Schema
 from privot.schema.domains.domain import Array
@@ -224,7 +224,7 @@ class JointTrial(Trial):
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         """Cells by the law of the part."""
-        answers = self._answers(table)
+        answers = self.joint.read(table)
         low, high = self.joint.probability_cells(answers, self.records[who], rng)
         # Cells are in order, so a set is the sum of its cells' keys.
         sets = np.add.reduceat(
@@ -234,16 +234,13 @@ class JointTrial(Trial):
         keys = row_keys(np.stack([sets, asked], axis=1))
         return Read(low, high, np.ones(len(low), bool), keys)
 
-    def _answers(self, table: pa.Table) -> JointAnswers:
-        return self.joint.read(table)
-
     def guarantee(self) -> PureDP:
         """That of one cell."""
         return PureDP(self.joint.epsilon, unit=self.randomizer.schema.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
         """By the law of the part."""
-        answers = self._answers(table)
+        answers = self.joint.read(table)
         shape = (table.num_rows, self.records.shape[1])
         codes, other = (np.broadcast_to(self.records[i], shape) for i in (first, second))
         return self.joint.log_ratio(answers, codes, other)
