@@ -71,9 +71,21 @@ def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
     return cost
 
 
-class _Manhattan(torch.autograd.Function):
+class _Ground(torch.autograd.Function):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        return (
+            _gradient(x, y, grad, ctx.power) if ctx.needs_input_grad[0] else None,
+            _gradient(y, x, grad.T, ctx.power) if ctx.needs_input_grad[1] else None,
+        )
+
+
+class _Manhattan(_Ground):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.power = 1
         ctx.save_for_backward(x, y)
         if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < _FOUR:
             return _cost_few(x, y, 1)
@@ -85,16 +97,11 @@ class _Manhattan(torch.autograd.Function):
         )  # fmt: skip
         return cost
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, y = ctx.saved_tensors
-        return _for_each(ctx, lambda a, b, g: _gradient(a, b, g, 1), x, y, grad)
 
-
-class _SquaredEuclidean(torch.autograd.Function):
+class _SquaredEuclidean(_Ground):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.power = 2
         center = y.mean(dim=0, keepdim=True)
         x, y = x - center, y - center
         ctx.save_for_backward(x, y)
@@ -112,12 +119,6 @@ class _SquaredEuclidean(torch.autograd.Function):
             lambda first, last: pair_loops.complete_squares(lengths, others, out, first, last),
         )  # fmt: skip
         return cost
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, y = ctx.saved_tensors
-        return _for_each(ctx, lambda a, b, g: _gradient(a, b, g, 2), x, y, grad)
 
 
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
@@ -141,7 +142,8 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
         return gradient
     counts, kept = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
     # A plan that spreads its mass says so in its first rows.
-    share = _share_kept(pairs, counts, kept)
+    rows = min(n, _JUDGED_ROWS)
+    share = pair_loops.kept(pairs, 0, rows, counts, kept) / (rows * pairs.shape[1])
     if power == 2 and share > _SPARSE:
         return _squared_product(x, y, weights)
     if power == 1 and share > _DENSE and n >= _FOUR:
@@ -176,12 +178,6 @@ def _steep(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
     return x * half * rest, y * half * rest
 
 
-def _share_kept(pairs: NDArray[Any], counts: NDArray[Any], kept: NDArray[Any]) -> float:
-    """Share of the pairs that matter, judged by some rows."""
-    rows = min(len(pairs), _JUDGED_ROWS)
-    return pair_loops.kept(pairs, 0, rows, counts, kept) / (rows * pairs.shape[1])
-
-
 def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     # Points come centered, so that a common offset cancels no digits.
     with _full_precision(x):
@@ -197,15 +193,6 @@ def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
         lambda first, last: pair_loops.cost_few(points, columns, out, first, last, power),
     )  # fmt: skip
     return cost
-
-
-def _for_each(
-    ctx: Any, rule: Callable[[Tensor, Tensor, Tensor], Tensor], x: Tensor, y: Tensor, grad: Tensor
-) -> tuple[Tensor | None, Tensor | None]:
-    return (
-        rule(x, y, grad) if ctx.needs_input_grad[0] else None,
-        rule(y, x, grad.T) if ctx.needs_input_grad[1] else None,
-    )
 
 
 def _over_rows(num_rows: int, work: int, task: Callable[[int, int], None]) -> None:
