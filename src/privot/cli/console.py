@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from typer import Exit
+
 from privot.errors import printable
 
 if TYPE_CHECKING:
@@ -54,7 +56,12 @@ def tell_quarantined(done: Collection) -> None:
 
 @contextmanager
 def training_bar() -> Iterator[Progress]:
-    """A progress bar with loss and time left; a line every tenth where there is no terminal."""
+    """A progress bar with loss and time left; a line every tenth where there is no terminal.
+
+    A fit that Ctrl-C interrupts, and that has saved its state, ends the command with one line.
+    """
+    from privot.training import Interrupted
+
     counts = "{task.completed:,.0f}/{task.total:,.0f}   loss {task.fields[loss]:.4f}  "
     with _bar("   training", counts) as bar:
         task = None if bar is None else bar.add_task("training", total=None, loss=float("nan"))
@@ -66,7 +73,11 @@ def training_bar() -> Iterator[Progress]:
             elif step % 20 == 0 or step == steps:
                 bar.update(task, completed=step, total=steps, loss=loss)
 
-        yield advance
+        try:
+            yield advance
+        except Interrupted as interruption:
+            complain(f"{interruption}; run again with --resume to continue")
+            raise Exit(1) from None
 
 
 @contextmanager

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from privot.cli.console import complain, counted, note, row_bar, tell_quarantined, training_bar
+from privot.cli.console import counted, note, row_bar, tell_quarantined, training_bar
 from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.errors import PrivotError
 
 
 def fit(
     context: typer.Context,
-    release: Annotated[Path, typer.Argument(help="The reports: release.parquet.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")] = Path(
-        "model"
-    ),
+    release: Annotated[Path, Argument(help="The reports: release.parquet.")],
+    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
     estimator: Annotated[
-        str, typer.Option(help="auto, latent_classes (of tables) or generator.")
+        str, Option(help="auto, latent_classes (of tables) or generator.")
     ] = "auto",
     loss: Annotated[
-        str, typer.Option(help="Of a generator: auto, plain, self_corrected or likelihood.")
+        str, Option(help="Of a generator: auto, plain, self_corrected or likelihood.")
     ] = "auto",
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Reports a step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    seed: Annotated[int, typer.Option(help="Of weights, batches, latents.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    steps: Annotated[int | None, Option(help="Optimizer steps.")] = None,
+    batch_size: Annotated[int | None, Option(help="Reports a step.")] = None,
+    learning_rate: Annotated[float | None, Option(help="Peak learning rate.")] = None,
+    seed: Annotated[int, Option(help="Of weights, batches, latents.")] = 0,
+    device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse a release with reports that cannot be.")
+        bool, Option("--strict", help="Refuse a release with reports that cannot be.")
     ] = False,
     force: Force = False,
 ) -> None:
@@ -44,14 +45,12 @@ def fit(
 
     Example: privot fit release.parquet -o model/
     """
-    from privot.errors import PrivotError
     from privot.files import claim_file, claim_folder
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models.folder import FILES
     from privot.release.collecting.collect import checked
     from privot.release.collecting.inbox import quarantine_of
-    from privot.training import Interrupted
     from privot.training.parallel import is_first
 
     given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
@@ -74,19 +73,15 @@ def fit(
     reports, found = context.with_resource(checked(release, aside, strict))
     if found is not None and is_first():
         tell_quarantined(found)
-    try:
-        with training_bar() as progress:
-            model = fit_model(
-                reports,
-                settings,
-                device=device,
-                checkpoint=checkpoint,
-                resume=resume,
-                progress=progress,
-            )
-    except Interrupted as interruption:
-        complain(f"{interruption}; run again with --resume to continue")
-        raise typer.Exit(1) from None
+    with training_bar() as progress:
+        model = fit_model(
+            reports,
+            settings,
+            device=device,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
     if not is_first():
         return
     model.save(output)
@@ -196,40 +191,35 @@ def _sample_sliced(
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Folder of the model.")],
+    model: Annotated[Path, Argument(help="Folder of the model.")],
     against: Annotated[
-        Path, typer.Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images.")
+        Path, Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images.")
     ],
     target: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Column that classifiers are to tell from the others; of images, their one category "
             "by default."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The report.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[Path, Option("-o", "--output", help="The report.")] = Path("report.html"),
     num_rows: Annotated[
-        int, typer.Option("-n", "--num-rows", help="Synthetic records to compare.")
+        int, Option("-n", "--num-rows", help="Synthetic records to compare.")
     ] = 50_000,
     most_real: Annotated[
-        int, typer.Option(help="Real records to compare at most, drawn uniformly from more.")
+        int, Option(help="Real records to compare at most, drawn uniformly from more.")
     ] = 500_000,
-    seed: Annotated[int, typer.Option(help="Of the samples compared.")] = 0,
+    seed: Annotated[int, Option(help="Of the samples compared.")] = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
     force: Force = False,
 ) -> None:
     """Compare a model's samples with real records. The output is not private.
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
-    from dataclasses import asdict
-
-    from privot.errors import PrivotError
-    from privot.evaluation import compare
+    from privot.evaluation import evaluate as compared
     from privot.files import claim_file
     from privot.limits import MOST_ROWS, require_count, require_seed
     from privot.local import LocalModel
@@ -254,25 +244,14 @@ def evaluate(
         note(
             f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
         )
-    synthetic = loaded.sample(num_rows, seed=seed)
-    prediction = label = None
-    if loaded.schema.images:
-        from privot.evaluation.prediction import label_column, predict_label
-
-        target = target or label_column(loaded.schema)
-        if target is not None:
-            label = predict_label(loaded.schema, synthetic, real, target, seed=seed)
-    elif target is not None:
-        from privot.evaluation.prediction import predict_target
-
-        prediction = predict_target(loaded.schema, synthetic, real, target, seed=seed)
-    comparison = compare(loaded.schema, synthetic, real, seed=seed)
+    found = compared(loaded, real, target=target, num_rows=num_rows, seed=seed)
+    comparison, prediction, label = found.comparison, found.prediction, found.label
     write_evaluation_report(
-        output, loaded, synthetic, real, comparison, prediction, label, num_held
+        output, loaded, found.synthetic, real, comparison, prediction, label, num_held
     )
     note("what follows, and the report, depend on real records: they are not private")
-    summary = {} if comparison.table is None else comparison.table.summary
     if as_json:
+        summary = {} if comparison.table is None else comparison.table.summary
         numbers = {
             "summary": {name: asdict(score) for name, score in summary.items()},
             "prediction": None if prediction is None else asdict(prediction),
@@ -280,20 +259,6 @@ def evaluate(
         }
         print(json.dumps(numbers | asdict(comparison)))
         return
-    for name, score in summary.items():
-        ceiling = "" if score.independence is None else f", independence {score.independence:.4f}"
-        print(f"{name}: {score.synthetic:.4f} (floor {score.floor:.4f}{ceiling})")
-    for row in comparison.vectors:
-        print(f"{row.column}: W2 {row.distance:.4f} (floor {row.floor:.4f})")
-    for image in comparison.images:
-        print(f"{image.column}: sliced W2 {image.distance:.4f} (floor {image.floor:.4f})")
-    if label is not None:
-        print(
-            f"accuracy of {label.target}, logistic regression on images: {label.synthetic:.1%} "
-            f"(from real {label.real:.1%})"
-        )
-    for told in () if prediction is None else prediction.scores:
-        print(
-            f"AUC of {target}, {told.classifier}: {told.synthetic:.4f} (from real {told.real:.4f})"
-        )
+    for name, fact in found.summary().items():
+        print(f"{name}: {fact}")
     print(f"{output}: written")
