@@ -26,18 +26,26 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 
+from privot import integral
 from privot.disk import Ledger, accounts
 from privot.errors import PrivotError
-from privot.integral import IntegralModel, UniformBox
-from privot.sliced import LabeledImages, Plan, SlicedSettings, SlicingMechanism, fit_sliced
+from privot.integral import PointSpace, UniformBox
+from privot.schema import Schema
+from privot.schema.columns.array import tensor_array
+from privot.sliced import SlicedSettings, SlicePlan, SlicingMechanism, fit, records_of
 from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
 RELEASES, DRAWS, KILLS = 400, 60, 100
-IMAGES = LabeledImages((4, 4), unit="person", low_pass=2)
+SCHEMA = Schema.from_dict(
+    {"columns": {"image": {"kind": "array", "shape": [4, 4], "bounds": [0, 1]}}}
+)
+IMAGES = records_of(SCHEMA, low_pass=2)
 VALUES = torch.from_numpy(np.random.default_rng(0).random((200, 4, 4), dtype=np.float32))
+TABLE = pa.table({"image": tensor_array(VALUES.numpy())})
 NUMBERS = np.random.default_rng(0).random((200, 1))
 fork_in_c = ctypes.PyDLL(None).fork  # none of Python's hooks run
 
@@ -46,16 +54,16 @@ fork_in_c = ctypes.PyDLL(None).fork  # none of Python's hooks run
 class Settings(SlicedSettings):
     """A plan whose noise nobody calibrated: counted is how often, not how much."""
 
-    def plan(self, records, record_map):
+    def plan(self, epsilon, delta, count, records):
         return plan(self.steps)
 
 
 @cache
 def plan(steps=RELEASES):
     grid = 2.0**-18
-    settings = SlicedSettings(epsilon=1, batch_size=20, num_projections=4, delta=1e-3)
+    settings = SlicedSettings(batch_size=20, num_projections=4, low_pass=2)
     accounting = settings.accounting(len(VALUES), IMAGES, accounted_grid(grid, 1000))
-    return Plan(accounting, 1.0, steps, 1e-3, grid)
+    return SlicePlan(accounting, 1.0, steps, 1e-3, grid)
 
 
 def mechanism(path=None, **more):
@@ -63,10 +71,8 @@ def mechanism(path=None, **more):
 
 
 def unsaved(draws=DRAWS):
-    reference = UniformBox([0], [1])
-    return IntegralModel.fit(
-        NUMBERS, reference=reference, unit="person", epsilon=2.0 * draws, draws=draws
-    )
+    space = PointSpace(UniformBox([0], [1]), "person")
+    return integral.fit(NUMBERS, space, epsilon=2.0 * draws, draws=draws)
 
 
 def drain(use, told=lambda: None):
@@ -82,7 +88,7 @@ def drain(use, told=lambda: None):
 
 def drain_folder(folder):
     try:
-        return drain(partial(IntegralModel.load(folder).sample, 1))
+        return drain(partial(integral.IntegralModel.load(folder).sample, 1))
     except PrivotError:
         return 0
 
@@ -180,11 +186,17 @@ class Run:
             if step == stop:
                 signal.raise_signal(signal.SIGINT)
 
-        settings = Settings(epsilon=1, steps=RELEASES, batch_size=20, num_projections=4)
+        settings = Settings(steps=RELEASES, batch_size=20, num_projections=4, low_pass=2)
         path = (folder or self.folder) / "run"
         try:
-            self.model = fit_sliced(
-                VALUES, None, IMAGES, settings, checkpoint=path, resume=resume, progress=progress
+            self.model = fit(
+                TABLE,
+                SCHEMA,
+                epsilon=1.0,
+                settings=settings,
+                checkpoint=path,
+                resume=resume,
+                progress=progress,
             )
         except (Interrupted, PrivotError):
             return False
@@ -326,7 +338,7 @@ def integral_kills(folder, kills):
     unsaved(declared).save(folder / "a")
 
     def go_on(told):
-        drain(partial(IntegralModel.load(folder / "a").sample, 1), told)
+        drain(partial(integral.IntegralModel.load(folder / "a").sample, 1), told)
 
     return killed(kills, go_on, folder, 3), declared
 

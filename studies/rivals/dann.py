@@ -39,10 +39,9 @@ from torch.func import functional_call
 from privot.errors import PrivotError
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced.adaptation.adapters import random_affine
 from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.sliced.adaptation.rounds import Course
-from privot.sliced.releases.batches import poisson_sample
+from privot.sliced.releases.drawing import poisson_sample
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 
@@ -110,17 +109,15 @@ def fit_dann(
     Raises:
         PrivotError: if the expected batch is larger than the target, or no noise keeps ε.
     """
-    x, target = as_records(source_x), as_records(target_x)
-    y = torch.from_numpy(np.asarray(source_y).astype(np.int64))
+    target = as_records("target_x", target_x)
     if not 1 <= settings.batch_size <= len(target):
         raise PrivotError(
             f"batch_size {settings.batch_size} of {len(target)} target records: give 1 to all"
         )
     network = settings.network
     # The course makes source batches with the very jitter that other methods get.
-    course = Course(tuple(x.shape[1:]), int(y.max()) + 1, y, network)
+    course = Course.of(source_x, source_y, network)
     model = _Adversaries(course.classifier, settings.hidden, network.seed)
-    x = x.reshape(len(x), *course.classifier.shape)
     stddev = settings.stddev(len(target))
     taken = 0
 
@@ -128,12 +125,9 @@ def fit_dann(
         nonlocal taken
         taken += 1
         level = settings.weight * (2 / (1 + math.exp(-10 * taken / settings.steps)) - 1)
-        rows = torch.randint(len(x), (network.source_batch,), generator=rng)
-        jitter = random_affine(len(rows), network.jitter, rng) if network.jitter else None
-        with torch.no_grad():
-            moved = course.adapter(x[rows], jitter)
+        moved, y = course.batch(rng)
         features = model.classifier.features(moved)
-        loss = nn.functional.cross_entropy(model.classifier.scores(features), y[rows])
+        loss = nn.functional.cross_entropy(model.classifier.scores(features), y)
         odds = model.discriminator(_Reverse.apply(features, level))[:, 0]
         loss = loss + nn.functional.softplus(odds).mean()
         if settings.epsilon is not None:

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.sliced.adaptation.adapters import random_affine
 from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.sliced.adaptation.rounds import Course, adapter_training
 from privot.training import TrainingSettings, train
@@ -28,19 +27,18 @@ def align_means(
     source_x: np.ndarray, source_y: np.ndarray, target_x: np.ndarray, settings: AdaptationSettings
 ) -> Classifier:
     """As `adapt` with an adapter and no noise at all."""
-    x, y, target, course = _prepared(source_x, source_y, target_x, settings)
+    course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
     rate, average, seed = settings.learning_rate, settings.averaging, settings.seed
     first, later = settings.training_steps, -(-settings.training_steps // 2)
     with threads_for(0):
-        objective = course.classify(x, y)
-        train(course.classifier, objective, TrainingSettings(first, rate, average, seed))
+        train(course.classifier, course.classify, TrainingSettings(first, rate, average, seed))
         for turn in range(1, settings.rounds + 1):
-            frozen = course.frozen()
+            frozen = course.record_map()
             records = torch.cat([frozen.prepare(part) for part in target.split(_CHUNK)])
             course.target = records.mean(dim=0)
-            train(course.adapter, course.align(x, y), adapter_training(settings, seed + turn))
+            train(course.adapter, course.align(), adapter_training(settings, seed + turn))
             how = TrainingSettings(later, rate, average, seed + turn)
-            train(course.classifier, objective, how)
+            train(course.classifier, course.classify, how)
     return course.classifier.eval()
 
 
@@ -48,18 +46,14 @@ def align_slices(
     source_x: np.ndarray, source_y: np.ndarray, target_x: np.ndarray, settings: AdaptationSettings
 ) -> Classifier:
     """Cross-entropy on the source plus w · d times the sliced distance of features, q = 2."""
-    x, y, target, course = _prepared(source_x, source_y, target_x, settings)
+    course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
     classifier = course.classifier
-    x = x.reshape(len(x), *classifier.shape)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        rows = torch.randint(len(x), (settings.source_batch,), generator=rng)
+        moved, y = course.batch(rng)
         drawn = torch.randint(len(target), (settings.source_batch,), generator=rng)
-        jitter = random_affine(len(rows), settings.jitter, rng) if settings.jitter else None
-        with torch.no_grad():
-            moved = course.adapter(x[rows], jitter)
         features = classifier.features(moved)
-        wrong = nn.functional.cross_entropy(classifier.scores(features), y[rows])
+        wrong = nn.functional.cross_entropy(classifier.scores(features), y)
         directions = random_directions(settings.feature_dim, settings.num_projections, rng)
         directions = directions.to(features)
         ours = (features @ directions).sort(dim=0).values
@@ -71,11 +65,3 @@ def align_slices(
     with threads_for(0):
         train(classifier, objective, TrainingSettings(settings.steps, rate, average, seed))
     return classifier.eval()
-
-
-def _prepared(
-    source_x: np.ndarray, source_y: np.ndarray, target_x: np.ndarray, settings: AdaptationSettings
-) -> tuple[Tensor, Tensor, Tensor, Course]:
-    x, target = as_records(source_x), as_records(target_x)
-    y = torch.from_numpy(np.asarray(source_y).astype(np.int64))
-    return x, y, target, Course(tuple(x.shape[1:]), int(y.max()) + 1, y, settings)

@@ -25,7 +25,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ from privot.privacy import ApproximateDP
 from privot.privacy.slicing import SlicedAccounting
 from privot.sliced.loss import smoothed_sliced_loss
 from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.plan import SlicePlan
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
@@ -74,10 +73,6 @@ class AppendedLabels:
     def features(self, prepared: Tensor) -> Tensor:
         """See `RecordMap`."""
         return self.radius * prepared / prepared.norm(dim=1, keepdim=True).clamp_min(1e-12)
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `RecordMap`."""
-        return {"kind": "appended", "width": self.width, "radius": self.radius}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +126,7 @@ def fit_published_slices(
             unit=records.unit,
         )
 
-    plan = Plan.calibrate(epsilon, delta, settings.steps, accounting, "pld")
+    plan = SlicePlan.calibrate(epsilon, delta, settings.steps, accounting, "pld")
     ledger = Ledger(plan)
     mechanism = SlicingMechanism(rows, None, records, ledger)
     generator = ImageGenerator(seed)

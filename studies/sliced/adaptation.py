@@ -166,18 +166,16 @@ def run_method(
 
 def source_only(pair: Pair, settings: AdaptationSettings, steps: int) -> Classifier:
     """The classifier trained on the (jittered) source alone."""
-    x = as_records(pair.source_x)
-    y = torch.from_numpy(pair.source_y)
-    course = Course(tuple(x.shape[1:]), int(y.max()) + 1, y, settings)
+    course = Course.of(pair.source_x, pair.source_y, settings)
     how = TrainingSettings(steps, settings.learning_rate, settings.averaging, settings.seed)
-    train(course.classifier, course.classify(x, y), how)
+    train(course.classifier, course.classify, how)
     return course.classifier.eval()
 
 
 @torch.no_grad()
 def accuracy(classifier: Classifier, x: np.ndarray, y: np.ndarray) -> float:
     """Share of records that are classified rightly."""
-    found = [classifier(part).argmax(dim=1) for part in as_records(x).split(2000)]
+    found = [classifier(part).argmax(dim=1) for part in as_records("x", x).split(2000)]
     return round(float((torch.cat(found).numpy() == y).mean()), 4)
 
 

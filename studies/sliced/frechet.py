@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from privot.schema.columns.array import tensor_values
 from privot.sliced import SlicedModel
 from studies.common.image_features import load_classifier, save_classifier, train_classifier
 from studies.common.image_judge import ImageJudge
@@ -36,7 +37,7 @@ def judge_models(models: Sequence[Path], data: Path, classifier: Path) -> list[d
     rows = []
     for path in models:
         model = SlicedModel.load(path)
-        images, _ = model.sample_images(NUM_JUDGED, seed=0)
+        images = tensor_values(model.sample(NUM_JUDGED, seed=0)["image"])
         rows.append(
             {
                 "model": path.name,

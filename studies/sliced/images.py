@@ -38,14 +38,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from privot.sliced import LabeledImages, SlicedModel, SlicedSettings, fit_sliced
+from privot.schema import Schema
+from privot.schema.columns.array import tensor_array
+from privot.sliced import SlicedModel, SlicedSettings, fit, records_of
 from studies.common.rows import write_row
 
 NUM_SYNTHETIC = 60_000
+DELTA = 1e-5
+SCHEMA = Schema.from_dict(
+    {
+        "unit": "image",
+        "columns": {
+            "image": {"kind": "array", "shape": [28, 28], "bounds": [0, 1]},
+            "label": {"kind": "categorical", "categories": list("0123456789")},
+        },
+    }
+)
+_CHUNK = 16_384
 _STEPS = 60_000
 # Batch for T = 60 000 releases of 60 000 records, by adjacency and ε.
 _BATCH = {
@@ -91,8 +105,7 @@ def recipe(
     """
     nearest = min((e for n, e in _BATCH if n == neighboring), key=lambda e: abs(e - epsilon))
     return SlicedSettings(
-        epsilon=epsilon,
-        delta=1e-5,
+        low_pass=frequencies(epsilon),
         steps=steps,
         batch_size=round(_BATCH[neighboring, nearest] * (_STEPS / steps) ** 0.5),
         num_projections=8,
@@ -102,17 +115,15 @@ def recipe(
     )
 
 
-def single_recipe(
-    epsilon: float, records: LabeledImages, seed: int, dither: float = 0.2
-) -> SlicedSettings:
+def single_recipe(low_pass: int, seed: int, dither: float = 0.2) -> SlicedSettings:
     """Settings that release slices of all records once: a whole frame, k = d, loses nothing.
 
     Every row of a release bears its own noise, σ = Δ·g(ε, δ), and there is no amplification: the
     pooled mean of n records is off by Δ·g/√n whatever k, so few coordinates suit it.
     """
+    records = records_of(SCHEMA, low_pass=low_pass)
     return SlicedSettings(
-        epsilon=epsilon,
-        delta=1e-5,
+        low_pass=low_pass,
         steps=1,
         num_projections=records.num_labels * records.width,
         release="once",
@@ -122,10 +133,16 @@ def single_recipe(
     )
 
 
-def record_map(epsilon: float) -> LabeledImages:
-    """The records that suit 28 × 28 images in 10 classes at ε."""
-    low_pass = next(kept for least, kept in _LOW_PASS if epsilon >= least)
-    return LabeledImages((28, 28), unit="image", num_labels=10, low_pass=low_pass)
+def frequencies(epsilon: float) -> int:
+    """How many along each axis suit 28 × 28 images in 10 classes at ε."""
+    return next(kept for least, kept in _LOW_PASS if epsilon >= least)
+
+
+def as_table(x: torch.Tensor, y: torch.Tensor) -> pa.Table:
+    """Images in [0, 1] and labels as `SCHEMA` declares them."""
+    return pa.table(
+        {"image": tensor_array(x.numpy()), "label": [str(label) for label in y.tolist()]}
+    )
 
 
 def load_split(path: Path, split: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -137,8 +154,8 @@ def load_split(path: Path, split: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 def run_images(
     path: Path,
+    epsilon: float,
     settings: SlicedSettings,
-    records: LabeledImages,
     folder: Path | None = None,
     method: str = "moments",
     say: Callable[[str], None] = print,
@@ -146,17 +163,17 @@ def run_images(
 ) -> Outcome:
     """Fit, draw, train classifiers on the draws, test them; write a JSON row to `folder`."""
     started = time.perf_counter()
-    model = fit_sliced(*load_split(path, "train"), records, settings)
+    table = as_table(*load_split(path, "train"))
+    model = fit(table, SCHEMA, epsilon=epsilon, delta=DELTA, settings=settings)
     seconds = time.perf_counter() - started
     if kept is not None:
         model.save(kept)
-    return judge(path, model, records, settings, seconds, folder, method, say)
+    return judge(path, model, settings, seconds, folder, method, say)
 
 
 def judge(
     path: Path,
     model: SlicedModel,
-    records: LabeledImages,
     settings: SlicedSettings,
     seconds: float,
     folder: Path | None,
@@ -171,14 +188,14 @@ def judge(
         path.stem,
         settings.neighboring,
         model.guarantee.epsilon,
-        settings.delta,
+        model.guarantee.delta,
         settings.seed,
         model.plan.stddev,
         model.releases,
         model.plan.accounting.batch_size,
         settings.num_projections,
-        records.low_pass,
-        records.anchor,
+        settings.low_pass,
+        settings.anchor,
         settings.dither,
         scores["logistic_regression"],
         scores["mlp"],
@@ -189,9 +206,8 @@ def judge(
         f"{outcome.logistic_regression:.3f}, MLP {outcome.mlp:.3f}"
     )
     if folder is not None:
-        name = (
-            f"{method}_{path.stem}_{settings.neighboring}_{settings.epsilon:g}_{settings.seed}.json"
-        )
+        epsilon = model.made_with["epsilon"]
+        name = f"{method}_{path.stem}_{settings.neighboring}_{epsilon:g}_{settings.seed}.json"
         write_row(folder / name, asdict(outcome))
     return outcome
 
@@ -204,14 +220,16 @@ def accuracies(
     count: int = NUM_SYNTHETIC,
 ) -> dict[str, float]:
     """Accuracy on real images of classifiers trained on `count` synthetic ones, by classifier."""
-    x, y = model.sample_images(count, seed=seed, labels=np.arange(count) % 10)
+    labels = torch.arange(count) % 10
+    rng = torch.Generator().manual_seed(seed)
+    x = torch.cat([model.law.values(part, rng) for part in labels.split(_CHUNK)]).numpy()
     classifiers: dict[str, Any] = {
         "logistic_regression": LogisticRegression(max_iter=5000),
         "mlp": MLPClassifier(random_state=seed),
     }
     flat, test = x.reshape(len(x), -1), test_x.reshape(len(test_x), -1)
     return {
-        name: round(float(classifier.fit(flat, y).score(test, test_y)), 4)
+        name: round(float(classifier.fit(flat, labels.numpy()).score(test, test_y)), 4)
         for name, classifier in classifiers.items()
     }
 
@@ -232,14 +250,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    records = record_map(chosen.epsilon)
-    if chosen.low_pass is not None:
-        records = replace(records, low_pass=chosen.low_pass)
+    low_pass = chosen.low_pass or frequencies(chosen.epsilon)
     if chosen.release == "once":
-        settings = single_recipe(chosen.epsilon, records, chosen.seed, chosen.dither)
+        settings = single_recipe(low_pass, chosen.seed, chosen.dither)
     else:
         settings = recipe(
             chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed, chosen.dither
         )
+        settings = replace(settings, low_pass=low_pass)
     method = "moments" if chosen.release == "every_step" else "once"
-    run_images(chosen.data, settings, records, chosen.output, method, kept=chosen.model)
+    run_images(chosen.data, chosen.epsilon, settings, chosen.output, method, kept=chosen.model)

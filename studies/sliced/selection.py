@@ -17,6 +17,7 @@ import argparse
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.sliced import LabeledImages, SlicedModel, SlicedSettings
+from privot.sliced import SlicedModel, SlicedSettings, SlicePlan, records_of
 from privot.sliced.factors import estimate_factors
-from privot.sliced.releases.plan import Plan
+from privot.sliced.records import Records
 from privot.sliced.releases.pooled import PooledMean, noise_stddev
-from privot.sliced.samplers import FactorSampler
 from studies.common.rows import write_rows
-from studies.sliced.images import accuracies, load_split, recipe, single_recipe
+from studies.sliced.images import (
+    DELTA,
+    SCHEMA,
+    accuracies,
+    load_split,
+    recipe,
+    single_recipe,
+)
 
 _HELD_OUT = 10_000
 _CHUNK = 2000
@@ -39,7 +46,7 @@ _CHUNK = 2000
 class Rehearsal(PooledMean):
     """A pooled mean whose error was added to the truth at once."""
 
-    def __init__(self, plan: Plan, truth: Tensor, rng: torch.Generator) -> None:
+    def __init__(self, plan: SlicePlan, truth: Tensor, rng: torch.Generator) -> None:
         super().__init__(plan)
         self._stated = noise_stddev(plan)
         self.mean = truth + self._stated * torch.randn(truth.shape, generator=rng)
@@ -51,7 +58,7 @@ class Rehearsal(PooledMean):
         return self._stated
 
 
-def mean_record(x: Tensor, y: Tensor, records: LabeledImages) -> Tensor:
+def mean_record(x: Tensor, y: Tensor, records: Records) -> Tensor:
     """The true mean record (d,) of images and labels."""
     total = torch.zeros(records.num_labels, records.width, dtype=torch.float64)
     for label in range(records.num_labels):
@@ -61,38 +68,36 @@ def mean_record(x: Tensor, y: Tensor, records: LabeledImages) -> Tensor:
 
 
 def compare(
-    path: Path,
-    settings: SlicedSettings,
-    maps: Sequence[LabeledImages],
-    dithers: Sequence[float],
-    count: int,
+    path: Path, epsilon: float, settings: SlicedSettings, dithers: Sequence[float], count: int
 ) -> list[dict[str, Any]]:
-    """Held-out accuracies of every map and dither, from `count` synthetic images each."""
+    """Held-out accuracies of every dither, from `count` synthetic images each."""
     x, y = load_split(path, "train")
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(settings.seed))
     held, kept = order[:_HELD_OUT], order[_HELD_OUT:]
+    records = records_of(SCHEMA, **settings.features)
+    images = records.squared_images
+    assert images is not None
+    plan = settings.plan(epsilon, DELTA, len(kept), records)
+    rng = torch.Generator().manual_seed(settings.seed)
+    pooled = Rehearsal(plan, mean_record(x[kept], y[kept], records), rng)
     rows = []
-    for records in maps:
-        plan = settings.plan(len(kept), records)
-        rng = torch.Generator().manual_seed(settings.seed)
-        pooled = Rehearsal(plan, mean_record(x[kept], y[kept], records), rng)
-        factors = estimate_factors(pooled, records)
-        for dither in dithers:
-            model = SlicedModel(FactorSampler(factors, records, dither), records, plan, 0, {})
-            scores = accuracies(model, x[held].numpy(), y[held].numpy(), settings.seed, count)
-            rows.append(
-                {
-                    "data": path.stem,
-                    "epsilon": settings.epsilon,
-                    "release": settings.release,
-                    "low_pass": records.low_pass,
-                    "anchor": records.anchor,
-                    "dither": dither,
-                    "error": pooled.stddev,
-                }
-                | scores
-            )
-            print(json.dumps(rows[-1]), flush=True)
+    for dither in dithers:
+        law = estimate_factors(pooled, images, dither)
+        model = SlicedModel(law, records, plan, 0, {})
+        scores = accuracies(model, x[held].numpy(), y[held].numpy(), settings.seed, count)
+        rows.append(
+            {
+                "data": path.stem,
+                "epsilon": epsilon,
+                "release": settings.release,
+                "low_pass": settings.low_pass,
+                "anchor": settings.anchor,
+                "dither": dither,
+                "error": pooled.stddev,
+            }
+            | scores
+        )
+        print(json.dumps(rows[-1]), flush=True)
     return rows
 
 
@@ -113,18 +118,15 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    maps = [
-        LabeledImages((28, 28), unit="image", num_labels=10, low_pass=low_pass, anchor=anchor)
-        for low_pass, anchor in itertools.product(chosen.low_pass, chosen.anchor)
-    ]
     rows = []
-    for records in maps:
+    for low_pass, anchor in itertools.product(chosen.low_pass, chosen.anchor):
         settings = (
-            single_recipe(chosen.epsilon, records, chosen.seed)
+            single_recipe(low_pass, chosen.seed)
             if chosen.release == "once"
             else recipe(chosen.epsilon, chosen.neighboring, chosen.steps, chosen.seed)
         )
-        rows += compare(chosen.data, settings, [records], chosen.dither, chosen.count)
+        settings = replace(settings, low_pass=low_pass, anchor=anchor)
+        rows += compare(chosen.data, chosen.epsilon, settings, chosen.dither, chosen.count)
     best = max(rows, key=lambda row: float(np.mean([row["logistic_regression"], row["mlp"]])))
     print(f"best: {best}")
     write_rows(chosen.output, rows)

@@ -19,7 +19,8 @@ from statistics import median
 import torch
 
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced import LabeledImages, Ledger, Plan, SlicingMechanism
+from privot.schema import Schema
+from privot.sliced import Ledger, SlicePlan, SlicingMechanism, records_of
 from privot.sliced.releases.plan import accounted_grid
 from privot.training.threads import threads_for
 from studies.common.rows import write_row
@@ -31,13 +32,15 @@ _STDDEV, _GRID = 0.53, 2.0**-20
 
 def release_times(count: int) -> list[float]:
     """Processor milliseconds of `count` releases."""
-    records = LabeledImages((28, 28), unit="image", low_pass=None, degree=1, scale=2 * 28.0)
+    columns = {"image": {"kind": "array", "shape": [28, 28], "bounds": [0, 1]}}
+    schema = Schema.from_dict({"unit": "image", "columns": columns})
+    records = records_of(schema, low_pass=None, degree=1, scale=2 * 28.0)
     accounting = SlicedAccounting(
         DIM, NUM_PROJECTIONS, RECORDS, BATCH, radius=0.5, non_negative=True,
         grid=accounted_grid(_GRID, BATCH), unit=records.unit,
     )  # fmt: skip
     images = torch.rand(RECORDS, 28, 28, generator=torch.Generator().manual_seed(0))
-    plan = Plan(accounting, _STDDEV, count, 1e-5, _GRID)
+    plan = SlicePlan(accounting, _STDDEV, count, 1e-5, _GRID)
     mechanism = SlicingMechanism(images, None, records, Ledger(plan))
     times = []
     with threads_for(0):

@@ -9,26 +9,31 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from privot import integral
 from privot.cli.app import app
 from privot.errors import PrivotError
 from privot.integral import (
-    Choice,
-    IntegralModel,
+    Categorical,
     NetworkSettings,
     Normal,
+    PointSpace,
     RecordSpace,
     Uniform,
     UniformBox,
 )
+from privot.privacy.slicing import SlicedAccounting
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.sliced import (
     AdaptationSettings,
-    LabeledImages,
+    Ledger,
     SlicedSettings,
-    TableRecords,
-    fit_sliced,
+    SlicePlan,
+    SlicingMechanism,
+    fit,
 )
+from privot.sliced.releases.plan import accounted_grid
+from sliced.declared_images import image_records, image_schema, image_table
 
 TOML = """
 [columns.age]
@@ -86,9 +91,9 @@ def test_nor_in_python():
     schema = plain()
     release = Randomizer.calibrate(schema, 4.0).privatize({"age": [1.0, 50.0, 99.0]})
     with pytest.raises(PrivotError, match="not a table"):
-        TableRecords(schema).encode(release)
-    with pytest.raises(PrivotError, match="no table"):
-        IntegralModel.fit(release, schema=schema, epsilon=1.0, draws=1)
+        fit(release, schema, epsilon=1.0)
+    with pytest.raises(PrivotError, match="not a table"):
+        integral.fit(release, schema, epsilon=1.0, draws=1)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_nor_in_python():
 )
 def test_settings_that_cannot_learn_are_refused_at_once(changes, message):
     with pytest.raises(PrivotError, match=message):
-        SlicedSettings(epsilon=1.0, **changes)
+        SlicedSettings(**changes)
     with pytest.raises(PrivotError, match=message):
         AdaptationSettings(epsilon=1.0, unit="person", **changes)
 
@@ -114,15 +119,16 @@ def test_networks_of_densities_learn_at_such_rates_too():
     with pytest.raises(PrivotError, match="learning_rate 2.0"):
         NetworkSettings(learning_rate=2.0)
     with pytest.raises(PrivotError, match="estimator 'forest'"):
-        SlicedSettings(epsilon=1.0, estimator="forest")
+        SlicedSettings(estimator="forest")
 
 
 def test_noise_that_drowns_everything_is_known_before_a_release_is_made(tmp_path):
     """Whether any class could show is a public number: the budget is not spent to find out."""
-    images = LabeledImages((6, 6), unit="person", low_pass=3)
-    settings = SlicedSettings(epsilon=0.5, delta=1e-3, steps=2, batch_size=10, method="rdp")
+    images = image_table(np.random.default_rng(0).random((200, 6, 6)))
+    settings = SlicedSettings(steps=2, batch_size=10, method="rdp", low_pass=3)
+    budget = {"epsilon": 0.5, "delta": 1e-3}
     with pytest.raises(PrivotError, match="drown every class, whatever the records are"):
-        fit_sliced(torch.rand(200, 6, 6), None, images, settings, checkpoint=tmp_path / "run")
+        fit(images, image_schema((6, 6)), **budget, settings=settings, checkpoint=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,24 +136,21 @@ PIXELS, CLASSES = np.random.default_rng(0).random((200, 6, 6)), np.arange(200) %
 
 
 @pytest.mark.parametrize(
-    ("values", "labels", "message"),
+    ("table", "message"),
     [
-        (PIXELS, CLASSES + 0.7, "labels hold what is no class of num_labels 2"),
-        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold what is no class"),
-        (PIXELS, CLASSES + 1, "give whole numbers from 0 to 1"),
-        (PIXELS, CLASSES - 1, "give whole numbers from 0 to 1"),
-        (PIXELS, CLASSES[1:], r"labels of shape \(199,\) do not fit 200 records"),
-        (PIXELS, CLASSES.astype(str), "labels are no array of numbers"),
-        (PIXELS, None, "labels are missing"),
-        ((PIXELS * 255).astype(np.uint8), CLASSES, r"values are torch.uint8: give floats"),
-        (torch.ones(200, 6, 6, dtype=torch.int64), CLASSES, r"values are torch.int64"),
-        (PIXELS.astype(str), CLASSES, "values are no array of numbers"),
-        (PIXELS[:0], CLASSES[:0], "there are no records"),
-        (3.0, CLASSES, "there are no records"),
+        ({"image": PIXELS, "label": CLASSES + 0.7}, "column 'label'"),
+        ({"image": PIXELS, "label": np.where(CLASSES, np.nan, 0.0)}, "column 'label'"),
+        ({"image": PIXELS, "label": CLASSES + 1}, "row 2: column 'label'"),
+        ({"image": PIXELS}, "'label'.* missing from the table"),
+        ({"image": np.where(PIXELS > 0.9, np.nan, PIXELS), "label": CLASSES}, "not finite"),
+        ({"image": PIXELS.astype(str), "label": CLASSES}, "image"),
+        ({"image": PIXELS[:, :5], "label": CLASSES}, "images of shape 5×6"),
+        ({"image": PIXELS[:0], "label": CLASSES[:0]}, "no rows"),
+        (3.0, "a float is not a table"),
     ],
 )
 def test_records_that_cannot_be_are_refused_before_noise_is_sought(
-    values, labels, message, tmp_path, monkeypatch
+    table, message, tmp_path, monkeypatch
 ):
     """Calibration takes minutes, and a label that is cut to a whole number is another one."""
 
@@ -155,33 +158,61 @@ def test_records_that_cannot_be_are_refused_before_noise_is_sought(
         raise AssertionError
 
     monkeypatch.setattr(SlicedSettings, "plan", sought)
-    images = LabeledImages((6, 6), unit="person", num_labels=2, low_pass=3)
-    settings = SlicedSettings(epsilon=8.0, steps=20, batch_size=20)
+    settings = SlicedSettings(steps=20, batch_size=20)
     with pytest.raises(PrivotError, match=message) as refusal:
-        fit_sliced(values, labels, images, settings, checkpoint=tmp_path / "run")
+        fit(
+            table, image_schema((6, 6), 2), epsilon=8.0, settings=settings,
+            checkpoint=tmp_path / "run",
+        )  # fmt: skip
     assert "\n" not in str(refusal.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "message"),
+    [
+        (PIXELS, CLASSES + 0.7, "labels hold what is no class of num_labels 2"),
+        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold what is no class"),
+        (PIXELS, CLASSES - 1, "give whole numbers from 0 to 1"),
+        (PIXELS, CLASSES[1:], r"labels of shape \(199,\) do not fit 200 records"),
+        (PIXELS, CLASSES.astype(str), "labels are of <U21: give an array of numbers"),
+        (PIXELS, None, "labels are missing"),
+        ((PIXELS * 255).astype(np.uint8), CLASSES, r"values are torch.uint8: give floats"),
+        (torch.ones(200, 6, 6, dtype=torch.int64), CLASSES, r"values are torch.int64"),
+        (PIXELS.astype(str), CLASSES, "values are of <U32: give an array of numbers"),
+        (PIXELS[:0], CLASSES[:0], "there are no records"),
+        (3.0, CLASSES, "there are no records"),
+    ],
+)
+def test_arrays_that_cannot_be_are_refused_by_the_mechanism(values, labels, message):
+    images = image_records((6, 6), num_labels=2, low_pass=3)
+    dim = images.num_labels * images.width
+    accounting = SlicedAccounting(
+        dim, 4, 200, 20, non_negative=True, grid=accounted_grid(2.0**-20, 20)
+    )
+    ledger = Ledger(SlicePlan(accounting, 1.0, 2, 1e-3, 2.0**-20))
+    with pytest.raises(PrivotError, match=message):
+        SlicingMechanism(values, labels, images, ledger)
 
 
 def test_an_epsilon_that_buys_nothing_is_said():
     box = UniformBox([0], [100])
     points = np.full((60, 1), 3.0)
     with pytest.warns(UserWarning, match="at most 2.5% of the draws can differ"):
-        IntegralModel.fit(points, reference=box, unit="person", epsilon=1.0, draws=10)
+        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        IntegralModel.fit(points, reference=box, unit="person", epsilon=1.0, draws=4)
+        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=4)
 
 
 def test_what_it_buys_is_a_bound_that_is_reached():
     """By records of which all are what 1/(1 + e^(ε/2)) of the reference is."""
     share = 1 / (1 + np.exp(1.0))
     sick = RecordSpace(
-        Schema.from_toml('[columns.sick]\nkind = "boolean"'), {"sick": Choice((1 - share, share))}
+        Schema.from_toml('[columns.sick]\nkind = "boolean"'),
+        {"sick": Categorical((1 - share, share))},
     )
-    model = IntegralModel.fit(
-        {"sick": [True] * 500}, schema=sick, epsilon_per_draw=2.0, draws=10**6
-    )
+    model = integral.fit({"sick": [True] * 500}, sick, epsilon_per_draw=2.0, draws=10**6)
     drawn = model.density.draw(100_000).mean()
     assert abs(drawn - share) == pytest.approx(np.tanh(2.0 / 4), abs=0.01)
 
@@ -191,7 +222,7 @@ def test_what_it_buys_is_a_bound_that_is_reached():
     [
         ("age", Normal(40, 10, 18, 90), "leaves out some of what the schema allows"),
         ("age", Uniform(0, 99), "leaves out some"),
-        ("age", Choice((0.5, 0.5)), "leaves out some"),
+        ("age", Categorical((0.5, 0.5)), "leaves out some"),
         ("place", Uniform(0, 1), "a vector's cannot be declared"),
     ],
 )

@@ -11,6 +11,7 @@ from privot.errors import PrivotError
 from privot.integral import IntegralModel
 from privot.local import LocalModel
 from privot.sliced import AdaptedClassifier, SlicedModel
+from sliced.declared_images import image_schema
 
 SCHEMA = """
 [columns.height]
@@ -30,7 +31,7 @@ FITS = {
     ),
     "sliced_images": (
         SlicedModel,
-        f"sliced fit data.npz --unit person --num-labels 2 --low-pass 3 {SLICED}",
+        f"sliced fit digits.npz --schema digits.json --low-pass 3 {SLICED}",
     ),
     "sliced_table": (SlicedModel, f"sliced fit people.csv --schema schema.toml {SLICED}"),
     "adapted": (
@@ -54,6 +55,8 @@ def folder(tmp_path_factory):
     y = np.arange(80) % 2
     x = (rng.random((80, 6, 6)) * (100 + 100 * y[:, None, None])).astype(np.uint8)
     np.savez(folder / "data.npz", x=x, y=y)
+    np.savez(folder / "digits.npz", image=x / 255, label=y)
+    image_schema((6, 6), 2).save(folder / "digits.json")
     np.savez(folder / "target.npz", x=x)
     for line in (
         "calibrate schema.toml --epsilon 4",

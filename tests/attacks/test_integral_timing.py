@@ -11,11 +11,12 @@ from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,
     CustomReference,
-    IntegralModel,
     NetworkSettings,
+    PointSpace,
     StandardNormal,
     TiltedDensity,
     UniformBox,
+    fit,
 )
 from privot.integral.densities.tilts import ConstantTilt
 from privot.integral.learners import trees
@@ -80,14 +81,8 @@ def test_a_draw_is_the_same_work_for_any_records(settings, reference, monkeypatc
     """Arrays of the same sizes, asked about as many points, and walked in as many steps."""
     sizes, points, looks = [], [], []
     for records in data_sets(reference.dim):
-        model = IntegralModel.fit(
-            records,
-            reference=reference,
-            unit="person",
-            epsilon_per_draw=2.0,
-            draws=9,
-            settings=settings,
-        )
+        space = PointSpace(reference, "person")
+        model = fit(records, space, epsilon_per_draw=2.0, draws=9, settings=settings)
         _, arrays = model.density.tilt.pack()
         sizes.append({name: (array.shape, array.dtype) for name, array in arrays.items()})
         with monkeypatch.context() as patch:
@@ -105,7 +100,7 @@ def test_trees_that_were_not_grown_are_walked_as_well():
     """Labels that features tell nothing of stop the growth early, and once took less time."""
     features = np.random.default_rng(0).random((400, 2))
     labels = (features[:, 0] > 0.5, np.arange(400) % 2 == 0)
-    grown = [trees.grow_trees(features, told.astype(float), 0, None) for told in labels]
+    grown = [trees.grow_trees(features[told], features[~told], 0, None) for told in labels]
     alive = [int(tree.value.reshape(trees.MOST_TREES, -1).any(axis=1).sum()) for tree in grown]
     assert alive[1] < trees.MOST_TREES / 2 < alive[0]
 

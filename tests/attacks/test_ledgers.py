@@ -9,10 +9,12 @@ import pytest
 from benchmarks import ledgers
 from commands import privot
 from privot.errors import PrivotError
-from privot.sliced import fit_sliced
+from privot.sliced import fit
+from sliced.declared_images import image_schema
 
 SLOW = [name for name in ledgers.ATTACKS if "kill" in name]
-ARGUMENTS = (ledgers.VALUES, None, ledgers.IMAGES)
+ARGUMENTS = (ledgers.TABLE, ledgers.SCHEMA)
+SETTINGS = ledgers.Settings(steps=400, batch_size=20, num_projections=4, low_pass=2)
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,8 @@ def stopped(folder):
     run = ledgers.Run(folder)
     assert not run.fit(stop=50)
     return {
-        "settings": ledgers.Settings(epsilon=1, steps=400, batch_size=20, num_projections=4),
+        "epsilon": 1.0,
+        "settings": SETTINGS,
         "checkpoint": folder / "run",
         "resume": True,
     }
@@ -49,9 +52,9 @@ def test_a_copied_checkpoint_is_resumed_once(tmp_path):
     (tmp_path / "one").mkdir()
     go_on = stopped(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    fit_sliced(*ARGUMENTS, **go_on)
+    fit(*ARGUMENTS, **go_on)
     with pytest.raises(PrivotError, match=r"rolled back or copied: 400 are known .* knows of 50"):
-        fit_sliced(*ARGUMENTS, **go_on | {"checkpoint": tmp_path / "two" / "run"})
+        fit(*ARGUMENTS, **go_on | {"checkpoint": tmp_path / "two" / "run"})
 
 
 def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
@@ -63,9 +66,8 @@ def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
     shutil.rmtree(state_folder)
     shutil.copytree(tmp_path / "old state", state_folder)
     shutil.copy(tmp_path / "old", tmp_path / "run.ledger")
-    settings = ledgers.Settings(epsilon=1, steps=400, batch_size=20, num_projections=4)
     with pytest.raises(PrivotError, match=r"behind its checkpoint, which holds what 120 releases"):
-        fit_sliced(*ARGUMENTS, settings, checkpoint=tmp_path / "run", resume=True)
+        fit(*ARGUMENTS, epsilon=1.0, settings=SETTINGS, checkpoint=tmp_path / "run", resume=True)
 
 
 def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
@@ -73,24 +75,24 @@ def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
     (tmp_path / "other").mkdir()
     ledgers.Run(tmp_path / "other").fit(stop=60)
     shutil.copy(tmp_path / "other" / "run.ledger", tmp_path / "run.ledger")
-    with pytest.raises(PrivotError, match="counted by another ledger"):
-        fit_sliced(*ARGUMENTS, **go_on)
+    with pytest.raises(PrivotError, match="was made with ledger"):
+        fit(*ARGUMENTS, **go_on)
 
 
 def test_a_finished_fit_is_not_resumed_by_the_command(tmp_path):
-    x = (np.random.default_rng(0).random((60, 6, 6)) * 255).astype(np.uint8)
-    np.savez(tmp_path / "data.npz", x=x)
-    fit = "sliced fit data.npz --unit person --low-pass 3 --epsilon 50 --delta 1e-3 --steps 20"
-    fit = f"{fit} --batch-size 20 -o model".split()
-    done = privot(tmp_path, *fit)
+    image_schema((6, 6)).save(tmp_path / "schema.json")
+    np.savez(tmp_path / "data.npz", image=np.random.default_rng(0).random((60, 6, 6)))
+    line = "sliced fit data.npz --schema schema.json --low-pass 3 --epsilon 50 --delta 1e-3"
+    line = f"{line} --steps 20 --batch-size 20 -o model".split()
+    done = privot(tmp_path, *line)
     assert done.returncode == 0, done.stderr
     before = {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()}
-    again = privot(tmp_path, *fit, "--resume", "--force")
+    again = privot(tmp_path, *line, "--resume", "--force")
     assert again.returncode == 2
     assert "this run is finished, use its model" in again.stderr
     assert {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()} == before
     (tmp_path / "model.checkpoint.ledger").unlink()
-    refit = privot(tmp_path, *fit, "--force")
+    refit = privot(tmp_path, *line, "--force")
     assert refit.returncode == 0, refit.stderr
     told = "these records were used before"
     assert told in refit.stderr

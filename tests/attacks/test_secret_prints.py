@@ -10,9 +10,10 @@ from privot.errors import PrivotError
 from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,
-    IntegralModel,
     NetworkSettings,
+    PointSpace,
     UniformBox,
+    fit,
 )
 
 
@@ -43,14 +44,8 @@ def test_two_data_sets_print_the_same(settings):
     prints = set()
     for middle in (20.0, 70.0):
         records = np.random.default_rng(0).normal(middle, 5.0, (300, 1)).clip(0, 100)
-        model = IntegralModel.fit(
-            records,
-            reference=UniformBox([0], [100]),
-            unit="person",
-            epsilon=1.0,
-            draws=1,
-            settings=settings,
-        )
+        space = PointSpace(UniformBox([0], [100]), "person")
+        model = fit(records, space, epsilon=1.0, draws=1, settings=settings)
         tilt = model.density.tilt
         inner = getattr(tilt, "inner", tilt)
         parts = (model, model.density, tilt, inner, *getattr(inner, "members", ()))

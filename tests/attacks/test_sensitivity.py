@@ -9,8 +9,10 @@ import torch
 from privot.disk import Ledger
 from privot.errors import PrivotError
 from privot.schema import Schema
-from privot.sliced import LabeledImages, SlicedSettings, TableRecords
+from privot.sliced import SlicedSettings
 from privot.sliced.releases.mechanism import SlicingMechanism
+from privot.sliced.tables import TableRecords
+from sliced.declared_images import image_records
 
 SCHEMA = Schema.from_toml("""
 [columns.age]
@@ -21,9 +23,9 @@ kind = "boolean"
 """)
 WILD = (-1e300, -50.0, -1.0, 0.0, 0.5, 1.0, 50.0, 1e300)
 MAPS = {
-    "rows": lambda degree: TableRecords(SCHEMA, degree),
-    "pixels": lambda degree: LabeledImages((1, 3), unit="person", low_pass=None, degree=degree),
-    "frequencies": lambda degree: LabeledImages((1, 3), unit="person", low_pass=1, degree=degree),
+    "rows": lambda degree: TableRecords(SCHEMA, degree=degree),
+    "pixels": lambda degree: image_records((1, 3), low_pass=None, degree=degree),
+    "frequencies": lambda degree: image_records((1, 3), low_pass=1, degree=degree),
 }
 
 
@@ -32,12 +34,10 @@ MAPS = {
 def test_rows_are_no_further_apart_than_accounted(record_map, degree):
     records = record_map(degree)
     values = torch.tensor(list(itertools.product(WILD, repeat=3)), dtype=torch.float64)
-    if isinstance(records, LabeledImages):
+    if records.schema.images:
         values = values[:, None]
-    settings = SlicedSettings(
-        epsilon=8, steps=2, batch_size=2, num_projections=records.width, method="rdp"
-    )
-    plan = settings.plan(len(values), records)
+    settings = SlicedSettings(steps=2, batch_size=2, num_projections=records.width, method="rdp")
+    plan = settings.plan(8, 1e-5, len(values), records)
     mechanism = SlicingMechanism(values, None, records, Ledger(plan))
     rows = mechanism._project(np.arange(len(values)), torch.eye(records.width))
     assert float(torch.cdist(rows, rows).max()) <= plan.accounting.sensitivity
@@ -45,6 +45,6 @@ def test_rows_are_no_further_apart_than_accounted(record_map, degree):
 
 def test_rows_of_another_table_are_refused():
     records = TableRecords(SCHEMA)
-    plan = SlicedSettings(epsilon=8, steps=2, batch_size=2, method="rdp").plan(9, records)
+    plan = SlicedSettings(steps=2, batch_size=2, method="rdp").plan(8, 1e-5, 9, records)
     with pytest.raises(PrivotError, match=r"rows have shape \(4,\): give \(3,\)"):
         SlicingMechanism(torch.rand(9, 4), None, records, Ledger(plan))

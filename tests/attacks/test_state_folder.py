@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from privot import integral
 from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
-from privot.integral import IntegralModel, UniformBox
+from privot.integral import PointSpace, UniformBox
 from privot.integral.draw_plan import DrawPlan
 
 ROWS = np.random.default_rng(0).random((60, 1))
@@ -84,9 +85,7 @@ def test_a_file_system_without_locks_is_refused(monkeypatch, tmp_path):
 
 def test_a_stop_while_a_model_is_saved_leaves_nothing(monkeypatch, tmp_path):
     """Between folder and ledger, Ctrl-C would leave a secret density that nothing counts."""
-    model = IntegralModel.fit(
-        ROWS, reference=UniformBox([0], [1]), unit="person", epsilon=1.0, draws=2
-    )
+    model = integral.fit(ROWS, PointSpace(UniformBox([0], [1]), "person"), epsilon=1.0, draws=2)
     with monkeypatch.context() as patch:
         patch.setattr(
             "privot.integral.model.charge", lambda *_: os.kill(os.getpid(), signal.SIGINT)

@@ -12,9 +12,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from privot import integral
 from privot.cli.app import app
 from privot.errors import PrivotError
-from privot.integral import IntegralModel, UniformBox
+from privot.integral import PointSpace, UniformBox
 from privot.privacy.slicing import SlicedAccounting
 from privot.release import Randomizer
 from privot.release.planning.plan import plan_reports
@@ -22,16 +23,16 @@ from privot.schema import Schema
 from privot.sliced import (
     AdaptationSettings,
     AdaptedClassifier,
-    LabeledImages,
     Ledger,
-    Plan,
     SlicedModel,
     SlicedSettings,
+    SlicePlan,
     SlicingMechanism,
-    TableRecords,
     adapt,
-    fit_sliced,
+    fit,
+    records_of,
 )
+from sliced.declared_images import image_schema, image_table
 
 TOML = """
 unit = "visit"
@@ -43,7 +44,8 @@ kind = "boolean"
 """
 SCHEMA = Schema.from_toml(TOML)
 VISITS = pa.table({"age": np.linspace(1, 99, 300), "sick": np.arange(300) % 3 == 0})
-QUICK = {"epsilon": 8.0, "delta": 1e-3, "steps": 4, "batch_size": 20, "method": "rdp"}
+BUDGET = {"epsilon": 8.0, "delta": 1e-3}
+QUICK = {"steps": 4, "batch_size": 20, "method": "rdp"}
 NETWORK = {"estimator": "network", "generated": 20, "hidden": (4,)}
 
 run = CliRunner()
@@ -70,9 +72,8 @@ def promises_visits(folder, model):
 
 
 def test_slices_of_a_table_promise_what_its_schema_says(tmp_path):
-    records = TableRecords(SCHEMA)
     settings = SlicedSettings(**QUICK, **NETWORK)
-    model = fit_sliced(records.encode(VISITS), None, records, settings, checkpoint=tmp_path / "run")
+    model = fit(VISITS, SCHEMA, **BUDGET, settings=settings, checkpoint=tmp_path / "run")
     promises_visits(tmp_path / "model", model)
     assert isinstance(model, SlicedModel)
     (ledger,) = tmp_path.glob("run*ledger*")
@@ -81,16 +82,15 @@ def test_slices_of_a_table_promise_what_its_schema_says(tmp_path):
 
 def test_images_and_adaptations_state_whom_a_record_belongs_to(tmp_path):
     with pytest.raises(TypeError, match="unit"):
-        LabeledImages((6, 6))
-    with pytest.raises(TypeError, match="unit"):
         AdaptationSettings(epsilon=1.0)
-    images = LabeledImages((6, 6), unit="visit", low_pass=2)
     x = torch.rand(200, 6, 6)
-    settings = SlicedSettings(**QUICK, **NETWORK)
-    promises_visits(tmp_path / "images", fit_sliced(x, None, images, settings))
+    settings = SlicedSettings(**QUICK, **NETWORK, low_pass=2)
+    schema = image_schema((6, 6), unit="visit")
+    model = fit(image_table(x), schema, **BUDGET, settings=settings)
+    promises_visits(tmp_path / "images", model)
     small = {"rounds": 1, "training_steps": 2, "adapter_steps": 2, "feature_dim": 4}
     settings = AdaptationSettings(
-        **QUICK | {"unit": "visit"}, **small, num_projections=4, channels=(), hidden=(4,)
+        **BUDGET | QUICK | {"unit": "visit"}, **small, num_projections=4, channels=(), hidden=(4,)
     )
     adapted = adapt(x.numpy(), np.arange(200) % 2, x.numpy(), settings)
     assert isinstance(adapted, AdaptedClassifier)
@@ -100,18 +100,16 @@ def test_images_and_adaptations_state_whom_a_record_belongs_to(tmp_path):
 def test_integral_models_state_it_and_schemas_are_not_contradicted(tmp_path):
     points, box = np.linspace(1, 99, 60)[:, None], UniformBox([0], [100])
     price = {"epsilon": 1.0, "draws": 2}
-    with pytest.raises(PrivotError, match="unit is whom one row belongs to"):
-        IntegralModel.fit(points, reference=box, **price)
-    with pytest.raises(PrivotError, match="whose unit it says"):
-        IntegralModel.fit(VISITS, schema=SCHEMA, unit="person", **price)
-    array = IntegralModel.fit(points, reference=box, unit="visit", **price)
+    with pytest.raises(TypeError, match="unit"):
+        PointSpace(box)
+    array = integral.fit(points, PointSpace(box, "visit"), **price)
     promises_visits(tmp_path / "array", array)
-    promises_visits(tmp_path / "table", IntegralModel.fit(VISITS, schema=SCHEMA, **price))
+    promises_visits(tmp_path / "table", integral.fit(VISITS, SCHEMA, **price))
 
 
 def test_a_plan_for_persons_releases_nothing_of_visits():
-    records = TableRecords(SCHEMA)
-    visits = SlicedSettings(**QUICK).plan(300, records)
+    records = records_of(SCHEMA)
+    visits = SlicedSettings(**QUICK).plan(8.0, 1e-3, 300, records)
     assert visits.guarantee.unit == "visit"
 
     def persons(grid):
@@ -120,11 +118,11 @@ def test_a_plan_for_persons_releases_nothing_of_visits():
             fields.dim, fields.num_projections, 300, 20, non_negative=True, grid=grid
         )
 
-    wrong = Plan.calibrate(8.0, 1e-3, 4, persons)
+    wrong = SlicePlan.calibrate(8.0, 1e-3, 4, persons)
     with pytest.raises(PrivotError, match="promises per person, a record belongs to one visit"):
-        SlicingMechanism(records.encode(VISITS), None, records, Ledger(wrong))
-    with pytest.raises(PrivotError, match="unit is empty"):
-        SlicedSettings(**QUICK).plan(300, LabeledImages((4, 4), unit="", low_pass=2))
+        SlicingMechanism(*records.encode(VISITS), records, Ledger(wrong))
+    with pytest.raises(PrivotError, match="unit"):
+        image_schema((4, 4), unit="")
 
 
 @pytest.fixture
@@ -133,7 +131,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "schema.toml").write_text(TOML)
     pa.csv.write_csv(VISITS, tmp_path / "visits.csv")
-    np.savez(tmp_path / "images.npz", x=np.full((200, 6, 6), 7, np.uint8))
+    image_schema((6, 6), unit="visit").save(tmp_path / "images.json")
+    np.savez(tmp_path / "images.npz", image=np.full((200, 6, 6), 0.7))
     return tmp_path
 
 
@@ -144,7 +143,7 @@ FIT = "--epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
     "command",
     [
         f"sliced fit visits.csv --schema schema.toml {FIT} -o model",
-        f"sliced fit images.npz --unit visit --low-pass 2 --estimator network {FIT} -o model",
+        f"sliced fit images.npz --schema images.json --low-pass 2 --estimator network {FIT} -o model",
         "integral fit visits.csv --schema schema.toml --epsilon 1 --draws 2 -o model",
         "plan schema.toml --epsilon 4 --people 5000",
         "calibrate schema.toml --epsilon 4 -o randomizer.json",
@@ -165,17 +164,12 @@ def test_every_command_prints_the_unit(folder, command):
         assert "make sure that no visit has two" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"sliced fit images.npz --low-pass 2 {FIT} -o model",
-        f"sliced fit visits.csv --schema schema.toml --unit person {FIT} -o model",
-    ],
-)
-def test_images_need_a_unit_and_a_schema_says_its_own(folder, command):
-    refused = run.invoke(app, command.split())
-    assert isinstance(refused.exception, PrivotError)
-    assert "--unit" in str(refused.exception)
+def test_a_schema_says_its_own_unit(folder):
+    refused = run.invoke(
+        app, f"sliced fit visits.csv --schema schema.toml --unit person {FIT} -o model".split()
+    )
+    assert refused.exit_code == 2
+    assert "--unit" in refused.output
     assert not list(folder.glob("model*"))
 
 

@@ -4,7 +4,7 @@
 from bad_inputs.cases import cases
 
 TABLE = "sliced fit ages.csv --schema one.toml -o out"
-DIGITS = "sliced fit digits.npz --num-labels 2 --unit person --batch-size 10 -o out"
+DIGITS = "sliced fit images.npz --schema images.toml --batch-size 10 -o out"
 ADAPT = "sliced adapt digits.npz digits.npz --unit person --batch-size 10 -o out"
 CASES = cases(
     *((f"{line} --epsilon {e}", "epsilon") for line in (TABLE, DIGITS, ADAPT) for e in ("0", "-1", "inf", "nan")),
@@ -20,17 +20,13 @@ CASES = cases(
     (f"{TABLE} --epsilon 1 --loss huber", "loss 'huber'"),
     (f"{TABLE} --epsilon 1 --loss entropic", "release='once'"),
     (f"{TABLE} --epsilon 1 --ignore size", "no such column"),
-    (f"{DIGITS} --epsilon 1 --pixel-maximum 0", "--pixel-maximum"),
-    (f"{DIGITS} --epsilon 1 --pixel-maximum nan", "--pixel-maximum"),
-    *((f"{DIGITS} --epsilon 1 --pixel-maximum {n}", "--pixel-maximum") for n in ("-1", "inf", "1e40")),
     (f"{DIGITS} --epsilon 1 --low-pass 0", "low_pass"),
     (f"{DIGITS} --epsilon 1 --low-pass -3", "low_pass"),
-    (DIGITS.replace("--num-labels 2", "--num-labels 0") + " --epsilon 1", "num_labels"),
-    (DIGITS.replace("--num-labels 2", "--num-labels -2") + " --epsilon 1", "num_labels"),
-    (DIGITS.replace("--num-labels 2", "") + " --epsilon 1", "--num-labels"),
-    ("sliced fit nowhere.npz --num-labels 2 --unit person --epsilon 1 -o out", "nowhere.npz"),
-    ("sliced fit people.csv --num-labels 2 --unit person --epsilon 1 -o out", "people.csv"),
-    ("sliced fit images.npz --num-labels 2 --unit person --epsilon 1 -o out", "'x'"),
+    ("sliced fit nowhere.npz --schema images.toml --epsilon 1 -o out", "nowhere.npz"),
+    ("sliced fit images.npz --schema nowhere.toml --epsilon 1 -o out", "nowhere.toml"),
+    ("sliced fit people.csv --schema images.toml --epsilon 1 -o out", "people.csv"),
+    ("sliced fit digits.npz --schema images.toml --epsilon 1 -o out", "image"),
+    ("sliced fit images.npz --epsilon 1 -o out", "--schema"),
     ("sliced fit release.parquet --schema schema.toml --epsilon 1 -o out", "release"),
     ("sliced adapt nowhere.npz digits.npz --unit person --epsilon 1 -o out", "nowhere.npz"),
     ("sliced adapt digits.npz people.csv --unit person --epsilon 1 -o out", "people.csv"),

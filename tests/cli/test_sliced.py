@@ -11,6 +11,18 @@ from privot.errors import PrivotError
 run = CliRunner()
 
 
+SCHEMA = """
+unit = "visit"
+[columns.x]
+kind = "array"
+shape = [6, 6]
+bounds = [0, 255]
+[columns.y]
+kind = "categorical"
+categories = ["0", "1"]
+"""
+
+
 def images(path, labels=True):
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
@@ -20,9 +32,10 @@ def images(path, labels=True):
 
 
 def test_fit_images(tmp_path):
-    data = images(tmp_path / "data.npz")
+    data, schema = images(tmp_path / "data.npz"), tmp_path / "schema.toml"
+    schema.write_text(SCHEMA)
     model = tmp_path / "model"
-    fit = f"sliced fit {data} --unit visit --num-labels 2 --low-pass 3 --epsilon 50 --steps 300"
+    fit = f"sliced fit {data} --schema {schema} --low-pass 3 --epsilon 50 --steps 300"
     done = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
     assert done.exit_code == 0, done.output
     assert "learned through 300 releases" in done.output
@@ -35,31 +48,35 @@ def test_fit_images(tmp_path):
     assert "20 synthetic records, ε = " in drawn.output
     with np.load(samples) as arrays:
         assert arrays["x"].shape == (20, 6, 6)
-        assert set(arrays["y"]) <= {0, 1}
-    refused = run.invoke(app, f"sample {model} --where label=1 -o {samples} --force".split())
-    assert "--where is for models of" in str(refused.exception)
+        assert set(arrays["y"]) <= {"0", "1"}
+    asked = run.invoke(app, f"sample {model} -n 9 --where y=1 -o {samples} --force".split())
+    assert asked.exit_code == 0, asked.output
+    with np.load(samples) as arrays:
+        assert set(arrays["y"]) == {"1"}
+    refused = run.invoke(app, f"sample {model} --where x=1 -o {samples} --force".split())
+    assert "only labels of images" in str(refused.exception)
     again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model} --force".split())
     assert isinstance(again.exception, PrivotError)
     assert "has counted 300 releases already" in str(again.exception)
 
 
-def test_number_of_labels_is_declared(tmp_path):
-    data = images(tmp_path / "data.npz")
-    done = run.invoke(app, f"sliced fit {data} --unit visit --epsilon 5".split())
-    assert isinstance(done.exception, PrivotError)
-    assert "--num-labels" in str(done.exception)
-    for y, x in ((np.arange(300) % 2, "1"), (np.arange(300) % 2 + 0.7, "2")):
-        with np.load(data) as arrays:
-            np.savez(tmp_path / "other.npz", x=arrays["x"], y=y)
-        command = f"sliced fit {tmp_path}/other.npz --unit visit --num-labels {x} --epsilon 5"
-        done = run.invoke(app, [*command.split(), "-o", str(tmp_path / "model")])
+def test_labels_are_the_schemas(tmp_path):
+    data, schema = images(tmp_path / "data.npz"), tmp_path / "schema.toml"
+    schema.write_text(SCHEMA)
+    command = f"sliced fit {tmp_path}/other.npz --schema {schema} --epsilon 5 -o {tmp_path}/model"
+    with np.load(data) as arrays:
+        pixels, labels = arrays["x"], arrays["y"]
+    for x, y, says in (
+        (pixels, labels + 1, "column 'y'"),
+        (pixels, labels + 0.7, "column 'y'"),
+        (np.full((9, 6, 6), "a"), np.zeros(9, int), "x"),
+        (pixels[:, :5], labels, "images of shape 5×6"),
+    ):
+        np.savez(tmp_path / "other.npz", x=x, y=y)
+        done = run.invoke(app, command.split())
         assert isinstance(done.exception, PrivotError)
-        assert f"no class of num_labels {x}" in str(done.exception)
-    np.savez(tmp_path / "other.npz", x=np.full((9, 6, 6), "a"), y=np.zeros(9))
-    done = run.invoke(app, command.split())
-    assert isinstance(done.exception, PrivotError)
-    assert "array 'x' of <U1: give numbers" in str(done.exception)
-    assert not list(tmp_path.glob("model*"))
+        assert says in str(done.exception)
+        assert not list(tmp_path.glob("model*"))
 
 
 def test_adapt(tmp_path):

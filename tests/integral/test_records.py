@@ -6,15 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from laws.model import ModelLaws
 from privot.errors import PrivotError
 from privot.integral import (
-    Choice,
+    Categorical,
     ClippedRatioSettings,
     IntegralModel,
     NetworkSettings,
     Normal,
     RecordSpace,
     SecureGenerator,
+    fit,
 )
 from privot.schema import Schema
 
@@ -92,7 +94,7 @@ def test_a_missing_number_tells_nothing():
 
 def test_declared_marginals():
     space = RecordSpace(
-        SCHEMA, {"sex": Choice((0.9, 0.1)), "income": Normal(20.0, 5.0, 0.0, 100.0)}
+        SCHEMA, {"sex": Categorical((0.9, 0.1)), "income": Normal(20.0, 5.0, 0.0, 100.0)}
     )
     drawn = space.decode(space.reference.sample(3000, np.random.default_rng(0)))
     assert 0.87 < np.mean(np.array(drawn["sex"].to_pylist()) == "F") < 0.93
@@ -126,7 +128,10 @@ def test_refusals_repeat_no_value(name, values):
     [
         (lambda: RecordSpace(SCHEMA, {"other": Normal()}), "which the schema lacks"),
         (lambda: RecordSpace(SCHEMA, missing=0.0), "missing 0.0"),
-        (lambda: RecordSpace(SCHEMA, {"sex": Choice((0.2, 0.3, 0.5))}).reference, "has 3 values"),
+        (
+            lambda: RecordSpace(SCHEMA, {"sex": Categorical((0.2, 0.3, 0.5))}).reference,
+            "has 3 values",
+        ),
         (
             lambda: RecordSpace(
                 Schema.from_toml('[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0')
@@ -156,9 +161,7 @@ integer = true
     settings = ClippedRatioSettings(
         network=NetworkSettings(hidden=(32,), steps=300, batch_size=512)
     )
-    model = IntegralModel.fit(
-        table, schema=schema, epsilon_per_draw=3.0, draws=4000, settings=settings
-    )
+    model = fit(table, schema, epsilon_per_draw=3.0, draws=4000, settings=settings)
     assert model.density.normalizer is not None
     assert model.guarantee.unit == "household"
     model.save(tmp_path / "secret")
@@ -166,3 +169,14 @@ integer = true
     sizes = drawn["size"].to_numpy()
     assert np.mean(np.array(drawn["sex"].to_pylist()) == "F") > 0.75
     assert np.mean(sizes <= 3) > 0.75
+
+
+class TestModel(ModelLaws):
+    repeats = False
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        schema = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 9]')
+        model = fit({"age": np.arange(60) % 9.0}, schema, epsilon=200.0, draws=200)
+        model.save(tmp_path / "model")
+        return model

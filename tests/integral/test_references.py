@@ -6,7 +6,7 @@ import pytest
 from laws.reference import ReferenceLaws
 from privot.errors import PrivotError
 from privot.integral import (
-    Choice,
+    Categorical,
     CustomReference,
     Integers,
     Normal,
@@ -17,7 +17,7 @@ from privot.integral import (
     UniformBox,
 )
 from privot.integral.densities.grid import make_grid
-from privot.integral.densities.references import reference_from_dict
+from privot.integral.densities.marginals import marginal_from_dict
 
 
 class TestStandardNormal(ReferenceLaws):
@@ -45,7 +45,7 @@ class TestUniformBox(ReferenceLaws):
 
 class TestProduct(ReferenceLaws):
     reference = ProductReference(
-        (Uniform(0.0, 1.0), Choice((0.2, 0.3, 0.5)), Integers(-2, 2), Normal(1.0, 0.5))
+        (Uniform(0.0, 1.0), Categorical((0.2, 0.3, 0.5)), Integers(-2, 2), Normal(1.0, 0.5))
     )
     box = ((0, 0, -2, -2), (1, 2, 2, 4))
     discrete = (1, 2)
@@ -53,7 +53,7 @@ class TestProduct(ReferenceLaws):
 
 
 class TestGrid(ReferenceLaws):
-    reference = make_grid(ProductReference((Normal(), Choice((0.25, 0.75)))))
+    reference = make_grid(ProductReference((Normal(), Categorical((0.25, 0.75)))))
     box = ((-5, 0), (5, 1))
     discrete = (1,)
 
@@ -75,7 +75,7 @@ class TestCustom(ReferenceLaws):
     [StandardNormal(3), UniformBox([0.0], [2.0]), TestProduct.reference, TestFarTail.reference],
 )
 def test_round_trip(reference):
-    again = reference_from_dict(reference.to_dict())
+    again = ProductReference([marginal_from_dict(plain) for plain in reference.to_dict()])
     x = reference.sample(100, np.random.default_rng(0))
     np.testing.assert_array_equal(again.log_density(x), reference.log_density(x))
 
@@ -96,7 +96,7 @@ def test_cells_are_exact(reference):
 
 
 def test_a_nearly_certain_code_still_has_integer_masses():
-    axis = make_grid(ProductReference([Choice((1.0, 1e-30))])).axes[0]
+    axis = make_grid(ProductReference([Categorical((1.0, 1e-30))])).axes[0]
     assert sum(axis.masses.tolist()) == 2**64
 
 
@@ -115,11 +115,11 @@ def test_no_grid_where_it_would_be_coarse_or_huge(reference):
         (lambda: UniformBox([1.0], [0.0]), "not an interval"),
         (lambda: Normal(0.0, 0.0), "no normal law"),
         (lambda: Normal(low=50.0, high=60.0), "next to nothing"),
-        (lambda: Choice((0.5, 0.6)), "add up to 1"),
-        (lambda: Choice((1.0, 0.0)), "never be drawn"),
+        (lambda: Categorical((0.5, 0.6)), "add up to 1"),
+        (lambda: Categorical((1.0, 0.0)), "never be drawn"),
         (lambda: Integers(3, 3), "smaller first"),
         (lambda: StandardNormal(2).log_density(np.zeros((3, 1))), r"give \(n, 2\)"),
-        (lambda: reference_from_dict({"kind": "other"}), "only 'product'"),
+        (lambda: marginal_from_dict({"kind": "other"}), "kind of marginal is 'other'"),
         (
             lambda: CustomReference(1, lambda n, rng: rng.random((n + 1, 1)), len).sample(
                 3, np.random.default_rng(0)

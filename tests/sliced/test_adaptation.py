@@ -6,18 +6,19 @@ import pytest
 import torch
 
 import privot.sliced.adaptation.rounds
-import privot.sliced.releases.settings
 from privot.errors import PrivotError
 from privot.sliced import (
     AdaptationSettings,
     AdaptedClassifier,
     Ledger,
-    Plan,
+    SlicePlan,
     SlicingMechanism,
     adapt,
 )
 from privot.sliced.adaptation.classifier import Classifier
-from privot.sliced.adaptation.joint import TargetFeatures, adaptation_loss
+from privot.sliced.adaptation.rounds import Course, joint_loss
+from privot.sliced.releases.checkpoints import Counted
+from privot.sliced.settings import ReleaseSettings
 
 SETTINGS = AdaptationSettings(
     alignment="joint",
@@ -29,11 +30,18 @@ SETTINGS = AdaptationSettings(
 
 @pytest.fixture(autouse=True)
 def _little_noise(monkeypatch):
-    def plan(self, records, record_map):
-        accounting = self.accounting(records, record_map, 2.0**-15)
-        return Plan(accounting, 0.05, self.steps, self.delta, 2.0**-20)
+    def plan(self, epsilon, delta, count, records):
+        accounting = self.accounting(count, records, 2.0**-15)
+        return SlicePlan(accounting, 0.05, self.steps, delta, 2.0**-20)
 
-    monkeypatch.setattr(privot.sliced.releases.settings.SlicedSettings, "plan", plan)
+    monkeypatch.setattr(ReleaseSettings, "plan", plan)
+
+
+def mechanism_of(course, private):
+    """The target's mechanism, as joint training makes it."""
+    records = torch.from_numpy(np.ascontiguousarray(private, np.float32))
+    plan = SETTINGS.plan(8.0, 1e-3, len(records), course.record_map())
+    return SlicingMechanism(records, None, course.record_map(), Ledger(plan))
 
 
 def domains(shift=1.0):
@@ -51,23 +59,13 @@ def test_the_step_depends_on_the_release_alone(monkeypatch):
     gradients = []
     fixed = None
     for private in (target, target[::-1] * 5 - 3):
-        classifier = Classifier((3,), 2, SETTINGS)
-        features = TargetFeatures(classifier, 8, "patient")
-        records = torch.from_numpy(np.ascontiguousarray(private, np.float32))
-        mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
+        course = Course.of(source, y, SETTINGS)
+        mechanism = mechanism_of(course, private)
         slices = mechanism.release()
         fixed = fixed or slices
         monkeypatch.setattr(mechanism, "release", lambda held=fixed: held)
-        loss = adaptation_loss(
-            classifier,
-            torch.from_numpy(source[:50].astype(np.float32)),
-            torch.from_numpy(y[:50]),
-            mechanism,
-            SETTINGS,
-            torch.Generator().manual_seed(0),
-        )
-        loss.backward()
-        gradients.append([p.grad.clone() for p in classifier.parameters()])
+        joint_loss(course, mechanism, torch.Generator().manual_seed(0)).backward()
+        gradients.append([p.grad.clone() for p in course.classifier.parameters()])
     assert not fixed.values.requires_grad
     assert all(torch.equal(a, b) for a, b in zip(*gradients))
     assert any(g.abs().sum() > 0 for g in gradients[0])
@@ -78,36 +76,20 @@ def test_other_releases_make_other_steps():
     source, y, target = domains()
     gradients = []
     for private in (target, target + 3):
-        classifier = Classifier((3,), 2, SETTINGS)
-        features = TargetFeatures(classifier, 8, "patient")
-        records = torch.from_numpy(private.astype(np.float32))
-        mechanism = SlicingMechanism(records, None, features, Ledger(SETTINGS.plan(400, features)))
-        rng = torch.Generator().manual_seed(0)
-        x = torch.from_numpy(source[:50].astype(np.float32))
-        adaptation_loss(
-            classifier, x, torch.from_numpy(y[:50]), mechanism, SETTINGS, rng
-        ).backward()
-        gradients.append(next(classifier.g.parameters()).grad.clone())
+        course = Course.of(source, y, SETTINGS)
+        mechanism = mechanism_of(course, private)
+        joint_loss(course, mechanism, torch.Generator().manual_seed(0)).backward()
+        gradients.append(next(course.classifier.g.parameters()).grad.clone())
     assert not torch.allclose(*gradients)
 
 
 def test_a_spent_budget_leaves_the_classifier_as_it_is():
     source, y, target = domains()
-    classifier = Classifier((3,), 2, SETTINGS)
-    features = TargetFeatures(classifier, 8, "patient")
-    ledger = Ledger(SETTINGS.plan(400, features))
-    ledger.spend(ledger.plan.steps)
-    mechanism = SlicingMechanism(torch.from_numpy(target).float(), None, features, ledger)
-    loss = adaptation_loss(
-        classifier,
-        torch.from_numpy(source).float(),
-        torch.from_numpy(y),
-        mechanism,
-        SETTINGS,
-        torch.Generator(),
-    )
-    loss.backward()
-    assert all((p.grad == 0).all() for p in classifier.parameters())
+    course = Course.of(source, y, SETTINGS)
+    mechanism = mechanism_of(course, target)
+    mechanism.ledger.spend(mechanism.ledger.plan.steps)
+    joint_loss(course, mechanism, torch.Generator()).backward()
+    assert all((p.grad == 0).all() for p in course.classifier.parameters())
 
 
 def test_adapts_saves_and_loads(tmp_path):
@@ -186,7 +168,7 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     path = tmp_path / "state"
     fit = privot.sliced.adaptation.rounds.Course.align
 
-    def stop(self, x, labels):
+    def stop(self):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(privot.sliced.adaptation.rounds.Course, "align", stop)
@@ -196,7 +178,7 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     with pytest.raises(PrivotError, match="75 releases already"):
         adapt(source, y, target, ROUNDS, checkpoint=path)
     other = replace(ROUNDS, jitter=0.5)
-    with pytest.raises(PrivotError, match="other settings"):
+    with pytest.raises(PrivotError, match="was made with settings.jitter"):
         adapt(source, y, target, other, checkpoint=path, resume=True)
     ledger = path.with_name("state.ledger")
     counted = ledger.read_text()
@@ -211,14 +193,14 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
 def test_a_checkpoint_never_lacks_its_ledger(tmp_path, monkeypatch):
     """Not even before the first release: a kill then leaves what can be resumed."""
     source, y, target = moved()
-    save, spent = privot.sliced.adaptation.rounds.save_counted, []
+    keep, spent = Counted.keep, []
 
-    def saving(counted, settings, ledger, path):
-        entries = json.loads(path.with_name("state.ledger").read_text())["entries"]
+    def keeping(counted, checkpoint, ledger):
+        entries = json.loads(checkpoint.path.with_name("state.ledger").read_text())["entries"]
         spent.append(entries[-1]["spent"])
-        save(counted, settings, ledger, path)
+        keep(counted, checkpoint, ledger)
 
-    monkeypatch.setattr(privot.sliced.adaptation.rounds, "save_counted", saving)
+    monkeypatch.setattr(Counted, "keep", keeping)
     adapt(source, y, target, ROUNDS, checkpoint=tmp_path / "state")
     assert spent == [0, 75, 75, 75, 150, 150, 150]
 
@@ -231,6 +213,13 @@ def test_bad_input_is_refused():
         adapt(source, y[1:], target, SETTINGS)
     with pytest.raises(PrivotError, match="labels hold what is no class"):
         adapt(source, y + 0.7, target, SETTINGS)
+    words = np.array(["cat", "dog"])[y]
+    with pytest.raises(PrivotError, match="labels are of <U3: give an array of numbers"):
+        adapt(source, words, target, SETTINGS)
+    with pytest.raises(PrivotError, match="source_x has shape"):
+        adapt(words[:, None], y, target, SETTINGS)
+    with pytest.raises(PrivotError, match="target_x has shape"):
+        adapt(source, y, target.astype(str), SETTINGS)
     with pytest.raises(PrivotError, match="weight -1"):
         AdaptationSettings(epsilon=1, unit="patient", weight=-1)
     with pytest.raises(PrivotError, match="rounds 0 cannot be"):

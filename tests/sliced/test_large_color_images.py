@@ -3,10 +3,12 @@
 import torch
 from torch import nn
 
-import privot.sliced.releases.settings
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced import LabeledImages, Ledger, Plan, SlicedSettings, SlicingMechanism, fit_sliced
+from privot.schema.columns.array import tensor_values
+from privot.sliced import Ledger, SlicedSettings, SlicePlan, SlicingMechanism, fit
 from privot.sliced.loss import smoothed_sliced_loss
+from privot.sliced.settings import ReleaseSettings
+from sliced.declared_images import image_records, image_table
 
 
 def reddish(count):
@@ -40,24 +42,21 @@ class LatentImages(nn.Module):
         latent = self.network(prepared.float()).flatten(1)
         return (1 - 1e-6) * latent / latent.norm(dim=1, keepdim=True)  # rounding stays inside
 
-    def to_dict(self):
-        return {"kind": "latent"}
-
 
 def test_network_learns_colors(monkeypatch):
     """Frequencies up to 52 of each color, d = 8112; little noise stands in for the calibration."""
 
-    def plan(self, records, record_map):
-        accounting = self.accounting(records, record_map, 2.0**-15)
-        return Plan(accounting, 0.02, self.steps, self.delta, 2.0**-20)
+    def plan(self, epsilon, delta, count, records):
+        accounting = self.accounting(count, records, 2.0**-15)
+        assert accounting.dim == 8112
+        return SlicePlan(accounting, 0.02, self.steps, delta, 2.0**-20)
 
-    monkeypatch.setattr(privot.sliced.releases.settings.SlicedSettings, "plan", plan)
-    records = LabeledImages((3, 64, 64), unit="person", low_pass=52, degree=1, scale=60.0)
-    assert records.width == 8112
+    monkeypatch.setattr(ReleaseSettings, "plan", plan)
     images, _ = reddish(60)
     settings = SlicedSettings(
-        epsilon=10.0,
-        delta=1e-3,
+        low_pass=52,
+        degree=1,
+        scale=60.0,
         steps=80,
         batch_size=20,
         num_projections=100,
@@ -66,9 +65,11 @@ def test_network_learns_colors(monkeypatch):
         learning_rate=5e-2,
         averaging=0.9,
     )
-    drawn, _ = fit_sliced(images, None, records, settings).sample_images(40, seed=0)
-    assert drawn.shape == (40, 3, 64, 64)
-    red, green, blue = drawn.mean(axis=(0, 2, 3))
+    table, schema = image_table(images.movedim(1, 3)), image_records((64, 64, 3)).schema
+    model = fit(table, schema, epsilon=10.0, delta=1e-3, settings=settings)
+    drawn = tensor_values(model.sample(40, seed=0)["image"])
+    assert drawn.shape == (40, 64, 64, 3)
+    red, green, blue = drawn.mean(axis=(0, 1, 2))
     # 0.145 ± 0.012 in eight runs; noise has no seed.
     assert red > green + 0.05
     assert red > blue + 0.05
@@ -82,7 +83,7 @@ def test_latent_of_8192_and_2000_slices():
     def accounting(grid):
         return SlicedAccounting(8192, 2000, len(images), 10, non_negative=True, grid=grid)
 
-    plan = Plan.calibrate(10.0, 1e-3, 3, accounting)
+    plan = SlicePlan.calibrate(10.0, 1e-3, 3, accounting)
     mechanism = SlicingMechanism(images, None, records, Ledger(plan))
     generator = nn.Sequential(nn.Linear(32, 3 * 64 * 64), nn.Sigmoid())
     rng = torch.Generator().manual_seed(0)

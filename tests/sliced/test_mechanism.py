@@ -6,15 +6,15 @@ from scipy import stats
 from privot.errors import PrivotError
 from privot.sliced import (
     BudgetExhausted,
-    LabeledImages,
     Ledger,
-    Plan,
     SlicedSettings,
+    SlicePlan,
     SlicingMechanism,
 )
 from privot.sliced.releases.plan import accounted_grid
+from sliced.declared_images import image_records
 
-IMAGES = LabeledImages((4, 4), unit="person", num_labels=2, low_pass=2)
+IMAGES = image_records((4, 4), unit="person", num_labels=2, low_pass=2)
 
 
 def data(count=300, seed=0):
@@ -29,13 +29,13 @@ def uncalibrated(settings, count, records, stddev=0.25):
     grid = 2.0**-18
     steps = 1 if settings.release == "once" else settings.steps
     accounting = settings.accounting(count, records, accounted_grid(grid, 1000))
-    return Plan(accounting, stddev, steps, settings.delta, grid)
+    return SlicePlan(accounting, stddev, steps, 1e-3, grid)
 
 
 def mechanism(records=IMAGES, values=None, labels=None, **settings):
     if values is None:
         values, labels = data()
-    fields = {"epsilon": 8.0, "delta": 1e-3, "steps": 40, "batch_size": 20}
+    fields = {"steps": 40, "batch_size": 20}
     plan = uncalibrated(SlicedSettings(**fields | settings), len(values), records)
     return SlicingMechanism(values, labels, records, Ledger(plan))
 
@@ -123,7 +123,7 @@ def test_releases_lie_on_the_grid():
 
 
 def test_records_are_clipped_and_the_count_stays():
-    long = LabeledImages((4, 4), unit="person", low_pass=None, degree=1, scale=1.0)
+    long = image_records((4, 4), unit="person", low_pass=None, degree=1, scale=1.0)
     values = torch.ones(50, 4, 4)
     values[:20] /= 8
     private = mechanism(long, values, None, batch_size=10)
@@ -175,7 +175,7 @@ def test_what_cannot_be_used_is_refused():
     with pytest.raises(PrivotError, match="NaN"):
         mechanism(values=values / 0 * 0, labels=labels)
     with pytest.raises(PrivotError, match="do not fit a plan"):
-        plan = uncalibrated(SlicedSettings(epsilon=5, steps=3, batch_size=9), 200, IMAGES)
+        plan = uncalibrated(SlicedSettings(steps=3, batch_size=9), 200, IMAGES)
         SlicingMechanism(values, labels, IMAGES, Ledger(plan))
     with pytest.raises(PrivotError, match="batch"):
         mechanism(batch_size=301)

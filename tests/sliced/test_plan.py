@@ -6,7 +6,7 @@ import pytest
 
 from privot.errors import PrivotError
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced import Plan
+from privot.sliced import SlicePlan
 
 
 @functools.cache
@@ -15,7 +15,7 @@ def make_plan(steps=5, epsilon=5.0, **changes):
         fields = {"dim": 6, "num_projections": 4, "records": 200, "batch_size": 10, "grid": grid}
         return SlicedAccounting(**fields | changes)
 
-    return Plan.calibrate(epsilon, 1e-3, steps, accounting)
+    return SlicePlan.calibrate(epsilon, 1e-3, steps, accounting)
 
 
 def test_plan_keeps_its_promise_and_counts_the_grid():
@@ -23,15 +23,15 @@ def test_plan_keeps_its_promise_and_counts_the_grid():
     assert 4.9 < plan.guarantee.epsilon <= 5.0
     assert plan.guarantee.delta == 1e-3
     assert plan.accounting.grid == (2 + math.sqrt(plan.rows)) * plan.grid
-    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    assert SlicePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
 def test_plan_refuses_an_uncounted_grid():
     plan = make_plan()
-    with pytest.raises(PrivotError, match="use Plan.calibrate"):
-        Plan(plan.accounting, plan.stddev, 5, 1e-3, 2 * plan.grid)
+    with pytest.raises(PrivotError, match="use SlicePlan.calibrate"):
+        SlicePlan(plan.accounting, plan.stddev, 5, 1e-3, 2 * plan.grid)
     with pytest.raises(PrivotError, match="no power of two"):
-        Plan(plan.accounting, plan.stddev, 5, 1e-3, 0.9 * plan.grid)
+        SlicePlan(plan.accounting, plan.stddev, 5, 1e-3, 0.9 * plan.grid)
 
 
 def test_padded_batches_have_a_public_number_of_rows():

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.sliced import Ledger, Plan, SlicedSettings, SlicingMechanism
+from privot.sliced import Ledger, SlicedSettings, SlicePlan, SlicingMechanism
 from privot.sliced.releases.mechanism import Slices
-from privot.sliced.releases.plan import Plan as LedgerPlan
 from privot.sliced.releases.pooled import PooledMean, noise_stddev
 
 DIM = 24
@@ -14,10 +13,10 @@ DIM = 24
 
 def plan(stddev=0.25, records=300, **fields):
     """A plan for records of `DIM` coordinates whose noise nobody calibrated."""
-    settings = SlicedSettings(**{"epsilon": 8.0, "delta": 1e-3, "batch_size": 20} | fields)
+    settings = SlicedSettings(**{"batch_size": 20} | fields)
     accounting = settings.accounting(records, Coordinates(), 2.0**-13)
     steps = 1 if settings.release == "once" else settings.steps
-    return LedgerPlan(accounting, stddev, steps, settings.delta, 2.0**-18)
+    return SlicePlan(accounting, stddev, steps, 1e-3, 2.0**-18)
 
 
 class Coordinates:
@@ -42,7 +41,7 @@ def records(count=300):
     return values / values.norm(dim=1, keepdim=True)
 
 
-def pooled_scores(setting: Plan):
+def pooled_scores(setting: SlicePlan):
     """(estimate − truth)/stated error of one run."""
     values = records(setting.accounting.records)
     mechanism = SlicingMechanism(values, None, Coordinates(), Ledger(setting))

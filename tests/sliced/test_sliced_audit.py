@@ -6,7 +6,7 @@ import torch
 
 from privot.privacy.audits.lower_bound import audit
 from privot.privacy.slicing import SlicedAccounting
-from privot.sliced import Ledger, Plan, SlicingMechanism
+from privot.sliced import Ledger, SlicePlan, SlicingMechanism
 from privot.sliced.releases.plan import accounted_grid
 
 # A large δ: events that reach ε are then frequent enough to be counted.
@@ -30,7 +30,7 @@ class Identity:
 
 def releases(record, num, stddev, accounting):
     """Rows of (U, XU + V): directions (2·k) and noisy projections (k)."""
-    plan = Plan(accounting, stddev, num, DELTA, GRID)
+    plan = SlicePlan(accounting, stddev, num, DELTA, GRID)
     private = SlicingMechanism(torch.tensor([record]), None, Identity(), Ledger(plan))
     outputs = np.empty((num, 3 * SLICES))
     for row in outputs:

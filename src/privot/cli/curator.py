@@ -121,22 +121,20 @@ def sample(
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
     from privot.errors import PrivotError
-    from privot.local import LocalModel
+    from privot.models import Model, load
     from privot.models.folder import kind_of
     from privot.release import write_table
     from privot.tables.files import STREAMED, check_output, write_pieces
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
-    kind = kind_of(model)
-    if kind == "integral":
+    if kind_of(model) == "integral":
         raise PrivotError(
             f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
         )
-    if kind == "sliced":
-        _sample_sliced(model, num_rows, output, seed, where, force)
-        return
-    loaded = LocalModel.load(model)
+    loaded = load(model)
+    if not isinstance(loaded, Model):
+        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
         _claim_table(output, model, force)
@@ -166,28 +164,6 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     else:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
-
-
-def _sample_sliced(
-    model: Path,
-    num_rows: int,
-    output: Path | None,
-    seed: int | None,
-    where: list[str] | None,
-    force: bool,
-) -> None:
-    from privot.errors import PrivotError
-    from privot.sliced import LabeledImages, SlicedModel
-
-    if where:
-        raise PrivotError("--where is for models of `privot fit`: draw more, and keep what fits")
-    loaded = SlicedModel.load(model)
-    if output is None:
-        images = isinstance(loaded.records, LabeledImages)
-        output = Path("synthetic.npz" if images else "synthetic.csv")
-        _claim_table(output, model, force)
-    loaded.write(num_rows, output, seed)
-    print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 
 def evaluate(

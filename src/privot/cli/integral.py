@@ -38,7 +38,8 @@ def fit(
     """
     from privot.errors import PrivotError
     from privot.files import require_place
-    from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
+    from privot.integral import BoostSettings, ClippedRatioSettings
+    from privot.integral import fit as fit_model
     from privot.privacy.guarantees.figures import at_most
     from privot.release import read_table
     from privot.schema import Schema
@@ -58,9 +59,9 @@ def fit(
     else:
         settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
     declared = Schema.load(schema)
-    model = IntegralModel.fit(
+    model = fit_model(
         read_table(people, declared, record_form(separator, ignore)),
-        schema=declared,
+        declared,
         draws=draws,
         epsilon=epsilon,
         epsilon_per_draw=epsilon_per_draw,
@@ -100,7 +101,7 @@ def sample(
     claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     loaded = IntegralModel.load(model)
     proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
-    write_table(loaded.sample(num_rows, proposals), output)
+    write_table(loaded.sample(num_rows, proposals=proposals), output)
     print(
         f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.plan.draws:,} left; "
         f"together {loaded.guarantee}"

@@ -7,7 +7,7 @@ Any two data sets, of any sizes, are told apart by a draw by a factor of at most
 from privot.integral.boosting import BoostSettings, boost
 from privot.integral.clipping import ClippedRatioSettings, clip_ratio, mollify
 from privot.integral.densities.density import Normalizer, Tilt, TiltedDensity
-from privot.integral.densities.marginals import Choice, Integers, Marginal, Normal, Uniform
+from privot.integral.densities.marginals import Categorical, Integers, Marginal, Normal, Uniform
 from privot.integral.densities.references import (
     CustomReference,
     ProductReference,
@@ -17,14 +17,14 @@ from privot.integral.densities.references import (
     UniformBox,
 )
 from privot.integral.densities.secure import SecureGenerator
-from privot.integral.learners.classifiers import NetworkSettings
+from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.ratio import fit_log_ratio
-from privot.integral.model import IntegralModel
-from privot.integral.records import RecordSpace
+from privot.integral.model import IntegralModel, fit
+from privot.integral.records import PointSpace, RecordSpace
 
 __all__ = [
     "BoostSettings",
-    "Choice",
+    "Categorical",
     "ClippedRatioSettings",
     "CustomReference",
     "Integers",
@@ -33,6 +33,7 @@ __all__ = [
     "NetworkSettings",
     "Normal",
     "Normalizer",
+    "PointSpace",
     "ProductReference",
     "RecordSpace",
     "Reference",
@@ -45,6 +46,7 @@ __all__ = [
     "UniformBox",
     "boost",
     "clip_ratio",
+    "fit",
     "fit_log_ratio",
     "mollify",
 ]

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -35,11 +34,11 @@ from privot.errors import PrivotError
 from privot.integral.densities.density import TiltedDensity
 from privot.integral.densities.grid import require_inside
 from privot.integral.densities.references import Reference
-from privot.integral.densities.secure import Array
+from privot.integral.densities.secure import Floats
 from privot.integral.densities.tilts import FeatureTilt
-from privot.integral.learners.classifiers import NetworkSettings, train_network
-from privot.integral.learners.networks import Network
-from privot.integral.learners.trees import Trees, grow_trees
+from privot.integral.learners.networks import Network, NetworkSettings
+from privot.integral.learners.ratio import tell_apart
+from privot.integral.learners.trees import Trees
 from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
 
@@ -68,6 +67,8 @@ class BoostSettings:
     network: NetworkSettings = _NETWORK
     seed: int = 0
 
+    method: ClassVar[str] = "boost"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", require_seed(self.seed))
         if self.rounds < 1:
@@ -78,6 +79,10 @@ class BoostSettings:
             )
         if self.classifier not in get_args(Classifier):
             raise PrivotError(f"classifier is {self.classifier!r}: choose 'mlp' or 'trees'")
+
+    def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
+        """See `boost`."""
+        return boost(records, reference, epsilon, self)
 
 
 def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> tuple[float, ...]:
@@ -96,7 +101,7 @@ def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> t
 
 
 def boost(
-    records: Array,
+    records: Floats,
     reference: Reference,
     epsilon: float,
     settings: BoostSettings | None = None,
@@ -130,19 +135,21 @@ def boost(
 
 
 def _classify(
-    points: Array, current: TiltedDensity, settings: BoostSettings, seed: int
+    points: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
 ) -> Network | Trees:
     """A classifier of the records against draws of the current density, |c| ≤ log 2."""
     features = current.reference.features
-    rng = np.random.default_rng([seed, 1])
-    positives = features(points)
     if settings.classifier == "trees":
-        drawn = features(current.draw_seeded(max(len(points), 1000), rng))
-        labels = np.repeat([1.0, 0.0], [len(positives), len(drawn)])
-        return grow_trees(np.concatenate([positives, drawn]), labels, seed, BOUND)
-    pool = features(current.draw_seeded(_POOL, rng))
-    return train_network(positives, partial(_pick, pool), settings.network, seed, BOUND)
+        return tell_apart(
+            features(points),
+            lambda n, rng: features(current.draw_seeded(n, rng)),
+            None,
+            seed,
+            BOUND,
+        )
+    pool = features(current.draw_seeded(_POOL, np.random.default_rng([seed, 1])))
 
+    def pick(num: int, rng: np.random.Generator) -> Floats:
+        return pool[rng.integers(0, len(pool), num)]
 
-def _pick(pool: Array, num: int, rng: np.random.Generator) -> Array:
-    return pool[rng.integers(0, len(pool), num)]
+    return tell_apart(features(points), pick, settings.network, seed, BOUND)

@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -52,9 +52,9 @@ from privot.integral.densities.grid import (
     tabulate,
 )
 from privot.integral.densities.references import Reference
-from privot.integral.densities.secure import Array, SecureGenerator
+from privot.integral.densities.secure import Floats, SecureGenerator
 from privot.integral.densities.tilts import ConstantTilt, ShiftedTilt
-from privot.integral.learners.classifiers import NetworkSettings
+from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.ratio import Estimator, fit_log_ratio
 from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
@@ -92,6 +92,8 @@ class ClippedRatioSettings:
     normalizer_draws: int = 2**20
     seed: int = 0
 
+    method: ClassVar[str] = "clip"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", require_seed(self.seed))
         if self.estimator not in get_args(Estimator):
@@ -111,9 +113,13 @@ class ClippedRatioSettings:
                 f"normalizer_draws {self.normalizer_draws} is not positive: try a million"
             )
 
+    def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
+        """See `clip_ratio`."""
+        return clip_ratio(records, reference, epsilon, self)
+
 
 def clip_ratio(
-    records: Array,
+    records: Floats,
     reference: Reference,
     epsilon: float,
     settings: ClippedRatioSettings | None = None,
@@ -139,7 +145,7 @@ def clip_ratio(
 
 def mollify(
     ratio: Tilt,
-    records: Array,
+    records: Floats,
     reference: Reference,
     epsilon: float,
     settings: ClippedRatioSettings | None = None,
@@ -209,7 +215,7 @@ def _exact(ratio: Tilt, blank: TiltedDensity, grid: GridReference) -> TiltedDens
 
 
 def _unnormalized(
-    ratio: ShiftedTilt, blank: TiltedDensity, records: Array, seed: int
+    ratio: ShiftedTilt, blank: TiltedDensity, records: Floats, seed: int
 ) -> TiltedDensity:
     """Clip to half the width, cut where the likelihood of the records is largest."""
     rng = np.random.default_rng([seed, 2])
@@ -259,7 +265,7 @@ def _estimated(ratio: ShiftedTilt, blank: TiltedDensity, draws: int) -> TiltedDe
             np.concatenate([ratio(part) for part in _draws(blank.reference, draws)]), np.float64
         )
 
-        def log_z(shift: float, values: Array = public) -> float:
+        def log_z(shift: float, values: Floats = public) -> float:
             return float(np.log(np.exp(np.clip(values - shift, blank.low, blank.high)).mean()))
 
         shift = _root(log_z, float(public.min()) - blank.high, float(public.max()) - blank.low)
@@ -274,7 +280,7 @@ def _estimated(ratio: ShiftedTilt, blank: TiltedDensity, draws: int) -> TiltedDe
     return blank
 
 
-def _draws(reference: Reference, draws: int) -> Iterator[Array]:
+def _draws(reference: Reference, draws: int) -> Iterator[Floats]:
     """Draws of the law that published draws are proposed from."""
     generator = SecureGenerator()
     for start in range(0, draws, _BATCH):

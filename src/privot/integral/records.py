@@ -1,16 +1,15 @@
-r"""Tables as points: a schema's columns as coordinates with public marginals, and back.
+r"""What records are as points: a schema's columns with public marginals, or an array's rows.
 
 | column | coordinates | marginal unless declared |
 |---|---|---|
-| numeric | the number | uniform between the bounds; of integers, over them |
+| numeric, vector in a box | one each | uniform between the bounds; of integers, over them |
 | datetime | days or seconds since 1970 | uniform over them |
 | categorical, boolean | its code | uniform over the categories |
-| vector in a box | one each | uniform between the bounds |
 
-A nullable column of codes has one more code, of public probability `missing`. A nullable number has a
-second coordinate that says whether it is missing; the number of a missing one is drawn from its
-marginal, so that it tells nothing, and is ignored on the way back. Numbers beyond the bounds are brought
-to them, as everywhere in this package.
+A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have one
+more coordinate that says whether they are missing; the numbers of a missing value are drawn from their
+marginals, so that they tell nothing, and are ignored on the way back. Numbers beyond the bounds are
+brought to them, as everywhere in this package.
 
 **Who sees what.** The reference is made of the schema and of declared marginals alone: public. Records
 are seen by the curator's process only, and no refusal repeats a value of theirs.
@@ -18,37 +17,101 @@ are seen by the curator's process only, and no refusal repeats a value of theirs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from privot.errors import PrivotError
-from privot.integral.densities.marginals import Choice, Integers, Marginal, Uniform
-from privot.integral.densities.references import ProductReference
-from privot.integral.densities.secure import Array
-from privot.release.reports.rows import require_raw
-from privot.schema import (
-    ArrayColumn,
-    BooleanColumn,
-    Box,
-    CategoricalColumn,
-    Column,
-    DatetimeColumn,
-    NumericColumn,
-    Schema,
-    VectorColumn,
+from privot.integral.densities.grid import require_inside
+from privot.integral.densities.marginals import (
+    Categorical,
+    Integers,
+    Marginal,
+    Uniform,
+    marginal_from_dict,
 )
+from privot.integral.densities.references import ProductReference, Reference
+from privot.integral.densities.secure import Floats
+from privot.schema import Box, Column, Schema
+from privot.sliced.records import raw_table
+from privot.sliced.tables import TableRecords
 
 MISSING_SHARE = 0.1
+_CHUNK = 4096
+
+
+class Space(Protocol):
+    """The points that stand for records, their public reference, and whom a record belongs to."""
+
+    @property
+    def unit(self) -> str:
+        """Whom one record belongs to."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """What a record may be, if a schema says it."""
+
+    @property
+    def reference(self) -> Reference:
+        """The public density that a model starts at."""
+
+    def take(self, data: Any) -> Any:
+        """Raw records as they are given, checked, for `encode` and `rows`."""
+
+    def encode(self, raw: Any, seed: int) -> Floats:
+        """Points (n, dim) of the support; `seed` fills in what is missing (**not private**)."""
+
+    def rows(self, raw: Any) -> Iterator[Floats]:
+        """Raw records in parts, as other packages take them: two runs on the same data are noticed."""
+
+    def decode(self, points: Floats) -> Any:
+        """Drawn points (n, dim) as records."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `space_from_dict`."""
+
+
+@dataclass(frozen=True)
+class PointSpace:
+    """Rows of an array as they are, with a public reference of your own.
+
+    Arguments:
+        reference: Public density of the rows.
+        unit: Whom one row belongs to, such as `"person"`.
+    """
+
+    reference: Reference
+    unit: str
+    schema: ClassVar[None] = None
+
+    def take(self, data: Any) -> Floats:
+        """See `Space`."""
+        return require_inside(self.reference, data)
+
+    def encode(self, raw: Floats, seed: int) -> Floats:
+        """See `Space`."""
+        return raw
+
+    def rows(self, raw: Floats) -> Iterator[Floats]:
+        """See `Space`."""
+        yield raw
+
+    def decode(self, points: Floats) -> Floats:
+        """See `Space`."""
+        return points
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Space`: a reference that is no product has to be given again."""
+        return {"reference": self.reference.to_dict(), "unit": self.unit}
 
 
 @dataclass(frozen=True)
 class RecordSpace:
-    """The points that stand for a schema's records, and their public reference.
+    """The points that stand for a schema's records.
 
     Arguments:
         schema: What a record may be.
@@ -71,16 +134,12 @@ class RecordSpace:
             raise PrivotError(f"marginals name {unknown}, which the schema lacks: correct them")
         if not 0 < self.missing < 1:
             raise PrivotError(f"missing {self.missing} is not in (0, 1): give a public guess")
-        for name, column in self.schema.columns.items():
-            if isinstance(column, ArrayColumn):
-                raise PrivotError(
-                    f"column {name!r} is an image, too many numbers for a density: leave it out"
-                )
-            if isinstance(column, VectorColumn) and not isinstance(column.domain, Box):
-                raise PrivotError(
-                    f"column {name!r} is a vector in a ball or on a line: declare bounds instead, or "
-                    "give records as an array with a reference of your own"
-                )
+        _ = self.reference  # refuses columns and marginals that do not fit
+
+    @property
+    def unit(self) -> str:
+        """Whom a row belongs to."""
+        return self.schema.unit
 
     @cached_property
     def reference(self) -> ProductReference:
@@ -92,102 +151,124 @@ class RecordSpace:
         return {name: self._of(name, column) for name, column in self.schema.columns.items()}
 
     def _of(self, name: str, column: Column) -> list[Marginal]:
-        if isinstance(column, VectorColumn):
-            domain = column.domain
-            assert isinstance(domain, Box)
-            if name in self.marginals:
-                raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
-            return [
-                Uniform(low, high) for low, high in zip(domain.lower, domain.upper, strict=True)
-            ]
         declared = self.marginals.get(name)
-        if isinstance(column, CategoricalColumn | BooleanColumn):
-            uniform = self._codes(len(column.alphabet.names), column.nullable)
-            if declared is not None and declared.num_values != uniform.num_values:
-                raise PrivotError(
-                    f"marginal of column {name!r} has {declared.num_values} values: give one for each "
-                    f"of its {uniform.num_values} categories, the missing one last"
-                )
-            return [declared or uniform]
-        assert isinstance(column, NumericColumn | DatetimeColumn)  # images are refused before
-        flag = [Choice((1 - self.missing, self.missing))] if column.nullable else []
-        numbers = _numbers(column)
-        if declared is not None and not _holds(declared, numbers):
+        if column.domain is None:
+            return [self._codes(name, declared)]
+        flag = [Categorical((1 - self.missing, self.missing))] if column.nullable else []
+        numbers = _numbers(name, column)
+        if declared is None:
+            return [*numbers, *flag]
+        if column.alphabet is None:
+            raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
+        # Everything between the bounds must be drawn: nothing else has a density.
+        ends = np.array([numbers[0].low, numbers[0].high], np.float64)
+        whole = declared.num_values is None or numbers[0].num_values is not None
+        if not whole or not declared.contains(ends).all():
             raise PrivotError(
                 f"marginal of column {name!r} is {declared}, which leaves out some of what the schema "
-                f"allows: give one over {numbers}"
+                f"allows: give one over {numbers[0]}"
             )
-        return [declared or numbers, *flag]
+        return [declared, *flag]
 
-    def _codes(self, num: int, nullable: bool) -> Choice:
-        if not nullable:
-            return Choice((1 / num,) * num)
-        return Choice(((1 - self.missing) / num,) * num + (self.missing,))
+    def _codes(self, name: str, declared: Marginal | None) -> Marginal:
+        alphabet = self.schema.coded[name].alphabet
+        last = (self.missing,) if alphabet.nullable else ()
+        listed = alphabet.size - len(last)
+        if declared is None:
+            return Categorical(((1 - sum(last)) / listed,) * listed + last)
+        if declared.num_values != alphabet.size:
+            raise PrivotError(
+                f"marginal of column {name!r} has {declared.num_values} values: give one for each "
+                f"of its {alphabet.size} categories, the missing one last"
+            )
+        return declared
 
-    def encode(self, table: pa.Table, seed: int) -> Array:
-        """Raw records as points (n, dim); `seed` fills in what is missing (**not private**).
+    def take(self, data: Any) -> pa.Table:
+        """See `Space`."""
+        return raw_table(data, self.schema)
+
+    def encode(self, raw: pa.Table, seed: int) -> Floats:
+        """See `Space`.
 
         Raises:
             RecordError: naming column and row of what the schema does not allow, and no value.
-            PrivotError: for a release.
         """
-        self.schema.check_table(require_raw(table))
-        rng, parts = np.random.default_rng(seed), []
-        for name, column in self.schema.columns.items():
-            parts.append(self._encode(name, column, table, rng))
-        return np.concatenate(parts, axis=1)
+        rng = np.random.default_rng(seed)
+        return np.concatenate(
+            [self._encode(name, raw, rng) for name in self.schema.columns], axis=1
+        )
 
-    def _encode(
-        self, name: str, column: Column, table: pa.Table, rng: np.random.Generator
-    ) -> Array:
-        if isinstance(column, CategoricalColumn | BooleanColumn):
-            return column.encode_codes(name, table).astype(np.float64)[:, None]
-        domain, points = (p := self.schema.point_column(name)).domain, p.encode_points(name, table)
-        if not isinstance(column, NumericColumn | DatetimeColumn) or not column.nullable:
-            return _whole(column, domain.project(points))
-        numbers = points[:, 0]
-        absent = np.isnan(numbers)
-        marginal = self._coordinates[name][0]
-        filled = np.empty((len(absent), 2))
-        filled[:, 1] = absent
-        filled[~absent, :1] = _whole(column, domain.project(numbers[~absent, None]))
-        filled[absent, 0] = marginal.sample(int(absent.sum()), rng)
-        return filled
+    def _encode(self, name: str, table: pa.Table, rng: np.random.Generator) -> Floats:
+        if self.schema.columns[name].domain is None:
+            return self.schema.coded[name].encode_codes(name, table).astype(np.float64)[:, None]
+        column, marginals = self.schema.point_column(name), self._coordinates[name]
+        raw = column.encode_points(name, table)
+        absent = np.asarray(np.isnan(raw).any(axis=1))
+        points = column.domain.project(np.where(absent[:, None], column.domain.center, raw))
+        points = np.rint(points) if _is_whole(column) else points
+        for j in range(points.shape[1]):
+            points[absent, j] = marginals[j].sample(int(absent.sum()), rng)
+        return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
 
-    def decode(self, points: Array) -> pa.Table:
+    def rows(self, raw: pa.Table) -> Iterator[Floats]:
+        """See `Space`: as `privot.sliced` takes them."""
+        records = TableRecords(self.schema)
+        for start in range(0, raw.num_rows, _CHUNK):
+            yield records.encode(raw.slice(start, _CHUNK))[0].numpy()
+
+    def decode(self, points: Floats) -> pa.Table:
         """Points (n, dim) as a table with the schema's columns."""
         columns: dict[str, pa.Array] = {}
         start = 0
         for name, column in self.schema.columns.items():
             own = points[:, start : start + len(self._coordinates[name])]
             start += own.shape[1]
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if column.domain is None:
                 codes, unused = own[:, 0].astype(np.int64), np.random.default_rng(0)
-                columns |= column.decode_codes(name, codes, unused)
-            elif isinstance(column, VectorColumn) or not column.nullable:
-                columns |= self.schema.point_column(name).decode_points(name, own)
+                columns |= self.schema.coded[name].decode_codes(name, codes, unused)
             else:
-                values = self.schema.point_column(name).decode_points(name, own[:, :1])[name]
-                columns[name] = pc.if_else(pa.array(own[:, 1] == 1), None, values)
+                if column.nullable:
+                    own = np.where(own[:, -1:] == 1, np.nan, own[:, :-1])
+                columns |= self.schema.point_column(name).decode_points(name, own)
         return pa.table(columns).select(list(self.schema.table_columns))
 
-
-def _numbers(column: NumericColumn | DatetimeColumn) -> Uniform | Integers:
-    domain = column.domain
-    assert isinstance(domain, Box)
-    low, high = domain.lower[0], domain.upper[0]
-    if isinstance(column, DatetimeColumn) or column.integer:
-        return Integers(int(low), int(high))
-    return Uniform(low, high)
-
-
-def _holds(declared: Marginal, column: Uniform | Integers) -> bool:
-    """Whether everything between a column's bounds can be drawn: nothing else has a density."""
-    whole = declared.num_values is None or isinstance(column, Integers)
-    return whole and bool(declared.contains(np.array([column.low, column.high], np.float64)).all())
+    def to_dict(self) -> dict[str, Any]:
+        """See `Space`."""
+        return {
+            "schema": self.schema.to_dict(),
+            "marginals": {name: marginal.to_dict() for name, marginal in self.marginals.items()},
+            "missing": self.missing,
+        }
 
 
-def _whole(column: Column, points: Array) -> Array:
-    if isinstance(column, DatetimeColumn) or (isinstance(column, NumericColumn) and column.integer):
-        return np.rint(points)
-    return points
+def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Space:
+    """The space of `to_dict`; `reference` is your own, where it was one."""
+    if "schema" in fields:
+        declared = {name: marginal_from_dict(plain) for name, plain in fields["marginals"].items()}
+        return RecordSpace(Schema.from_dict(fields["schema"]), declared, fields["missing"])
+    if fields["reference"] is not None:
+        reference = ProductReference([marginal_from_dict(plain) for plain in fields["reference"]])
+    assert reference is not None  # asked for by whoever read the fields
+    return PointSpace(reference, fields["unit"])
+
+
+def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
+    """The uniform laws between a column's bounds."""
+    if column.image_shape is not None:
+        raise PrivotError(
+            f"column {name!r} is an image, too many numbers for a density: leave it out"
+        )
+    if not isinstance(column.domain, Box):
+        raise PrivotError(
+            f"column {name!r} is a vector in a ball or on a line: declare bounds instead, or "
+            "give records as an array with a reference of your own"
+        )
+    bounds = list(zip(column.domain.lower, column.domain.upper, strict=True))
+    if _is_whole(column):
+        return [Integers(int(low), int(high)) for low, high in bounds]
+    return [Uniform(low, high) for low, high in bounds]
+
+
+def _is_whole(column: Column) -> bool:
+    """Whether its numbers are integers; a vector's never are."""
+    return column.alphabet is not None and getattr(column.alphabet, "integer", False)

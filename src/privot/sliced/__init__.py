@@ -7,26 +7,23 @@ that its ledger has counted.
 from privot.disk import BudgetExhausted, Ledger
 from privot.sliced.adaptation.classifier import AdaptationSettings, AdaptedClassifier
 from privot.sliced.adaptation.rounds import adapt
-from privot.sliced.fitting import fit_sliced
-from privot.sliced.images import LabeledImages
-from privot.sliced.model import SlicedModel
+from privot.sliced.fitting import fit
+from privot.sliced.model import SlicedModel, records_of
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
-from privot.sliced.releases.plan import Plan
-from privot.sliced.releases.settings import SlicedSettings
-from privot.sliced.tables import TableRecords
+from privot.sliced.releases.plan import SlicePlan
+from privot.sliced.settings import SlicedSettings
 
 __all__ = [
     "AdaptationSettings",
     "AdaptedClassifier",
     "BudgetExhausted",
-    "LabeledImages",
     "Ledger",
-    "Plan",
+    "SlicePlan",
     "SlicedModel",
     "SlicedSettings",
     "Slices",
     "SlicingMechanism",
-    "TableRecords",
     "adapt",
-    "fit_sliced",
+    "fit",
+    "records_of",
 ]

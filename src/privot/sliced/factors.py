@@ -14,8 +14,10 @@ shrunk as it should be:
    eigenvalues.
 
 Drawing: c, then x̃ ∼ N(m_c, C_c), x = a·x̃/(last coordinate), and pixels with noise of their own, clipped
-to [0, 1] (`privot.sliced.samplers`). All of this is post-processing. A class whose
-share is within noise of 0 is left out.
+to [0, 1]. Low-pass images lack what real ones have in high frequencies, and factors are known up to
+noise: a classifier trained on smooth images relies on directions that real ones fill with something
+else. Noise on all pixels does for it what a ridge does for a covariance. All of this is
+post-processing. A class whose share is within noise of 0 is left out.
 
 References:
     Chen, *Estimation of a covariance matrix under conjugate priors* (1979), for the Wishart shape.
@@ -24,54 +26,76 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.sliced.images import LabeledImages
-from privot.sliced.records import unsquare
-from privot.sliced.releases.plan import Plan
+from privot.privacy.slicing.kummer import Floats
+from privot.sliced.records import Records, SquaredImages, unsquare
+from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.releases.pooled import PooledMean, noise_stddev
 
-Array = NDArray[np.float64]
 _SIGNIFICANT = 4.0  # standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Class c has share `shares[c]`, mean `means[c]` (p,) and covariance `factors[c] factors[c]ᵀ`.
+    """Images of labels; of class c with mean `means[c]` (p,) and covariance `factors[c] factors[c]ᵀ`.
 
-    In units of an image's coordinates.
+    Arguments:
+        images: Their map.
+        shares: Probability of each label.
+        means: In units of an image's coordinates.
+        factors: Alike.
+        dither: Standard deviation of independent Gaussian noise on the pixels.
     """
 
+    kind: ClassVar[str] = "factors"
+    images: SquaredImages
     shares: Tensor
     means: Tensor
     factors: Tensor
+    dither: float
 
-    def coordinates(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """One image's coordinates (n, p) for each label."""
+    def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
+        """See `LabeledLaw`."""
         noise = torch.randn(len(labels), self.means.shape[1], generator=rng)
         drawn = self.means[labels].clone()
         for label in range(len(self.means)):
             own = labels == label
             drawn[own] += noise[own] @ self.factors[label].T
-        return drawn
+        pixels = self.images.expand(drawn)
+        if self.dither:
+            pixels = pixels + self.dither * torch.randn(pixels.shape, generator=rng)
+        return pixels.clamp(0.0, 1.0)
 
+    def fields(self) -> dict[str, Any]:
+        """See `LabeledLaw`."""
+        return {"dither": self.dither}
 
-def require_visible(plan: Plan, images: LabeledImages) -> None:
-    """Refuse a plan whose noise drowns even a class that everybody is in: a public computation.
+    def tensors(self) -> dict[str, Tensor]:
+        """See `LabeledLaw`."""
+        return {"shares": self.shares, "means": self.means, "factors": self.factors}
 
-    Raises:
-        PrivotError: if images are not squared, or no class could rise above the noise.
-    """
-    if images.degree != 2:
-        raise PrivotError(
-            f"degree is {images.degree}: factors need second moments; use degree 2, or a network"
+    @classmethod
+    def build(
+        cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Self:
+        """See `LabeledLaw`."""
+        images = records.squared_images
+        assert images is not None
+        return cls(
+            images, tensors["shares"], tensors["means"], tensors["factors"], fields["dither"]
         )
+
+
+def require_visible(plan: SlicePlan, images: SquaredImages) -> None:
+    """Refuse a plan whose noise drowns even a class that everybody is in: a public computation."""
     least = _least_share(noise_stddev(plan), images.num_coordinates + 1)
     if least >= 1:
         raise PrivotError(
@@ -85,13 +109,13 @@ def _least_share(stddev: float, size: int) -> float:
     return _SIGNIFICANT * stddev * math.sqrt(size)
 
 
-def estimate_factors(pooled: PooledMean, images: LabeledImages) -> Factors:
+def estimate_factors(pooled: PooledMean, images: SquaredImages, dither: float) -> Factors:
     """Factors of all classes from the mean record.
 
     Raises:
         PrivotError: if noise drowns every class.
     """
-    flat = pooled.estimate.double().reshape(images.num_labels, images.width)
+    flat = pooled.estimate.double().reshape(images.num_labels, -1)
     moments = unsquare(flat).numpy()
     size = moments.shape[1]
     shares = np.trace(moments, axis1=1, axis2=2)
@@ -117,14 +141,11 @@ def estimate_factors(pooled: PooledMean, images: LabeledImages) -> Factors:
     full_roots = np.zeros((len(shares), size - 1, size - 1))
     full_means[present] = means * unit[:, None]
     full_roots[present] = roots * unit[:, None, None]
-    return Factors(
-        torch.from_numpy(shares / shares.sum()).float(),
-        torch.from_numpy(full_means).float(),
-        torch.from_numpy(full_roots).float(),
-    )
+    known = shares / shares.sum(), full_means, full_roots
+    return Factors(images, *(torch.from_numpy(found).float() for found in known), dither=dither)
 
 
-def shrink(spreads: Array, errors: Array, prior: Array) -> Array:
+def shrink(spreads: Floats, errors: Floats, prior: Floats) -> Floats:
     """Covariances (K, p, p) from noisy ones: towards their average, and that towards diag(prior).
 
     Arguments:
@@ -144,7 +165,7 @@ def shrink(spreads: Array, errors: Array, prior: Array) -> Array:
     return np.asarray(basis @ (np.diag(values) + shrunk) @ basis.T)
 
 
-def _towards_zero(noisy: Array, errors: Array, scale: Array) -> Array:
+def _towards_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
     """Posterior means of entries with prior variance κ·scale_i·scale_j; κ by the method of moments."""
     product = np.outer(scale, scale)
     noise = (errors**2)[:, None, None]

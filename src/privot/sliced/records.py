@@ -1,4 +1,4 @@
-r"""Record maps: how raw values become points of a ball, in public.
+r"""What records are to the mechanism: points of a ball, by public maps, and back.
 
 The mechanism projects *records*: r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label
 e_y (nothing to multiply with where there are no labels). It learns the **mean** of records well, and
@@ -19,39 +19,149 @@ Maps know nothing of privacy. They are functions of one record each and of publi
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from privot.errors import PrivotError
+from privot.release import as_table, read_table
+from privot.release.reports.rows import require_raw
+from privot.schema import Schema
 
 
 class RecordMap(Protocol):
     """A public map from raw values to features, and how labels enter."""
 
     @property
+    @abstractmethod
     def num_labels(self) -> int:
         """Number of classes; 1 where there are no labels."""
 
     @property
+    @abstractmethod
     def unit(self) -> str:
         """Whom one record belongs to: what is promised is promised per unit."""
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """Number of features w of one record; records have num_labels · w coordinates."""
 
     @property
+    @abstractmethod
     def non_negative(self) -> bool:
         """Whether ⟨r, r′⟩ ≥ 0 for any two records."""
 
+    @abstractmethod
     def prepare(self, values: Tensor) -> Tensor:
         """What is kept of raw values (n, …), row by row: done once for a data set."""
 
+    @abstractmethod
     def features(self, prepared: Tensor) -> Tensor:
         """Features (n, width), in or near the unit ball; differentiable."""
 
+
+class SquaredImages(Protocol):
+    """Images whose features are squares, so that their mean holds second moments."""
+
+    @property
+    def num_labels(self) -> int:
+        """Number of classes."""
+
+    @property
+    def anchor(self) -> float:
+        """The constant of the lifted vector."""
+
+    @property
+    def num_coordinates(self) -> int:
+        """Number p of coordinates of an image."""
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """Squared frequency of each coordinate (p,)."""
+
+    def expand(self, coordinates: Tensor) -> Tensor:
+        """Images (n, …) of coordinates (n, p)."""
+
+
+class Records(RecordMap):
+    """The records of a schema: a map that begins at a table, and leads back to one.
+
+    A network gives `outputs` numbers for a label, which `activate` makes raw values of.
+    """
+
+    schema: Schema
+
+    @property
+    def num_labels(self) -> int:
+        """See `RecordMap`."""
+        return 1
+
+    @property
+    def unit(self) -> str:
+        """See `RecordMap`: the schema says it."""
+        return self.schema.unit
+
+    @property
+    def squared_images(self) -> SquaredImages | None:
+        """Itself, where its records are squared images; None of others."""
+        return None
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many numbers a raw value is."""
+
+    @abstractmethod
+    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor | None]:
+        """Raw values (n, …) and labels (n,) of rows; None where there are no labels.
+
+        Raises:
+            RecordError: for what the schema does not allow.
+        """
+
+    @abstractmethod
+    def activate(self, outputs: Tensor) -> Tensor:
+        """Raw values (n, …) of a network's outputs (n, outputs)."""
+
+    @abstractmethod
+    def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
+        """A table of raw values and labels; codes are drawn from their probabilities."""
+
+    def wanted(self, where: Mapping[str, Any]) -> Tensor:
+        """Which labels (num_labels,) meet a condition.
+
+        Raises:
+            PrivotError: if it names anything but the labels, or none of them.
+        """
+        if where:
+            raise PrivotError(
+                f"where names {', '.join(where)}: only labels of images can be asked for; draw more, "
+                "and keep what fits"
+            )
+        return torch.ones(self.num_labels)
+
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that tell the map from others."""
+        """Plain values that `records_of` makes it of again."""
+
+
+def raw_table(data: Any, schema: Schema) -> pa.Table:
+    """A curator's records as they are given, a table or its file, checked against the schema.
+
+    Raises:
+        PrivotError: if they are none, or a release; values are not repeated.
+    """
+    table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
+    schema.check_table(require_raw(table))
+    return table
 
 
 def lift(x: Tensor, anchor: float) -> Tensor:
@@ -67,6 +177,13 @@ def square(x: Tensor) -> Tensor:
     # Picking rows is several times faster than picking columns.
     rows = x.T.contiguous()
     return (rows.index_select(0, i) * rows.index_select(0, j) * weight[:, None]).T
+
+
+def width_of(coordinates: int, degree: int) -> int:
+    """Number of features of p coordinates: p themselves, or those of the lifted vector's square."""
+    if degree not in (1, 2):
+        raise PrivotError(f"degree {degree}: give 1 or 2")
+    return coordinates if degree == 1 else (coordinates + 1) * (coordinates + 2) // 2
 
 
 def unsquare(flat: Tensor) -> Tensor:

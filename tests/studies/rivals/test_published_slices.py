@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import studies.rivals.published_slices as published
-from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.plan import SlicePlan
 from studies.rivals.published_slices import (
     AppendedLabels,
     PublishedSlicesSettings,
@@ -23,14 +23,14 @@ def test_follows_its_releases_and_says_what_they_cost(monkeypatch):
     """With hardly any noise (the plan is replaced) bright labels are told from dark ones."""
 
     def plan(epsilon, delta, steps, accounting, method):
-        return Plan(accounting(2.0**-21), 1e-3, steps, delta, 2.0**-26, "rdp")
+        return SlicePlan(accounting(2.0**-21), 1e-3, steps, delta, 2.0**-26, "rdp")
 
     labels = np.arange(300) % 10
     images = np.where(labels[:, None] % 2 == 1, 0.9, 0.1) * np.ones((300, 784))
     settings = PublishedSlicesSettings(
         steps=80, batch_size=50, num_projections=100, learning_rate=1e-2, label_weight=20.0
     )
-    monkeypatch.setattr(published.Plan, "calibrate", plan)
+    monkeypatch.setattr(published.SlicePlan, "calibrate", plan)
     fitted = fit_published_slices(images, labels, 1.0, 1e-3, settings, seed=0)
     drawn = fitted.generator.sample(torch.tensor([0, 1] * 20)).reshape(20, 2, 784)
     dark, bright = drawn.mean(axis=(0, 2))

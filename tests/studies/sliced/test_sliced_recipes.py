@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privot.sliced import LabeledImages
-from studies.sliced.images import recipe, record_map, single_recipe
+from privot.sliced import records_of
+from studies.sliced.images import SCHEMA, frequencies, recipe, single_recipe
 from studies.sliced.timing import release_times
 
 
@@ -24,14 +24,13 @@ def test_batches_grow_as_releases_get_fewer(epsilon, steps, batch):
 
 
 def test_more_noise_keeps_fewer_frequencies():
-    assert record_map(10.0).low_pass == 10
-    assert record_map(2.0).low_pass == 7
+    assert frequencies(10.0) == 10
+    assert frequencies(2.0) == 7
 
 
 def test_a_single_release_loses_no_direction():
-    records = LabeledImages((28, 28), unit="person", num_labels=10, low_pass=3)
-    settings = single_recipe(10.0, records, seed=0)
-    plan = settings.plan(60_000, records)
+    settings = single_recipe(3, seed=0)
+    plan = settings.plan(10.0, 1e-5, 60_000, records_of(SCHEMA, low_pass=3))
     accounting = plan.accounting
     assert accounting.num_projections == accounting.dim == 550
     assert accounting.orthonormal

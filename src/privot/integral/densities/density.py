@@ -49,23 +49,25 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.integral.densities.references import Reference, require_points
-from privot.integral.densities.secure import Array, Generator, SecureGenerator
+from privot.integral.densities.secure import Floats, SecureGenerator
 from privot.mechanisms import random_words
 from privot.privacy.guarantees.figures import at_most
 from privot.privacy.rounding import round_up
 
-Packed = tuple[dict[str, Any], dict[str, Array]]
+Arrays = Mapping[str, NDArray[Any]]
+Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _COINS = 2**63
 _MOST_PROPOSALS = 2.0**24  # expected, a draw
 _MOST_FIXED = 2**22
@@ -77,11 +79,17 @@ _EXACT = Context(prec=60)
 class Tilt(Protocol):
     """A learned log density ratio, before it is clipped. Secret."""
 
-    def __call__(self, x: Array, /) -> Array:
+    kind: ClassVar[str]
+
+    def __call__(self, x: Floats, /) -> Floats:
         """Values (n,) at points (n, dim)."""
 
     def pack(self) -> Packed:
-        """Plain values and named arrays, from which `densities.storage` builds it again."""
+        """Plain values and named arrays, from which `unpack` builds it again."""
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
+        """The tilt of such values and arrays, and the reference that it was learned with."""
 
 
 @dataclass(frozen=True)
@@ -155,26 +163,17 @@ class TiltedDensity:
         """Public lower bound of the share of proposals accepted, e^(z₋ − high)."""
         return math.exp(-self._log_envelope)
 
-    def log_tilt(self, x: Any, /) -> Array:
+    def log_tilt(self, x: Any, /) -> Floats:
         """The clipped tilt (n,) at points (n, dim) (**not private**)."""
         raw = np.asarray(self.tilt(require_points(x, self.reference.dim)), np.float64)
         return np.clip(np.where(np.isnan(raw), self.low, raw), self.low, self.high)
 
-    def log_unnormalized(self, x: Any, /) -> Array:
+    def log_unnormalized(self, x: Any, /) -> Floats:
         """Values log q₀ + tilt (n,) at points (n, dim); less log Z the log density (**not private**)."""
         points = require_points(x, self.reference.dim)
         return self.reference.log_density(points) + self.log_tilt(points)
 
-    def estimate_log_normalizer(self, num: int, generator: Generator) -> float:
-        """Logarithm of the mean of e^tilt over `num` draws of the reference (**not private**)."""
-        total, done = 0.0, 0
-        while done < num:
-            batch = min(_LARGEST_BATCH, num - done)
-            total += float(np.exp(self.log_tilt(self.reference.sample(batch, generator))).sum())
-            done += batch
-        return math.log(total / num)
-
-    def draw(self, n: int, proposals: int | None = None) -> Array:
+    def draw(self, n: int, proposals: int | None = None) -> Floats:
         """Exact draws (n, dim), from OS entropy; each costs `epsilon`.
 
         Arguments:
@@ -197,7 +196,7 @@ class TiltedDensity:
             batch = min(2 * batch, _LARGEST_BATCH)
         return np.concatenate(kept)
 
-    def draw_seeded(self, n: int, rng: np.random.Generator) -> Array:
+    def draw_seeded(self, n: int, rng: np.random.Generator) -> Floats:
         """Draws (n, dim) that a seed repeats, for use inside a fit: **never to be published**."""
         kept, have = [np.empty((0, self.reference.dim))], 0
         while have < n:
@@ -222,7 +221,7 @@ class TiltedDensity:
         floor = min(self.acceptance_floor, 1 - 2.0**-53)
         return max(1, math.ceil(math.log(shortfall) / math.log1p(-floor)))
 
-    def _draw_fixed(self, n: int, proposals: int) -> Array:
+    def _draw_fixed(self, n: int, proposals: int) -> Floats:
         self.shortfall(proposals)  # refuses numbers below 1
         generator = SecureGenerator()
         each = proposals + 1  # the last is the reference's draw: taken if no other is
@@ -246,16 +245,16 @@ class TiltedDensity:
         coins = int((power * _COINS).to_integral_value(ROUND_CEILING))
         return min(coins, _COINS)
 
-    def coins(self, x: Array) -> NDArray[np.uint64]:
+    def coins(self, x: Floats) -> NDArray[np.uint64]:
         """T(x): how many of 2^63 equally likely coins accept a proposal (**not private**)."""
         return self.coins_of(self.log_tilt(x))
 
-    def coins_of(self, tilt: Array) -> NDArray[np.uint64]:
+    def coins_of(self, tilt: Floats) -> NDArray[np.uint64]:
         """⌈2^63 e^(tilt − high)⌉, clipped, of tilts of any shape."""
         wanted = np.ceil(np.exp(np.minimum(tilt - self.high, 0.0)) * float(_COINS))
         fewest, most = np.uint64(self._fewest_coins), np.uint64(_COINS)
         return np.clip(wanted.astype(np.uint64), fewest, most)
 
-    def _toss(self, points: Array) -> NDArray[np.bool_]:
+    def _toss(self, points: Floats) -> NDArray[np.bool_]:
         words = random_words(len(points)) >> np.uint64(1)
         return np.asarray(words < self.coins(points), np.bool_)

@@ -16,18 +16,19 @@ fewer than 256 a continuous coordinate) there is no grid.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.integral.densities.density import Packed
-from privot.integral.densities.marginals import Bools, Marginal
+from privot.integral.densities.density import Arrays, Packed
+from privot.integral.densities.marginals import Marginal
 from privot.integral.densities.references import ProductReference, Reference, require_points
-from privot.integral.densities.secure import Array, Generator, SecureGenerator
+from privot.integral.densities.secure import Floats, Generator, SecureGenerator
 from privot.mechanisms import random_words
 
 MOST_CELLS = 2**20
@@ -42,7 +43,7 @@ class Axis:
     """The cells of one coordinate: `edges` (k + 1,), and integers over 2^64 that add up to 1."""
 
     marginal: Marginal
-    edges: Array
+    edges: Floats
 
     @property
     def size(self) -> int:
@@ -65,7 +66,12 @@ class Axis:
     def _ends(self) -> NDArray[np.uint64]:
         return np.cumsum(self.masses[:-1], dtype=np.uint64)
 
-    def draw(self, num: int, place: Array) -> Array:
+    @cached_property
+    def middles(self) -> Floats:
+        """The median point of every cell (k,)."""
+        return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
+
+    def draw(self, num: int, place: Floats) -> Floats:
         """Points (num,): a cell by its integer mass, and the point at `place` within it."""
         cell = np.searchsorted(self._ends, random_words(num), side="right")
         low, high = self.edges[cell], self.edges[cell + 1]
@@ -73,17 +79,16 @@ class Axis:
         # Rounding must not carry a point over an edge: its cell was drawn exactly.
         return np.clip(x, low, np.nextafter(high, -np.inf))
 
-    def locate(self, x: Array) -> NDArray[np.int64]:
+    def locate(self, x: Floats) -> NDArray[np.int64]:
         """The cells (n,) of points (n,)."""
         return np.searchsorted(self.edges[1:-1], x, side="right").astype(np.int64)
 
 
-class GridReference:
+class GridReference(ProductReference):
     """A product reference, drawn as cells and places within them.
 
-    The density is that of the reference it was made from. Given a `SecureGenerator`, `sample` draws
-    cells by their integer masses; given any other, which never serves a published draw, it samples the
-    reference itself.
+    Given a `SecureGenerator`, `sample` draws cells by their integer masses; given any other, which
+    never serves a published draw, it samples the marginals themselves.
 
     Examples:
         >>> from privot.integral.densities.references import StandardNormal
@@ -94,61 +99,35 @@ class GridReference:
         True
     """
 
-    def __init__(self, base: ProductReference, sizes: tuple[int, ...]) -> None:
-        self.base = base
-        self.axes = tuple(
-            Axis(marginal, marginal.edges(size))
-            for marginal, size in zip(base.marginals, sizes, strict=True)
-        )
+    def __init__(self, marginals: Sequence[Marginal], sizes: Sequence[int]) -> None:
+        super().__init__(marginals)
+        pairs = zip(marginals, sizes, strict=True)
+        self.axes = tuple(Axis(marginal, marginal.edges(size)) for marginal, size in pairs)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of cells of each coordinate."""
         return tuple(axis.size for axis in self.axes)
 
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return self.base.dim
-
-    @property
-    def marginals(self) -> tuple[Marginal, ...]:
-        """The coordinates' laws."""
-        return self.base.marginals
-
-    def sample(self, n: int, generator: Generator, /) -> Array:
+    def sample(self, n: int, generator: Generator, /) -> Floats:
         """Draws (n, dim)."""
         if not isinstance(generator, SecureGenerator):
-            return self.base.sample(n, generator)
+            return super().sample(n, generator)
         places = [generator.random(n) for _ in self.axes]
         drawn = [axis.draw(n, place) for axis, place in zip(self.axes, places, strict=True)]
         return np.stack(drawn, axis=1)
 
-    def log_density(self, x: Array, /) -> Array:
-        """Log density of the reference it was made from."""
-        return self.base.log_density(x)
-
-    def contains(self, x: Array, /) -> Bools:
-        """Whether points lie in the support."""
-        return self.base.contains(x)
-
-    def features(self, x: Array, /) -> Array:
-        """The features of the reference it was made from."""
-        return self.base.features(x)
-
-    def locate(self, x: Array) -> NDArray[np.int64]:
+    def locate(self, x: Floats) -> NDArray[np.int64]:
         """Index (n,) of each point's cell, in C order."""
         parts = [axis.locate(x[:, j]) for j, axis in enumerate(self.axes)]
         return np.asarray(np.ravel_multi_index(tuple(parts), self.shape), np.int64)
 
-    def centers(self) -> Array:
+    def centers(self) -> Floats:
         """The median point of every cell, (number of cells, dim), in C order."""
-        middles = [
-            a.marginal.within(a.edges[:-1], a.edges[1:], np.full(a.size, 0.5)) for a in self.axes
-        ]
-        return np.stack([m.ravel() for m in np.meshgrid(*middles, indexing="ij")], axis=1)
+        middles = np.meshgrid(*[axis.middles for axis in self.axes], indexing="ij")
+        return np.stack([m.ravel() for m in middles], axis=1)
 
-    def mean(self, values: Array) -> float:
+    def mean(self, values: Floats) -> float:
         """Σ M_i v_i / 2^64 of positive values (number of cells,), to a relative 10^−12."""
         table = values.reshape(self.shape)
         for axis in reversed(self.axes):
@@ -160,23 +139,32 @@ class GridReference:
 class TabulatedTilt:
     """A tilt that is constant on every cell: values (number of cells,), in C order."""
 
+    kind: ClassVar[str] = "table"
     grid: GridReference
-    values: Array
+    values: Floats
 
-    def __call__(self, x: Array, /) -> Array:
+    def __call__(self, x: Floats, /) -> Floats:
         """The values of the points' cells."""
         return self.values[self.grid.locate(x)]
 
     def pack(self) -> Packed:
-        """The table; the grid follows from the reference."""
-        return {"kind": "table"}, {"values": self.values}
+        """See `Tilt`: the table; the grid follows from the reference."""
+        return {}, {"values": self.values}
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
+        """See `Tilt`."""
+        grid, values = make_grid(reference), arrays["values"]
+        if grid is None or values.shape != (math.prod(grid.shape),):
+            raise PrivotError("the table does not fit the reference's grid: the model is damaged")
+        return cls(grid, values)
 
 
 def make_grid(reference: Reference) -> GridReference | None:
     """The reference cut into at most 2^20 cells, or None where there is no fitting grid."""
     if isinstance(reference, GridReference):
         return reference
-    if not isinstance(reference, ProductReference):
+    if reference.marginals is None:
         return None
     sizes = [marginal.num_values for marginal in reference.marginals]
     listed = math.prod(size for size in sizes if size is not None)
@@ -186,17 +174,17 @@ def make_grid(reference: Reference) -> GridReference | None:
     each = min(_ONE_AXIS, int((MOST_CELLS / listed) ** (1 / free) + 1e-9)) if free else 0
     if free and each < _FEWEST:
         return None
-    return GridReference(reference, tuple(each if size is None else size for size in sizes))
+    return GridReference(reference.marginals, [each if size is None else size for size in sizes])
 
 
-def tabulate(grid: GridReference, function: Callable[[Array], Array]) -> Array:
+def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Floats:
     """Values (number of cells,) of a function of points (n, dim), at the cells' centers."""
     centers = grid.centers()
     parts = [function(centers[i : i + _BLOCK]) for i in range(0, len(centers), _BLOCK)]
     return np.asarray(np.concatenate(parts), np.float64)
 
 
-def require_inside(reference: Reference, records: object) -> Array:
+def require_inside(reference: Reference, records: object) -> Floats:
     """Records as points (n, dim) within the support, or a refusal that tells nothing of them.
 
     Raises:

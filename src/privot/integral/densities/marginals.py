@@ -10,55 +10,71 @@ on that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privot.errors import PrivotError
-from privot.integral.densities.secure import Array, Generator
+from privot.integral.densities.secure import Floats, Generator
 
 _NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
 Bools = NDArray[np.bool_]
 
 
-class Marginal(Protocol):
-    """The public law of one coordinate."""
+class Marginal(ABC):
+    """The public law of one coordinate on [low, high]."""
 
     kind: ClassVar[str]
+    low: float
+    high: float
 
     @property
     def num_values(self) -> int | None:
         """How many values a discrete coordinate has; None for a continuous one."""
+        return None
 
-    def sample(self, num: int, rng: Generator, /) -> Array:
-        """Independent draws (num,)."""
+    def sample(self, num: int, rng: Generator, /) -> Floats:
+        """Independent draws (num,), by inverting the distribution function."""
+        low, high = np.full(num, self.low), np.full(num, self.high)
+        return self.within(low, high, rng.random(num))
 
-    def log_density(self, x: Array, /) -> Array:
+    @abstractmethod
+    def log_density(self, x: Floats, /) -> Floats:
         """Log density at x (n,), −∞ outside the support."""
 
-    def contains(self, x: Array, /) -> Bools:
+    def contains(self, x: Floats, /) -> Bools:
         """Whether x lies in the support."""
+        return np.isfinite(x) & (x >= self.low) & (x <= self.high)
 
-    def features(self, x: Array, /) -> Array:
-        """What a network sees of x: (n, k), of order 1."""
+    def features(self, x: Floats, /) -> Floats:
+        """What a network sees of x: (n, k), of mean about 0 and variance about 1."""
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return ((x - middle) / half * math.sqrt(3))[:, None]
 
-    def edges(self, num_cells: int, /) -> Array:
+    @abstractmethod
+    def edges(self, num_cells: int, /) -> Floats:
         """Edges of cells that cover the support, increasing; the outer two may be infinite."""
 
-    def mass(self, low: Array, high: Array, /) -> Array:
+    @abstractmethod
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
         """Probability of [low, high)."""
 
-    def within(self, low: Array, high: Array, place: Array, /) -> Array:
+    @abstractmethod
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
         """The point of [low, high) below which a share `place` of the cell's probability lies."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `marginal_from_dict`."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]  # all are dataclasses
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(Marginal):
     """A normal coordinate, optionally truncated to [low, high]."""
 
     kind: ClassVar[str] = "normal"
@@ -79,36 +95,29 @@ class Normal:
                 "give the smaller first, near the mean"
             )
 
-    num_values = None
-
     @cached_property
     def _total(self) -> float:
         return float(_normal_mass(*self._standard(np.array([self.low, self.high]))))
 
-    def _standard(self, x: Array) -> Array:
+    def _standard(self, x: Floats) -> Floats:
         return (x - self.mean) / self.stddev
 
-    def sample(self, num: int, rng: Generator, /) -> Array:
+    def sample(self, num: int, rng: Generator, /) -> Floats:
         """Draws (num,), by inverting the distribution function if truncated."""
         if math.isinf(self.low) and math.isinf(self.high):
             return self.mean + self.stddev * rng.standard_normal(num)
-        low, high = np.full(num, self.low), np.full(num, self.high)
-        return self.within(low, high, rng.random(num))
+        return super().sample(num, rng)
 
-    def log_density(self, x: Array, /) -> Array:
+    def log_density(self, x: Floats, /) -> Floats:
         """−z²/2 − log(σ√2π) − log P(support)."""
         constant = math.log(self.stddev * math.sqrt(2 * math.pi) * self._total)
         return np.where(self.contains(x), -0.5 * self._standard(x) ** 2 - constant, -np.inf)
 
-    def contains(self, x: Array, /) -> Bools:
-        """Whether low ≤ x ≤ high, and x is finite."""
-        return np.isfinite(x) & (x >= self.low) & (x <= self.high)
-
-    def features(self, x: Array, /) -> Array:
+    def features(self, x: Floats, /) -> Floats:
         """The standardized number."""
         return self._standard(x)[:, None]
 
-    def edges(self, num_cells: int, /) -> Array:
+    def edges(self, num_cells: int, /) -> Floats:
         """Equal cells within 8 standard deviations, and what is beyond."""
         reach = _NORMAL_REACH * self.stddev
         low, high = max(self.low, self.mean - reach), min(self.high, self.mean + reach)
@@ -116,11 +125,11 @@ class Normal:
         ends = [self.low] * (self.low < low), [self.high] * (self.high > high)
         return np.concatenate([ends[0], inner, ends[1]])
 
-    def mass(self, low: Array, high: Array, /) -> Array:
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
         """Φ(high) − Φ(low), from the nearer tail, over that of the support."""
         return _normal_mass(self._standard(low), self._standard(high)) / self._total
 
-    def within(self, low: Array, high: Array, place: Array, /) -> Array:
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
         """Φ⁻¹ between the ends' values, from the nearer tail."""
         a, b = self._standard(low), self._standard(high)
         flip = a > 0
@@ -132,7 +141,7 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Marginal):
     """A number uniform on [low, high]."""
 
     kind: ClassVar[str] = "uniform"
@@ -146,93 +155,92 @@ class Uniform:
                 "the smaller first"
             )
 
-    num_values = None
-
-    def sample(self, num: int, rng: Generator, /) -> Array:
-        """Draws (num,)."""
-        return np.clip(self.low + (self.high - self.low) * rng.random(num), self.low, self.high)
-
-    def log_density(self, x: Array, /) -> Array:
+    def log_density(self, x: Floats, /) -> Floats:
         """−log(high − low) inside."""
         return np.where(self.contains(x), -math.log(self.high - self.low), -np.inf)
 
-    def contains(self, x: Array, /) -> Bools:
-        """Whether low ≤ x ≤ high."""
-        return (x >= self.low) & (x <= self.high)
-
-    def features(self, x: Array, /) -> Array:
-        """The number, brought to mean 0 and variance 1."""
-        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        return ((x - middle) / half * math.sqrt(3))[:, None]
-
-    def edges(self, num_cells: int, /) -> Array:
+    def edges(self, num_cells: int, /) -> Floats:
         """Equal cells."""
         return np.linspace(self.low, self.high, num_cells + 1)
 
-    def mass(self, low: Array, high: Array, /) -> Array:
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
         """(high − low)/length."""
         return (high - low) / (self.high - self.low)
 
-    def within(self, low: Array, high: Array, place: Array, /) -> Array:
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
         """Linear."""
         return np.clip(low + place * (high - low), low, high)
 
 
+class _Discrete(Marginal):
+    """A law of whole numbers low … high; a cell is half a unit to either side of one."""
+
+    low: int
+    high: int
+
+    @property
+    def num_values(self) -> int:
+        """How many whole numbers."""
+        return self.high - self.low + 1
+
+    def contains(self, x: Floats, /) -> Bools:
+        """Whether x is one of them."""
+        return super().contains(x) & (x == np.rint(x))
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """Log probability."""
+        inside = self.contains(x)
+        whole = np.where(inside, x, self.low)
+        return np.where(inside, np.log(self.mass(whole, whole)), -np.inf)
+
+    def edges(self, num_cells: int, /) -> Floats:
+        """Half a unit to either side of every one."""
+        return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
+
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
+        """The whole number itself."""
+        return np.rint((low + high) / 2)
+
+
 @dataclass(frozen=True)
-class Choice:
+class Categorical(_Discrete):
     """One of the codes 0 … k−1, with public probabilities."""
 
-    kind: ClassVar[str] = "choice"
+    kind: ClassVar[str] = "categorical"
     probabilities: tuple[float, ...]
+    low: ClassVar[int] = 0  # type: ignore[misc]  # the first code
 
     def __post_init__(self) -> None:
         p = self.probabilities
         if not p or any(not value > 0 for value in p) or abs(sum(p) - 1) > 1e-9:
             raise PrivotError(
-                f"probabilities {list(p)} do not describe a choice: give positive numbers that "
+                f"probabilities {list(p)} are of no categorical law: give positive numbers that "
                 "add up to 1 (a value of probability 0 could never be drawn)"
             )
 
     @property
-    def num_values(self) -> int:
-        """Number of codes k."""
-        return len(self.probabilities)
+    def high(self) -> int:  # type: ignore[override]  # the last code
+        """The last code."""
+        return len(self.probabilities) - 1
 
-    def sample(self, num: int, rng: Generator, /) -> Array:
+    def sample(self, num: int, rng: Generator, /) -> Floats:
         """Draws (num,) of codes, as floats."""
         sums = np.cumsum(self.probabilities)[:-1]
         return np.searchsorted(sums, rng.random(num), side="right").astype(np.float64)
 
-    def log_density(self, x: Array, /) -> Array:
-        """Log probability of a code."""
-        codes = np.where(self.contains(x), x, 0).astype(np.int64)
-        return np.where(self.contains(x), np.log(self.probabilities)[codes], -np.inf)
-
-    def contains(self, x: Array, /) -> Bools:
-        """Whether x is one of 0 … k−1."""
-        return (x >= 0) & (x < self.num_values) & (x == np.rint(x))
-
-    def features(self, x: Array, /) -> Array:
+    def features(self, x: Floats, /) -> Floats:
         """One indicator a code; of two codes, one number of variance about 1."""
         if self.num_values == 2:
             return (2 * x - 1)[:, None]
         return (x[:, None] == np.arange(self.num_values)).astype(np.float64)
 
-    def edges(self, num_cells: int, /) -> Array:
-        """Half a unit to either side of every code."""
-        return np.arange(self.num_values + 1, dtype=np.float64) - 0.5
-
-    def mass(self, low: Array, high: Array, /) -> Array:
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
         """The probability of the code between two edges."""
         return np.asarray(self.probabilities)[np.rint((low + high) / 2).astype(np.int64)]
 
-    def within(self, low: Array, high: Array, place: Array, /) -> Array:
-        """The code itself."""
-        return np.rint((low + high) / 2)
-
 
 @dataclass(frozen=True)
-class Integers:
+class Integers(_Discrete):
     """An integer uniform on low … high, both included."""
 
     kind: ClassVar[str] = "integers"
@@ -246,43 +254,17 @@ class Integers:
                 "first, below 2^52"
             )
 
-    @property
-    def num_values(self) -> int:
-        """How many integers."""
-        return self.high - self.low + 1
-
-    def sample(self, num: int, rng: Generator, /) -> Array:
+    def sample(self, num: int, rng: Generator, /) -> Floats:
         """Draws (num,), as floats."""
         return rng.integers(self.low, self.high + 1, num).astype(np.float64)
 
-    def log_density(self, x: Array, /) -> Array:
-        """−log of how many there are."""
-        return np.where(self.contains(x), -math.log(self.num_values), -np.inf)
-
-    def contains(self, x: Array, /) -> Bools:
-        """Whether x is one of them."""
-        return (x >= self.low) & (x <= self.high) & (x == np.rint(x))
-
-    def features(self, x: Array, /) -> Array:
-        """The number, brought to mean 0 and variance about 1."""
-        half = (self.high - self.low) / 2
-        return ((x - (self.low + half)) / half * math.sqrt(3))[:, None]
-
-    def edges(self, num_cells: int, /) -> Array:
-        """Half a unit to either side of every integer."""
-        return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
-
-    def mass(self, low: Array, high: Array, /) -> Array:
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
         """The share of one integer."""
         return np.full(len(low), 1 / self.num_values)
 
-    def within(self, low: Array, high: Array, place: Array, /) -> Array:
-        """The integer itself."""
-        return np.rint((low + high) / 2)
 
-
-_KINDS: dict[str, Callable[..., Marginal]] = {
-    kind.kind: kind for kind in (Normal, Uniform, Choice, Integers)
+_KINDS: dict[str, type[Marginal]] = {
+    kind.kind: kind for kind in (Normal, Uniform, Categorical, Integers)
 }
 
 
@@ -294,7 +276,7 @@ def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
     return _KINDS[fields["kind"]](**plain)
 
 
-def _normal_mass(low: Array, high: Array) -> Array:
+def _normal_mass(low: Floats, high: Floats) -> Floats:
     flip = low > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     return np.asarray(ndtr(b) - ndtr(a), np.float64)

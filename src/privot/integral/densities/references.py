@@ -16,14 +16,14 @@ against the truth, ε is spent on making up for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.integral.densities.marginals import Bools, Marginal, Normal, Uniform, marginal_from_dict
-from privot.integral.densities.secure import Array, Generator
+from privot.integral.densities.marginals import Bools, Marginal, Normal, Uniform
+from privot.integral.densities.secure import Floats, Generator
 
 
 class Reference(Protocol):
@@ -37,25 +37,28 @@ class Reference(Protocol):
     def marginals(self) -> tuple[Marginal, ...] | None:
         """The coordinates' laws if they are independent, else None."""
 
-    def sample(self, n: int, generator: Generator, /) -> Array:
+    def sample(self, n: int, generator: Generator, /) -> Floats:
         """Independent draws (n, dim), from nothing but the generator."""
 
-    def log_density(self, x: Array, /) -> Array:
+    def log_density(self, x: Floats, /) -> Floats:
         """Log density (n,) of points (n, dim); −∞ outside the support."""
 
-    def contains(self, x: Array, /) -> Bools:
+    def contains(self, x: Floats, /) -> Bools:
         """Whether points (n, dim) lie in the support."""
 
-    def features(self, x: Array, /) -> Array:
+    def features(self, x: Floats, /) -> Floats:
         """What a classifier sees of points: (n, k), of order 1."""
+
+    def to_dict(self) -> list[dict[str, Any]] | None:
+        """Plain values of its marginals, for `marginal_from_dict`; None if there are none."""
 
 
 class ProductReference:
     """Independent coordinates with public marginals.
 
     Examples:
-        >>> from privot.integral.densities.marginals import Choice, Uniform
-        >>> reference = ProductReference((Uniform(0.0, 10.0), Choice((0.25, 0.75))))
+        >>> from privot.integral.densities.marginals import Categorical, Uniform
+        >>> reference = ProductReference((Uniform(0.0, 10.0), Categorical((0.25, 0.75))))
         >>> reference.log_density(np.array([[5.0, 1.0]])).round(4).tolist()
         [-2.5903]
     """
@@ -70,33 +73,30 @@ class ProductReference:
         """Number of coordinates."""
         return len(self.marginals)
 
-    def sample(self, n: int, generator: Generator, /) -> Array:
+    def sample(self, n: int, generator: Generator, /) -> Floats:
         """Draws (n, dim)."""
         return np.stack([marginal.sample(n, generator) for marginal in self.marginals], axis=1)
 
-    def log_density(self, x: Array, /) -> Array:
+    def log_density(self, x: Floats, /) -> Floats:
         """Sum of the marginals' log densities."""
         x = require_points(x, self.dim)
         parts = [m.log_density(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
-    def contains(self, x: Array, /) -> Bools:
+    def contains(self, x: Floats, /) -> Bools:
         """Whether every coordinate is in its support."""
         x = require_points(x, self.dim)
         parts = [m.contains(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.asarray(np.all(parts, axis=0), np.bool_)
 
-    def features(self, x: Array, /) -> Array:
+    def features(self, x: Floats, /) -> Floats:
         """The marginals' features, side by side."""
         parts = [m.features(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.concatenate(parts, axis=1)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for `reference_from_dict`."""
-        return {
-            "kind": "product",
-            "marginals": [{"kind": m.kind, **asdict(m)} for m in self.marginals],  # type: ignore[call-overload]  # all are dataclasses
-        }
+    def to_dict(self) -> list[dict[str, Any]]:
+        """See `Reference`."""
+        return [marginal.to_dict() for marginal in self.marginals]
 
 
 class StandardNormal(ProductReference):
@@ -141,39 +141,35 @@ class CustomReference:
     """
 
     dim: int
-    sampler: Callable[[int, Generator], Array]
-    density: Callable[[Array], Array]
-    scaler: Callable[[Array], Array] | None = None
+    sampler: Callable[[int, Generator], Floats]
+    density: Callable[[Floats], Floats]
+    scaler: Callable[[Floats], Floats] | None = None
     marginals = None
 
-    def sample(self, n: int, generator: Generator, /) -> Array:
+    def sample(self, n: int, generator: Generator, /) -> Floats:
         """Draws (n, dim), of the shape promised."""
         points = require_points(self.sampler(n, generator), self.dim)
         if len(points) != n:
             raise PrivotError(f"sampler gave {len(points)} draws for n = {n}: give n of them")
         return points
 
-    def log_density(self, x: Array, /) -> Array:
+    def log_density(self, x: Floats, /) -> Floats:
         """Log density (n,)."""
         return np.asarray(self.density(require_points(x, self.dim)), np.float64)
 
-    def contains(self, x: Array, /) -> Bools:
+    def contains(self, x: Floats, /) -> Bools:
         """Whether the log density is finite."""
         return np.isfinite(self.log_density(x))
 
-    def features(self, x: Array, /) -> Array:
+    def features(self, x: Floats, /) -> Floats:
         """What `scaler` makes of the points."""
         return x if self.scaler is None else np.asarray(self.scaler(x), np.float64)
 
-
-def reference_from_dict(fields: dict[str, Any]) -> ProductReference:
-    """The reference that `to_dict` wrote."""
-    if fields.get("kind") != "product":
-        raise PrivotError(f"kind of reference is {fields.get('kind')!r}: only 'product' is known")
-    return ProductReference([marginal_from_dict(plain) for plain in fields["marginals"]])
+    def to_dict(self) -> None:
+        """See `Reference`."""
 
 
-def require_points(x: Any, dim: int) -> Array:
+def require_points(x: Any, dim: int) -> Floats:
     """Points as float64 of shape (n, dim), or a refusal that carries none of them."""
     try:
         points = np.asarray(x, np.float64)

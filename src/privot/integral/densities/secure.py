@@ -24,17 +24,17 @@ from scipy.special import ndtri
 
 from privot.mechanisms import random_words
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.float64]
 Size = int | tuple[int, ...]
 
 
 class Generator(Protocol):
     """What a sampler may ask for: a part of `numpy.random.Generator`."""
 
-    def random(self, size: Size, /) -> Array:
+    def random(self, size: Size, /) -> Floats:
         """Uniform numbers on [0, 1)."""
 
-    def standard_normal(self, size: Size, /) -> Array:
+    def standard_normal(self, size: Size, /) -> Floats:
         """Standard normal numbers."""
 
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
@@ -49,14 +49,14 @@ class SecureGenerator:
         (2, 3)
     """
 
-    def random(self, size: Size, /) -> Array:
+    def random(self, size: Size, /) -> Floats:
         """Uniform numbers inside (0, 1), on a grid of 2^−53."""
         words = random_words(_count(size)) >> np.uint64(11)
-        uniform: Array = (words.astype(np.float64) + 0.5) * 2.0**-53
+        uniform: Floats = (words.astype(np.float64) + 0.5) * 2.0**-53
         # The largest word rounds to 1.
         return np.minimum(uniform, 1.0 - 2.0**-53).reshape(size)
 
-    def standard_normal(self, size: Size, /) -> Array:
+    def standard_normal(self, size: Size, /) -> Floats:
         """Standard normal numbers, both tails alike."""
         words = random_words(_count(size))
         magnitude = ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)

@@ -13,21 +13,18 @@ import numpy as np
 from privot.errors import PrivotError
 from privot.integral.densities.density import Tilt
 from privot.integral.densities.references import Reference
-from privot.integral.densities.secure import Array
+from privot.integral.densities.secure import Floats
 from privot.integral.densities.tilts import FeatureTilt
-from privot.integral.learners.classifiers import NetworkSettings, train_network
+from privot.integral.learners.networks import Negatives, Network, NetworkSettings, train_network
 from privot.integral.learners.spline import fit_spline
-from privot.integral.learners.trees import grow_trees
+from privot.integral.learners.trees import Trees, grow_trees
 
 Estimator = Literal["auto", "spline", "mlp", "trees"]
+_FEWEST_DRAWS = 1000  # that trees are grown against
 
 
 def fit_log_ratio(
-    records: Array,
-    reference: Reference,
-    estimator: Estimator,
-    network: NetworkSettings,
-    seed: int,
+    records: Floats, reference: Reference, estimator: Estimator, network: NetworkSettings, seed: int
 ) -> Tilt:
     """The ratio log p/q₀ up to a constant, learned from records (n, dim) (**not private**).
 
@@ -43,17 +40,27 @@ def fit_log_ratio(
         )
     if marginals is not None and smooth and estimator in ("auto", "spline"):
         return fit_spline(records, marginals[0], seed)
-    positives = reference.features(records)
-    if estimator == "trees":
-        drawn = reference.features(
-            reference.sample(max(len(records), 1000), np.random.default_rng([seed, 1]))
-        )
-        labels = np.repeat([1.0, 0.0], [len(positives), len(drawn)])
-        learned = grow_trees(np.concatenate([positives, drawn]), labels, seed, None)
-        # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
-        return FeatureTilt(reference, (learned,), (1.0,))
 
-    def negatives(num: int, rng: np.random.Generator) -> Array:
+    def negatives(num: int, rng: np.random.Generator) -> Floats:
         return reference.features(reference.sample(num, rng))
 
-    return FeatureTilt(reference, (train_network(positives, negatives, network, seed),), (1.0,))
+    trees = estimator == "trees"
+    learned = tell_apart(
+        reference.features(records), negatives, network if not trees else None, seed
+    )
+    return FeatureTilt(reference, (learned,), (1.0,))
+
+
+def tell_apart(
+    positives: Floats,
+    negatives: Negatives,
+    network: NetworkSettings | None,
+    seed: int,
+    bound: float | None = None,
+) -> Network | Trees:
+    """A classifier of records' features (n, k) against those of draws, |·| ≤ bound; None: trees."""
+    if network is not None:
+        return train_network(positives, negatives, network, seed, bound)
+    # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
+    drawn = negatives(max(len(positives), _FEWEST_DRAWS), np.random.default_rng([seed, 1]))
+    return grow_trees(positives, drawn, seed, bound)

@@ -26,15 +26,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.interpolate import BSpline
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from privot.integral.densities.density import Packed
+from privot.errors import PrivotError
+from privot.integral.densities.density import Arrays, Packed
 from privot.integral.densities.grid import Axis
 from privot.integral.densities.marginals import Marginal
-from privot.integral.densities.secure import Array
+from privot.integral.densities.references import Reference
+from privot.integral.densities.secure import Floats
 
 _CELLS = 2048
 _INTERVALS = 32
@@ -48,27 +51,35 @@ _MOST = 60.0  # |g| beyond this has no meaning once clipped
 class SplineRatio:
     """The ratio log p/q₀ up to a constant, of one coordinate: `values` at the middles of its cells."""
 
+    kind: ClassVar[str] = "spline"
     marginal: Marginal
-    values: Array
+    values: Floats
 
-    def __call__(self, x: Array, /) -> Array:
+    def __call__(self, x: Floats, /) -> Floats:
         """Values (n,) at points (n, 1)."""
         return np.interp(self.marginal.features(x[:, 0])[:, 0], self._middles, self.values)
 
     @cached_property
-    def _middles(self) -> Array:
-        return _middles(self.marginal, self.marginal.edges(_CELLS))
+    def _middles(self) -> Floats:
+        return _middles(Axis(self.marginal, self.marginal.edges(_CELLS)))
 
     def pack(self) -> Packed:
-        """The values; where they hold follows from the reference."""
-        return {"kind": "spline"}, {"values": self.values}
+        """See `Tilt`: the values; where they hold follows from the reference."""
+        return {}, {"values": self.values}
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
+        """See `Tilt`."""
+        if reference.marginals is None:
+            raise PrivotError("a spline needs a reference with a marginal: the model is damaged")
+        return cls(reference.marginals[0], arrays["values"])
 
 
-def fit_spline(records: Array, marginal: Marginal, seed: int) -> SplineRatio:
+def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
     """The penalized spline of records (n, 1); one record, or equal ones, will do."""
     axis = Axis(marginal, marginal.edges(_CELLS))
     masses = axis.masses.astype(np.float64) / 2.0**64
-    z = _middles(marginal, axis.edges)
+    z = _middles(axis)
     own = marginal.features(records[:, 0])[:, 0]
     knots = _knots(own, z, masses)
     low, high = float(knots[3]), float(knots[-4])
@@ -86,13 +97,12 @@ def fit_spline(records: Array, marginal: Marginal, seed: int) -> SplineRatio:
     return SplineRatio(marginal, np.clip(basis @ beta, -_MOST, _MOST))
 
 
-def _middles(marginal: Marginal, edges: Array) -> Array:
+def _middles(axis: Axis) -> Floats:
     """What is seen of the median points (cells,) of cells."""
-    middles = marginal.within(edges[:-1], edges[1:], np.full(len(edges) - 1, 0.5))
-    return marginal.features(middles)[:, 0]
+    return axis.marginal.features(axis.middles)[:, 0]
 
 
-def _knots(own: Array, z: Array, masses: Array) -> Array:
+def _knots(own: Floats, z: Floats, masses: Floats) -> Floats:
     """Knots at quantiles of the records and of the reference, as a padded B-spline needs them."""
     shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
     of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
@@ -109,14 +119,14 @@ def _knots(own: Array, z: Array, masses: Array) -> Array:
     return np.concatenate([[low] * 3, kept, [high] * 4])
 
 
-def _evaluate(spline: BSpline, z: Array, low: float, high: float) -> Array:
+def _evaluate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
     inside = np.clip(z, low, high)
     slope = spline.derivative(1)
     slopes = np.where(z < low, slope(low), np.where(z > high, slope(high), 0.0))
     return np.asarray(spline(inside) + slopes * (z - inside), np.float64)
 
 
-def _roughness(knots: Array, size: int) -> Array:
+def _roughness(knots: Floats, size: int) -> Floats:
     """∫ (g‴)² as a quadratic form: g‴ of a cubic spline is constant between knots."""
     spans = np.unique(knots)
     middles, lengths = (spans[:-1] + spans[1:]) / 2, np.diff(spans)
@@ -126,7 +136,7 @@ def _roughness(knots: Array, size: int) -> Array:
     return np.asarray(third.T @ (third * lengths[:, None]), np.float64)
 
 
-def _cross_validate(basis: Array, masses: Array, penalty: Array, counts: Array) -> float:
+def _cross_validate(basis: Floats, masses: Floats, penalty: Floats, counts: Floats) -> float:
     """The penalty with the best likelihood on folds (folds, cells) left out."""
     scores = np.zeros(len(_PENALTIES))
     for fold in counts:
@@ -138,18 +148,18 @@ def _cross_validate(basis: Array, masses: Array, penalty: Array, counts: Array) 
     return float(_PENALTIES[np.argmin(scores)])
 
 
-def _loss(g: Array, masses: Array, counts: Array) -> float:
+def _loss(g: Floats, masses: Floats, counts: Floats) -> float:
     top = g.max()
     return float(counts.sum() * (np.log(masses @ np.exp(g - top)) + top) - counts @ g)
 
 
 def _fit(
-    basis: Array, masses: Array, penalty: Array, shares: Array, weight: float, beta: Array
-) -> Array:
+    basis: Floats, masses: Floats, penalty: Floats, shares: Floats, weight: float, beta: Floats
+) -> Floats:
     """Newton's method with step halving; the loss is convex."""
     form = weight * penalty + _RIDGE * np.eye(len(beta))
 
-    def loss(b: Array) -> float:
+    def loss(b: Floats) -> float:
         return _loss(basis @ b, masses, shares) + 0.5 * float(b @ form @ b)
 
     now = loss(beta)

@@ -14,20 +14,21 @@ Needs scikit-learn (extra `evaluate`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.integral.densities.secure import Array
+from privot.integral.densities.density import Arrays
+from privot.integral.densities.secure import Floats
 from privot.transport.compiled import compiled
 
 MOST_TREES = 100
 _LEAVES = 15
 _NODES = 2 * _LEAVES - 1
+_ARRAYS = ("feature", "threshold", "children", "value")
 _DEPTH = 8  # deeper than balanced trees of as many leaves, which are 4
 
 try:
@@ -49,14 +50,15 @@ class Trees:
         bound: Limit of the output, or None.
     """
 
+    kind: ClassVar[str] = "trees"
     feature: NDArray[np.int64]
-    threshold: Array
+    threshold: Floats
     children: NDArray[np.int64]
-    value: Array
+    value: Floats
     start: float
     bound: float | None = None
 
-    def __call__(self, features: Array) -> Array:
+    def __call__(self, features: Floats) -> Floats:
         """Outputs (n,) for features (n, k)."""
         total = self.start + _sum_leaves(
             np.ascontiguousarray(features, np.float64),
@@ -69,39 +71,28 @@ class Trees:
 
     def spec(self) -> dict[str, Any]:
         """What the arrays do not say."""
-        return {"kind": "trees", "bound": self.bound}
+        return {"bound": self.bound}
 
-    def arrays(self, prefix: str) -> dict[str, Array]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Named arrays to be written."""
-        return {
-            f"{prefix}feature": self.feature,
-            f"{prefix}threshold": self.threshold,
-            f"{prefix}children": self.children,
-            f"{prefix}value": self.value,
-            f"{prefix}start": np.array([self.start]),
-        }
+        named = {name: getattr(self, name) for name in _ARRAYS}
+        return named | {"start": np.array([self.start])}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array], prefix: str, bound: float | None) -> Self:
-        """The trees whose arrays were written under this prefix."""
-        return cls(
-            arrays[f"{prefix}feature"].astype(np.int64),
-            arrays[f"{prefix}threshold"],
-            arrays[f"{prefix}children"].astype(np.int64),
-            arrays[f"{prefix}value"],
-            float(arrays[f"{prefix}start"][0]),
-            bound,
-        )
+    def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
+        """The trees of the arrays and the `spec` that were written."""
+        named: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        return cls(**named, start=float(arrays["start"][0]), bound=bound)
 
 
 @compiled
 def _sum_leaves(
-    features: Array,
+    features: Floats,
     feature: NDArray[np.int64],
-    threshold: Array,
+    threshold: Floats,
     children: NDArray[np.int64],
-    value: Array,
-) -> Array:
+    value: Floats,
+) -> Floats:
     """What the leaves of all trees add, (n,): the same number of steps for any trees and points."""
     total = np.zeros(len(features))
     for i in range(len(features)):
@@ -113,8 +104,8 @@ def _sum_leaves(
     return total
 
 
-def grow_trees(features: Array, labels: Array, seed: int, bound: float | None) -> Trees:
-    """Trees that tell labels 1 from 0, stopped early on a tenth held out.
+def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
+    """Trees that tell `positives` (n, k) from `negatives`, stopped early on a tenth held out.
 
     Raises:
         PrivotError: without scikit-learn.
@@ -123,13 +114,15 @@ def grow_trees(features: Array, labels: Array, seed: int, bound: float | None) -
         raise PrivotError(
             "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"
         )
+    features = np.concatenate([positives, negatives])
+    labels = np.repeat([1.0, 0.0], [len(positives), len(negatives)])
     classifier = HistGradientBoostingClassifier(
         max_iter=MOST_TREES,
         learning_rate=0.1,
         max_leaf_nodes=_LEAVES,
         max_depth=_DEPTH,
         min_samples_leaf=20,
-        early_stopping=min(np.bincount(labels.astype(np.int64), minlength=2)) >= 50,
+        early_stopping=min(len(positives), len(negatives)) >= 50,
         validation_fraction=0.1,
         n_iter_no_change=10,
         random_state=seed,

@@ -8,63 +8,37 @@ are rectified and divided by their norm, so that every record lies on the unit s
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
-from privot.files import recover_folder, replacing_folder
 from privot.generators import MLP
-from privot.limits import (
-    MOST_BATCH,
-    MOST_COORDINATES,
-    MOST_PEOPLE,
-    MOST_PROJECTIONS,
-    MOST_STEPS,
-    require_count,
-    require_seed,
-)
-from privot.models import ModelKind
-from privot.models.model import KINDS
+from privot.limits import MOST_BATCH, MOST_COORDINATES, MOST_STEPS
+from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
-from privot.privacy.slicing.sensitivity import CentralNeighboring
-from privot.sliced.records import RecordMap
-from privot.sliced.releases.plan import Method, Plan
-from privot.sliced.releases.settings import SlicedSettings
-from privot.training import TrainingSettings
+from privot.sliced.releases.plan import SlicePlan
+from privot.sliced.settings import ReleaseSettings
 
-KIND = ModelKind("sliced.classifier", 4, "privot sliced adapt")
 _SMALLEST_NORM = 1e-6
 _CHUNK = 2000
 _CHANNELS = (16, 32)
-# Most of each; the least is 1.
-_COUNTS = {
-    "steps": MOST_STEPS,
-    "batch_size": MOST_PEOPLE,
-    "num_projections": MOST_PROJECTIONS,
-    "rounds": MOST_STEPS,
-    "training_steps": MOST_STEPS,
-    "adapter_steps": MOST_STEPS,
-    "feature_dim": MOST_COORDINATES,
-    "source_batch": MOST_BATCH,
-}
 
 
-@dataclass(frozen=True)
-class AdaptationSettings:
-    """Budget and method of an adaptation; see `SlicedSettings` for what is named alike.
+@dataclass(frozen=True, kw_only=True)
+class AdaptationSettings(ReleaseSettings):
+    """Budget and method of an adaptation; see `ReleaseSettings`, too.
 
     Arguments:
+        epsilon: ε of the target records.
         unit: Whom one target record belongs to, such as `"person"`; public.
-        steps: Number of releases.
+        delta: δ of the target records.
         alignment: `"adapter"` moves the source by an adapter, in rounds; `"joint"` trains g itself on
             the sliced loss at every step, as published.
         rounds: Of `"adapter"`: how often g is frozen and its share of the releases made.
@@ -72,33 +46,27 @@ class AdaptationSettings:
             many follow each round.
         adapter_steps: Of `"adapter"`: optimizer steps a round.
         jitter: Largest log scale of random affine maps of source images; 0 for none.
-        weight: Of `"joint"`: weight w of the sliced loss.
-        q: Of `"joint"`: exponent of the sliced loss.
+        weight: Of `"joint"`: weight w of the sliced loss, whose exponent is q.
         feature_dim: Dimension d of g.
         channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
             (16, 32) where records are images, and none where they are not.
-        hidden: Widths of g's hidden layers.
         source_batch: Source records a step.
         sharpness: Factor on features of norm 1 before the classifier h.
     """
 
     epsilon: float
-    _: KW_ONLY
     unit: str
     delta: float = 1e-5
     steps: int = 3000
     batch_size: int = 128
     num_projections: int = 32
-    neighboring: CentralNeighboring = "replace_one"
     orthonormal: bool = True
-    method: Method = "pld"
     alignment: Literal["adapter", "joint"] = "adapter"
     rounds: int = 2
     training_steps: int = 800
     adapter_steps: int = 150
     jitter: float = 0.2
     weight: float = 1.0
-    q: int = 2
     feature_dim: int = 32
     channels: tuple[int, ...] | None = None
     hidden: tuple[int, ...] = (128,)
@@ -106,14 +74,17 @@ class AdaptationSettings:
     sharpness: float = 10.0
     learning_rate: float = 1e-3
     averaging: float = 0.99
-    seed: int = 0
+
+    most: ClassVar[dict[str, int]] = ReleaseSettings.most | {
+        "rounds": MOST_STEPS,
+        "training_steps": MOST_STEPS,
+        "adapter_steps": MOST_STEPS,
+        "feature_dim": MOST_COORDINATES,
+        "source_batch": MOST_BATCH,
+    }
 
     def __post_init__(self) -> None:
-        for name, most in _COUNTS.items():
-            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
-        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
-        object.__setattr__(self, "hidden", widths)
-        object.__setattr__(self, "seed", require_seed(self.seed))
+        super().__post_init__()
         if self.channels is not None:
             object.__setattr__(self, "channels", tuple(self.channels))
         if not (self.weight >= 0 and self.sharpness > 0 and self.jitter >= 0):
@@ -121,24 +92,6 @@ class AdaptationSettings:
                 f"weight {self.weight}, sharpness {self.sharpness}, jitter {self.jitter}: give a "
                 "weight and jitter of at least 0 and a positive sharpness"
             )
-        _ = TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
-        if self.alignment not in ("adapter", "joint"):
-            raise PrivotError(f"alignment {self.alignment!r}: use 'adapter' or 'joint'")
-
-    def plan(self, targets: int, features: RecordMap) -> Plan:
-        """The plan that keeps (ε, δ) for that many target records."""
-        alike = SlicedSettings(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            steps=self.steps,
-            batch_size=self.batch_size,
-            num_projections=self.num_projections,
-            neighboring=self.neighboring,
-            orthonormal=self.orthonormal,
-            method=self.method,
-            q=self.q,
-        )
-        return alike.plan(targets, features)
 
 
 class Classifier(nn.Module):
@@ -192,8 +145,37 @@ class Classifier(nn.Module):
         return self.scores(self.features(x))
 
 
-@dataclass(frozen=True)
-class AdaptedClassifier:
+class ClassifierRecords:
+    """What a classifier, as it stands, makes of target records: no gradient ever reaches them.
+
+    ρ = p ⊗ g in rounds, frozen whatever becomes of the classifier, and so the same for a round; g alone
+    for joint training, which moves it at every step.
+    """
+
+    num_labels = 1
+    non_negative = True
+
+    def __init__(self, classifier: Classifier, unit: str, frozen: bool) -> None:
+        self.unit, self._frozen = unit, frozen
+        self.width = classifier.h.in_features
+        if frozen:
+            classifier = copy.deepcopy(classifier).requires_grad_(False).eval()
+            self.width *= classifier.num_classes
+        self.classifier = classifier
+
+    @torch.no_grad()
+    def prepare(self, values: Tensor) -> Tensor:
+        """See `RecordMap`."""
+        return self.classifier.joint_records(values.float()) if self._frozen else values
+
+    @torch.no_grad()
+    def features(self, prepared: Tensor) -> Tensor:
+        """See `RecordMap`."""
+        return prepared if self._frozen else self.classifier.features(prepared.float())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdaptedClassifier(Learned):
     """A classifier for the target, and what learning it has cost.
 
     Arguments:
@@ -202,15 +184,17 @@ class AdaptedClassifier:
         releases: How many releases were made.
         settings: How it was trained.
         shape: Of a record.
-        num_classes: Number of classes.
+        history: None: its losses are of several stages.
     """
 
+    kind: ClassVar[ModelKind] = ModelKind("sliced.classifier", 4, "privot sliced adapt")
+
     classifier: Classifier
-    plan: Plan
+    plan: SlicePlan
     releases: int
     settings: AdaptationSettings
     shape: tuple[int, ...]
-    num_classes: int
+    history: History | None = None
 
     @property
     def guarantee(self) -> ApproximateDP:
@@ -220,65 +204,41 @@ class AdaptedClassifier:
     @torch.no_grad()
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Classes (n,) of records (n, *shape)."""
-        parts = as_records(x).split(_CHUNK)
+        parts = as_records("x", x).split(_CHUNK)
         return np.concatenate([self.classifier(part).argmax(dim=1).numpy() for part in parts])
 
-    def save(self, path: str | Path) -> None:
-        """Write `model.json` and `weights.safetensors`."""
-        fields = {
-            "publishable": True,
-            "guarantee": self.guarantee.to_dict(),
-            "in_words": self.guarantee.describe(),
+    def fields(self) -> dict[str, Any]:
+        """See `Learned`."""
+        return {
             "releases": self.releases,
             "plan": self.plan.to_dict(),
             "settings": asdict(self.settings),
             "shape": list(self.shape),
-            "num_classes": self.num_classes,
+            "num_classes": self.classifier.num_classes,
         }
-        with replacing_folder(path) as folder:
-            weights = {k: v.contiguous() for k, v in self.classifier.state_dict().items()}
-            (folder / "weights.safetensors").write_bytes(safetensors.torch.save(weights))
-            KIND.seal(folder, fields)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Learned`."""
+        return self.classifier.state_dict()
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises:
-            PrivotError: if it is missing, damaged, or something else.
-        """
-        path = Path(path)
-        recover_folder(path)
-        fields = KIND.read(path)
-        try:
-            settings = AdaptationSettings(**fields["settings"])
-            sizes = tuple(fields["shape"]), fields["num_classes"]
-            classifier = Classifier(*sizes, settings)
-            classifier.load_state_dict(safetensors.torch.load_file(path / "weights.safetensors"))
-            plan = Plan.from_dict(fields["plan"])
-        except (
-            OSError,
-            KeyError,
-            TypeError,
-            ValueError,
-            RuntimeError,
-            safetensors.SafetensorError,
-        ) as error:
-            reason = str(error).splitlines()[0]
-            raise PrivotError(
-                f"model {path} is damaged ({reason}): copy it again, or adapt again"
-            ) from None
-        return cls(classifier.eval(), plan, fields["releases"], settings, *sizes)
+    def build(cls, stored: Stored) -> Self:
+        """See `Learned`."""
+        fields = stored.fields
+        settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
+        classifier = Classifier(shape, fields["num_classes"], settings)
+        classifier.load_state_dict(stored.tensors)
+        plan = SlicePlan.from_dict(fields["plan"])
+        return cls(classifier.eval(), plan, fields["releases"], settings, shape)
 
 
-KINDS[KIND.name] = AdaptedClassifier
-
-
-def as_records(x: np.ndarray) -> Tensor:
+def as_records(name: str, x: np.ndarray) -> Tensor:
     """Records (n, …) as a float32 tensor."""
     x = np.asarray(x)
-    if x.ndim < 2 or len(x) == 0:
-        raise PrivotError(f"records have shape {x.shape}: give (n, …) with at least one record")
+    if x.ndim < 2 or len(x) == 0 or x.dtype.kind not in "biuf":
+        raise PrivotError(
+            f"{name} has shape {x.shape} of {x.dtype}: give numbers (n, …), at least one record"
+        )
     return torch.from_numpy(np.ascontiguousarray(x, np.float32))
 
 

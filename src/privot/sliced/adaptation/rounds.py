@@ -16,8 +16,21 @@ $$ \min_{A, w} \big‖ \hat μ - \sum_c w_c\, E[ρ(A x_s) \mid y_s = c] \big‖^
 
 As ρ is frozen within a round, the target's side does not depend on what is trained: the step is a true
 gradient of the distance, though the released slices are constants. The classifier that is returned
-is h∘g without the adapter, to be applied to target records as they are. `alignment="joint"` is the
-published algorithm (`privot.sliced.adaptation.joint`).
+is h∘g without the adapter, to be applied to target records as they are.
+
+**Jointly, as published** (`alignment="joint"`), g follows the sliced loss at every step:
+
+$$ \min_{g,h}\; \mathrm{CE}(h(g(x_s)), y_s) + w · d · \mathrm{SW}_{q,σ}^q\big(g(x_s), g(x_t)\big), $$
+
+where target features enter as **released slices only** (Rakotomamonjy, Ralaivola 2021, algorithm
+2). Per release, g as it stands is the record map: it depends on earlier releases and the public source
+alone, so the steps compose adaptively. Gradient flows through g(x_s), never through g(x_t), which would
+multiply by derivatives at raw private records. Two runs whose released matrices agree take the same
+step, whatever the target.
+
+**What that costs.** With one branch held constant the step is no gradient of a distance: whatever moves
+both domains alike (a shared bias) is followed for ever, though it brings them no nearer. Moving the
+source by an adapter of its own does not have this fault.
 
 **Privacy.** Steps 1, 2 and 4 see the public source and earlier releases alone: releases compose
 adaptively, and the ledger counts them all. Records lie in the unit ball with ⟨ρ, ρ′⟩ ≥ 0: Δ = √2
@@ -34,13 +47,12 @@ from __future__ import annotations
 import copy
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.disk import Ledger
+from privot.disk import BudgetExhausted, Ledger
 from privot.errors import PrivotError
 from privot.limits import MOST_CODES
 from privot.models import Checkpoint
@@ -49,17 +61,18 @@ from privot.sliced.adaptation.classifier import (
     AdaptationSettings,
     AdaptedClassifier,
     Classifier,
+    ClassifierRecords,
     as_records,
 )
-from privot.sliced.adaptation.joint import TargetFeatures, adaptation_loss
-from privot.sliced.releases.checkpoints import Counted, load_counted, open_ledger, save_counted
-from privot.sliced.releases.given import given_labels
-from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.releases.plan import Plan
-from privot.sliced.releases.pooled import PooledMean
-from privot.training import Progress, TrainingSettings, train
+from privot.sliced.loss import smoothed_sliced_loss
+from privot.sliced.records import RecordMap
+from privot.sliced.releases.checkpoints import Counted, open_ledger
+from privot.sliced.releases.mechanism import SlicingMechanism, given_labels
+from privot.sliced.releases.plan import SlicePlan
+from privot.sliced.releases.pooled import PooledMean, with_blanks
+from privot.training import Interrupted, Progress, TrainingSettings, train
 from privot.training.interrupt import deferred_interruption
-from privot.training.loop import Interrupted, Objective
+from privot.training.loop import Objective
 from privot.training.threads import threads_for
 
 _ADAPTER_RATE, _ADAPTER_AVERAGING = 1e-2, 0.9
@@ -92,65 +105,43 @@ def adapt(
         PrivotError: for records that do not fit each other, or a ledger of another plan.
         Interrupted: on a signal, after saving.
     """
-    x, target = as_records(source_x), as_records(target_x)
-    y = given_labels(source_y, len(x), MOST_CODES)
-    if x.shape[1:] != target.shape[1:]:
+    course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
+    if course.shape != tuple(target.shape[1:]):
         raise PrivotError(
-            f"source of {tuple(x.shape)} and target of {tuple(target.shape)} do not fit: give records "
-            "of one shape"
+            f"source of {course.shape} and target of {tuple(target.shape[1:])} do not fit: give "
+            "records of one shape"
         )
-    num_classes, shape = int(y.max()) + 1, tuple(x.shape[1:])
-    course = Course(shape, num_classes, y, settings)
     path = None if checkpoint is None else Path(checkpoint)
-    ledger = open_ledger(settings.plan(len(target), course.record_map()), path, resume)
+    plan = settings.plan(settings.epsilon, settings.delta, len(target), course.record_map())
+    ledger = open_ledger(plan, path, resume)
+    identity = {"ledger": ledger.id, "settings": asdict(settings)}
+    state = Checkpoint(path, identity, resume)
     try:
         with threads_for(0):
             if settings.alignment == "joint":
-                _adapt_jointly(course, x, y, target, ledger, path, resume, progress)
+                _adapt_jointly(course, target, ledger, state, progress)
             else:
-                _adapt_in_rounds(course, x, y, target, ledger, path, resume, progress)
+                _adapt_in_rounds(course, target, ledger, state, progress)
     finally:
         ledger.close()
-    classifier = course.classifier.eval()
-    return AdaptedClassifier(classifier, ledger.plan, ledger.spent, settings, shape, num_classes)
-
-
-class FrozenRecords:
-    """ρ = p ⊗ g of the classifier as it stands, as the record map of target records."""
-
-    num_labels = 1
-    non_negative = True
-
-    def __init__(self, classifier: Classifier, unit: str) -> None:
-        self.unit = unit
-        self.classifier = copy.deepcopy(classifier).requires_grad_(False).eval()
-        self.width = classifier.num_classes * classifier.h.in_features
-
-    def prepare(self, values: Tensor) -> Tensor:
-        """Records of raw values: once for a round, the classifier stays as it is."""
-        return self.classifier.joint_records(values.float())
-
-    def features(self, prepared: Tensor) -> Tensor:
-        """See `RecordMap`."""
-        return prepared
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `RecordMap`."""
-        return {"kind": "joint", "width": self.width}
+    return AdaptedClassifier(
+        course.classifier.eval(), ledger.plan, ledger.spent, settings, course.shape
+    )
 
 
 class Course(nn.Module):
-    """All that a run in rounds has learned, and how many of its stages are done."""
+    """All that a run has learned of a public source, and how many of its stages are done."""
 
     target: Tensor
     stage: Tensor
 
     def __init__(
-        self, shape: tuple[int, ...], num_classes: int, y: Tensor, settings: AdaptationSettings
+        self, x: Tensor, y: Tensor, num_classes: int, settings: AdaptationSettings
     ) -> None:
         super().__init__()
-        self.settings = settings
-        self.classifier = Classifier(shape, num_classes, settings)
+        self.settings, self.shape, self.y = settings, tuple(x.shape[1:]), y
+        self.classifier = Classifier(self.shape, num_classes, settings)
+        self.x = x.reshape(len(x), *self.classifier.shape)
         counts = torch.bincount(y, minlength=num_classes).float()
         self.source_shares = (counts / len(y)).clamp_min(_SMALLEST_SHARE)
         self.adapter = make_adapter(
@@ -160,39 +151,39 @@ class Course(nn.Module):
         self.register_buffer("target", torch.zeros(width))
         self.register_buffer("stage", torch.zeros((), dtype=torch.int64))
 
-    def record_map(self) -> FrozenRecords | TargetFeatures:
+    @classmethod
+    def of(cls, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings) -> Course:
+        """The course that begins at a source, given as arrays."""
+        x = as_records("source_x", source_x)
+        y = given_labels(source_y, len(x), MOST_CODES)
+        return cls(x, y, int(y.max()) + 1, settings)
+
+    def record_map(self) -> RecordMap:
         """The record map of the target as the classifier stands."""
-        if self.settings.alignment == "joint":
-            return TargetFeatures(self.classifier, self.settings.feature_dim, self.settings.unit)
-        return self.frozen()
+        frozen = self.settings.alignment != "joint"
+        return ClassifierRecords(self.classifier, self.settings.unit, frozen)
 
-    def frozen(self) -> FrozenRecords:
-        """ρ of the classifier as it stands, whatever becomes of it."""
-        return FrozenRecords(self.classifier, self.settings.unit)
+    def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Source records, moved and jittered, and their classes."""
+        rows = torch.randint(len(self.x), (self.settings.source_batch,), generator=rng)
+        amount = self.settings.jitter
+        jitter = random_affine(len(rows), amount, rng) if amount else None
+        with torch.no_grad():
+            return self.adapter(self.x[rows], jitter), self.y[rows]
 
-    def classify(self, x: Tensor, y: Tensor) -> Objective:
-        """Cross-entropy on moved, jittered source records."""
-        settings = self.settings
-        x = x.reshape(len(x), *self.classifier.shape)
+    def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """Cross-entropy on a batch of the source."""
+        x, y = self.batch(rng)
+        return nn.functional.cross_entropy(self.classifier(x), y), 0.0
 
-        def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-            rows = torch.randint(len(x), (settings.source_batch,), generator=rng)
-            jitter = random_affine(len(rows), settings.jitter, rng) if settings.jitter else None
-            with torch.no_grad():
-                moved = self.adapter(x[rows], jitter)
-            return nn.functional.cross_entropy(self.classifier(moved), y[rows]), 0.0
-
-        return objective
-
-    def align(self, x: Tensor, y: Tensor) -> Objective:
+    def align(self) -> Objective:
         """Squared distance of mean records, of the moved and reweighted source and the target."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False)
-        x = x.reshape(len(x), *self.classifier.shape)
 
         def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-            rows = torch.randint(len(x), (_ADAPTER_BATCH,), generator=rng)
-            weights = (self.adapter.shares / self.source_shares)[y[rows]]
-            records = weights[:, None] * frozen.joint_records(self.adapter(x[rows]))
+            rows = torch.randint(len(self.x), (_ADAPTER_BATCH,), generator=rng)
+            weights = (self.adapter.shares / self.source_shares)[self.y[rows]]
+            records = weights[:, None] * frozen.joint_records(self.adapter(self.x[rows]))
             first, second = records.reshape(2, -1, len(self.target)).mean(dim=1) - self.target
             return (first * second).sum(), 0.0
 
@@ -201,18 +192,13 @@ class Course(nn.Module):
 
 def _adapt_in_rounds(
     course: Course,
-    x: Tensor,
-    y: Tensor,
     target: Tensor,
-    ledger: Ledger[Plan],
-    path: Path | None,
-    resume: bool,
+    ledger: Ledger[SlicePlan],
+    state: Checkpoint,
     progress: Progress | None,
 ) -> None:
     settings, counted = course.settings, Counted(course=course)
-    made_with = asdict(settings)
-    if resume and path is not None and path.exists():
-        load_counted(counted, made_with, ledger, path)
+    counted.restore(state, ledger)
     ledger.begin()  # a checkpoint without its ledger is not resumed
     for stage in range(int(course.stage), 1 + 3 * settings.rounds):
         seed = settings.seed * 1009 + stage
@@ -220,7 +206,7 @@ def _adapt_in_rounds(
         if kind == 2:
             steps = settings.training_steps if stage == 0 else -(-settings.training_steps // 2)
             how = TrainingSettings(steps, settings.learning_rate, settings.averaging, seed)
-            train(course.classifier, course.classify(x, y), how, progress=progress)
+            train(course.classifier, course.classify, how, progress=progress)
         elif kind == 0:
             due = ledger.plan.steps * current // settings.rounds - ledger.spent
             if due > 0:
@@ -228,11 +214,10 @@ def _adapt_in_rounds(
                 course.target = pool(mechanism, due, progress)
         else:
             how = adapter_training(settings, seed)
-            train(course.adapter, course.align(x, y), how, progress=progress)
+            train(course.adapter, course.align(), how, progress=progress)
         course.stage += 1
-        if path is not None:
-            ledger.close()
-            save_counted(counted, made_with, ledger, path)
+        ledger.close()
+        counted.keep(state, ledger)
 
 
 def adapter_training(settings: AdaptationSettings, seed: int) -> TrainingSettings:
@@ -259,37 +244,42 @@ def pool(mechanism: SlicingMechanism, releases: int, progress: Progress | None =
 
 def _adapt_jointly(
     course: Course,
-    x: Tensor,
-    y: Tensor,
     target: Tensor,
-    ledger: Ledger[Plan],
-    path: Path | None,
-    resume: bool,
+    ledger: Ledger[SlicePlan],
+    state: Checkpoint,
     progress: Progress | None,
 ) -> None:
-    settings, classifier = course.settings, course.classifier
     mechanism = SlicingMechanism(target, None, course.record_map(), ledger)
-    counted = Counted(classifier=classifier)
-    images = x.reshape(len(x), *classifier.shape)
+    counted = Counted(classifier=course.classifier)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        rows = torch.randint(len(x), (min(settings.source_batch, len(x)),), generator=rng)
-        jitter = random_affine(len(rows), settings.jitter, rng) if settings.jitter else None
-        with torch.no_grad():
-            moved = course.adapter(images[rows], jitter)
-        loss = adaptation_loss(classifier, moved, y[rows], mechanism, settings, rng)
+        loss = joint_loss(course, mechanism, rng)
         counted.count(ledger)
         return loss, 0.0
 
-    how = TrainingSettings(
-        settings.steps, settings.learning_rate, settings.averaging, settings.seed
-    )
-    identity = {"settings": asdict(settings), "ledger": ledger.id}
     train(
         counted,
         objective,
-        how,
-        checkpoint=Checkpoint(path, identity, resume),
+        course.settings.training,
+        checkpoint=state,
         progress=progress,
         seek=lambda _: counted.check(ledger),
     )
+
+
+def joint_loss(course: Course, mechanism: SlicingMechanism, rng: torch.Generator) -> Tensor:
+    """Loss of one joint step, on a source batch and one release of the target.
+
+    Once the budget is spent it is 0 with a gradient of 0: the classifier stays as it is.
+    """
+    (x, y), settings, plan = course.batch(rng), course.settings, mechanism.ledger.plan
+    features = course.classifier.features(x)
+    scores = course.classifier.scores(features)
+    try:
+        slices = mechanism.release()
+    except BudgetExhausted:
+        return 0.0 * scores.sum()
+    projected = with_blanks(features @ slices.directions, plan)
+    distance = smoothed_sliced_loss(slices.values, projected, plan.stddev, settings.q, rng)
+    wrong = nn.functional.cross_entropy(scores, y)
+    return wrong + settings.weight * settings.feature_dim * distance

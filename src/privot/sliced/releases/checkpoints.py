@@ -1,4 +1,4 @@
-"""Where a run on private records stands, on disk: what it has learned, and the ledger beside it.
+"""Where a run on private records stands: what it has learned, and the ledger beside its checkpoint.
 
 The ledger of `run` is `run.ledger`. A checkpoint says whose releases it holds and how many were counted
 when it was written: it is resumed with that very ledger, and only if that is not behind. A run whose
@@ -7,19 +7,15 @@ releases are all made and that left no checkpoint has nothing to go on from: it 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from privot.disk import Ledger
 from privot.errors import PrivotError
-from privot.files import replacing_file
-from privot.sliced.releases.plan import Plan
+from privot.models import Checkpoint
+from privot.sliced.releases.plan import SlicePlan
 
 # Releases are taken in blocks of 16 and a hundredth of the plan: a kill costs one block.
 _BLOCK, _BLOCKS = 16, 100
@@ -39,11 +35,11 @@ class Counted(nn.Module):
         self.learned = nn.ModuleDict(learned)
         self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
 
-    def count(self, ledger: Ledger[Plan]) -> None:
+    def count(self, ledger: Ledger[SlicePlan]) -> None:
         """Note what the ledger has counted; call after every release that is learned from."""
         self.spent.fill_(ledger.spent)
 
-    def check(self, ledger: Ledger[Plan]) -> None:
+    def check(self, ledger: Ledger[SlicePlan]) -> None:
         """Refuse a ledger that has counted fewer releases than were learned from."""
         if int(self.spent) > ledger.spent:
             raise PrivotError(
@@ -51,8 +47,33 @@ class Counted(nn.Module):
                 f"releases told: {ledger.spent:,} are counted; restore the newest ledger"
             )
 
+    def keep(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
+        """Write all that was learned; an existing file survives any failure."""
+        self.count(ledger)
+        checkpoint.save(self.state_dict())
 
-def open_ledger(plan: Plan, checkpoint: Path | None, resume: bool) -> Ledger[Plan]:
+    def restore(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
+        """Read what `keep` wrote, if there is anything to go on from.
+
+        Raises:
+            PrivotError: if the file is damaged, or was made with other settings, or if the ledger is
+                not the one that counted its releases, all of them.
+        """
+        state = checkpoint.load()
+        if state is None:
+            return
+        try:
+            self.load_state_dict(state)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise PrivotError(
+                f"checkpoint {checkpoint.path} cannot be read ({reason}): what the ledger counted "
+                "stays spent"
+            ) from None
+        self.check(ledger)
+
+
+def open_ledger(plan: SlicePlan, checkpoint: Path | None, resume: bool) -> Ledger[SlicePlan]:
     """The ledger of a run: beside its checkpoint, or in memory if there is none.
 
     Raises:
@@ -73,40 +94,3 @@ def open_ledger(plan: Plan, checkpoint: Path | None, resume: bool) -> Ledger[Pla
             "on from: this run is finished, use its model; another path is another budget"
         )
     return ledger
-
-
-def save_counted(
-    counted: Counted, settings: dict[str, Any], ledger: Ledger[Plan], path: Path
-) -> None:
-    """Write all that was learned; an existing file survives any failure."""
-    counted.count(ledger)
-    tensors = {k: v.detach().contiguous() for k, v in counted.state_dict().items()}
-    with replacing_file(path, secret=True) as draft:
-        draft.write_bytes(safetensors.torch.save(tensors, _identity(settings, ledger)))
-
-
-def load_counted(
-    counted: Counted, settings: dict[str, Any], ledger: Ledger[Plan], path: Path
-) -> None:
-    """Read what `save_counted` wrote.
-
-    Raises:
-        PrivotError: if the file is damaged or was made with other settings, or if the ledger is not
-            the one that counted its releases, all of them.
-    """
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            made_with = file.metadata()
-        if made_with != _identity(settings, ledger):
-            raise PrivotError("it was made with other settings, or counted by another ledger")
-        counted.load_state_dict(safetensors.torch.load_file(path))
-    except (OSError, RuntimeError, PrivotError, safetensors.SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise PrivotError(
-            f"checkpoint {path} cannot be read ({reason}): what the ledger counted stays spent"
-        ) from None
-    counted.check(ledger)
-
-
-def _identity(settings: dict[str, Any], ledger: Ledger[Plan]) -> dict[str, str]:
-    return {"settings": json.dumps(settings, sort_keys=True), "ledger": ledger.id}

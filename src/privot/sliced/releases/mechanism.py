@@ -30,6 +30,7 @@ timed by anyone but the curator. Nothing is logged.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,10 +41,8 @@ from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.sliced.records import RecordMap
-from privot.sliced.releases.batches import EMPTY, draw_batch
-from privot.sliced.releases.directions import draw_directions
-from privot.sliced.releases.given import given_labels, given_values
-from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.drawing import EMPTY, draw_batch, draw_directions
+from privot.sliced.releases.plan import SlicePlan
 
 _CHUNK = 4096
 # Clipped records aim this much inside the ball, so that rounding errors never leave it.
@@ -76,7 +75,7 @@ class SlicingMechanism:
         values: ArrayLike | Tensor,
         labels: ArrayLike | Tensor | None,
         record_map: RecordMap,
-        ledger: Ledger[Plan],
+        ledger: Ledger[SlicePlan],
     ) -> None:
         accounting = ledger.plan.accounting
         values = given_values(values)
@@ -160,7 +159,6 @@ class SlicingMechanism:
         return (steps + noise) * plan.grid
 
     def _draw_directions(self) -> Tensor:
-        """Uniform columns (d, k) no longer than 1, independent or a frame; public."""
         accounting = self.ledger.plan.accounting
         return draw_directions(accounting.dim, accounting.num_projections, accounting.orthonormal)
 
@@ -173,3 +171,55 @@ def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
     # Finite values that overflowed on the way are a record like any other.
     prepared[~finite] = 0.0
     return prepared
+
+
+def given_values(values: ArrayLike | Tensor) -> Tensor:
+    """Raw records (n, …) as numbers with fractions.
+
+    Raises:
+        PrivotError: if there are none, or they are no such numbers.
+    """
+    tensor = _as_tensor("values", values)
+    if tensor.ndim == 0 or len(tensor) == 0:
+        raise PrivotError("there are no records: give at least one")
+    if not tensor.is_floating_point():
+        raise PrivotError(
+            f"values are {tensor.dtype}: give floats, scaled by public numbers (pixels to [0, 1])"
+        )
+    return tensor
+
+
+def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
+    """Their labels (n,), int64; zeros where there are none.
+
+    Raises:
+        PrivotError: if a label is missing, or is no whole number from 0 to num_labels - 1.
+    """
+    if labels is None:
+        if num_labels > 1:
+            raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")
+        return torch.zeros(count, dtype=torch.int64)
+    given = _as_tensor("labels", labels)
+    if given.shape != (count,):
+        raise PrivotError(
+            f"labels of shape {tuple(given.shape)} do not fit {count:,} records: give one a record"
+        )
+    whole = given.long()
+    if bool(((whole != given) | (whole < 0) | (whole >= num_labels)).any()):
+        raise PrivotError(
+            f"labels hold what is no class of num_labels {num_labels}: give whole numbers from 0 to "
+            f"{num_labels - 1}"
+        )
+    return whole
+
+
+def _as_tensor(name: str, given: Any) -> Tensor:
+    if isinstance(given, Tensor):
+        return given
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise PrivotError(f"{name} are no array ({error}): give one of numbers") from None
+    if array.dtype.kind not in "biuf":
+        raise PrivotError(f"{name} are of {array.dtype}: give an array of numbers")
+    return torch.tensor(array)

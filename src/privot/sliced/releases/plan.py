@@ -20,18 +20,17 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from privot.errors import PrivotError
 from privot.privacy import ApproximateDP
-from privot.privacy.slicing import SlicedAccounting
+from privot.privacy.slicing import Method, SlicedAccounting
 
-Method = Literal["rdp", "pld"]
 _GRID_BITS = 19  # of a slice's root mean square of the sensitivity
 
 
 @dataclass(frozen=True)
-class Plan:
+class SlicePlan:
     """What will be released, and the noise that keeps (ε, δ).
 
     Arguments:
@@ -58,7 +57,7 @@ class Plan:
         ):
             raise PrivotError(
                 f"grid {self.grid} is no power of two, or more than the accounted "
-                f"{self.accounting.grid} pays for in {self.rows} rows: use Plan.calibrate"
+                f"{self.accounting.grid} pays for in {self.rows} rows: use SlicePlan.calibrate"
             )
         if self.accounting.dim * self.accounting.radius * 2.0**-52 > self.grid / 2:
             raise PrivotError(

@@ -32,15 +32,21 @@ import torch
 from torch import Tensor, nn
 
 from privot.sliced.releases.mechanism import Slices
-from privot.sliced.releases.plan import Plan
+from privot.sliced.releases.plan import SlicePlan
 
 
-def noise_stddev(plan: Plan) -> float:
+def noise_stddev(plan: SlicePlan) -> float:
     """Standard deviation of a pooled coordinate from noise alone, after all releases of a plan."""
     accounting = plan.accounting
     reports = plan.steps * accounting.batch_size * accounting.num_projections
     padding = plan.rows / accounting.batch_size
     return plan.stddev * math.sqrt(padding * accounting.dim / reports)
+
+
+def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
+    """Rows (n, k) with as large a share of zeros as a plan's batch has of blank ones."""
+    blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
+    return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
 
 
 class PooledMean(nn.Module):
@@ -56,7 +62,7 @@ class PooledMean(nn.Module):
     gathered: Tensor
     memory: Tensor
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SlicePlan) -> None:
         super().__init__()
         accounting = plan.accounting
         self._dim, self._radius = accounting.dim, accounting.radius
