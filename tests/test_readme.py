@@ -53,7 +53,7 @@ def test_the_python_runs(tmp_path, monkeypatch):
     code = fences("python")[0]
     assert "privot.fit(release, seed=0)" in code
     code = code.replace("fit(release, seed=0)", "fit(release, SHORT, seed=0)")
-    names = {"table": people(300, 0), "SHORT": FitSettings(steps=30)}
+    names = {"table": people(300, 0), "SHORT": FitSettings(steps=30), "holdout": people(300, 1)}
     exec(compile(code, "README.md", "exec"), names)
     assert names["synthetic"].num_rows == 10_000
 
