@@ -123,14 +123,6 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-# Modules that are about to lose their questions about kinds of columns.
-STILL_ASKING = {
-    "integral/records.py", "local/likelihood/channels.py", "release/budget/split_columns.py",
-    "release/budget/stated_noise.py", "release/collecting/possible.py",
-    "release/planning/expected.py", "release/reports/split.py",
-}  # fmt: skip
-
-
 def column_kinds() -> set[str]:
     """Names of the classes of columns: all that end so below schema/columns."""
     trees = [ast.parse(path.read_text()) for path in (ROOT / "schema" / "columns").glob("*.py")]
@@ -141,19 +133,35 @@ def column_kinds() -> set[str]:
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_nobody_asks_for_a_kind_of_column(path):
     """A kind owns what is done with it: others ask for its domain and alphabet."""
-    inside = path.parent == ROOT / "schema" / "columns"
-    if inside or str(path.relative_to(ROOT)) in STILL_ASKING:
-        return
-    asked = {
+    still_asking = ROOT / "integral" / "records.py"
+    if path.parent != ROOT / "schema" / "columns" and path != still_asking:
+        assert not asked_for(path) & column_kinds()
+
+
+def asked_for(path: Path) -> set[str]:
+    """Names in `isinstance` and `issubclass`."""
+    return {
         name.id
-        for call in ast.walk(ast.parse(path.read_text()))
+        for call in ast.walk(parsed(path))
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Name)
         and call.func.id in ("isinstance", "issubclass")
         for name in ast.walk(call)
         if isinstance(name, ast.Name)
     }
-    assert not asked & column_kinds()
+
+
+def mechanism_kinds() -> set[str]:
+    """Names of all classes below mechanisms: mechanisms, their forms, what they have in common."""
+    trees = [parsed(path) for path in (ROOT / "mechanisms").rglob("*.py")]
+    return {n.name for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nobody_asks_for_a_kind_of_mechanism(path):
+    """A mechanism owns what is done with it: others ask what it takes, tells and promises."""
+    if ROOT / "mechanisms" not in path.parents:
+        assert not asked_for(path) & mechanism_kinds()
 
 
 def test_modules_stay_one_concept():

@@ -30,6 +30,7 @@ from privot.release import randomizer as randomizer_module
 from privot.release.audits.audit import audit_randomizer
 from privot.release.reports import split as encoding
 from privot.release.reports.ids import ID_TYPE
+from privot.release.reports.split import SplitReport
 from privot.schema import Schema, to_unit
 from privot.schema.domains.balls import L2Ball
 
@@ -197,9 +198,8 @@ def last_is_bare(draw):
     return drawn
 
 
-def not_projected(schema, name, mechanism, table):
-    column = schema.point_column(name)
-    return to_unit(column.domain, column.encode_points(name, table))
+def not_projected(self, table):
+    return to_unit(self.column.domain, self.column.encode_points(self.name, table))
 
 
 _NULLABLE, _SUBSETS, _WAVE = (
@@ -253,7 +253,7 @@ def two_of_three():
     return Randomizer.calibrate(TABLE, 2.0, report="split", report_columns=1)
 
 
-def asked_by_the_record(schema, mechanisms, num_reported, encoded):
+def asked_by_the_record(reports, num_reported, encoded):
     def coins(num_rows, total, chosen):
         mask = np.zeros((num_rows, total), bool)
         mask[np.arange(num_rows), np.where(encoded["b"] == 1, 1, 2)] = True
@@ -262,7 +262,7 @@ def asked_by_the_record(schema, mechanisms, num_reported, encoded):
     with _ONE_AT_A_TIME:  # the audit draws in threads, of which each puts the honest coins back
         honest, encoding.draw_columns = encoding.draw_columns, coins
         try:
-            return _COLUMNS(schema, mechanisms, num_reported, encoded)
+            return _COLUMNS(reports, num_reported, encoded)
         finally:
             encoding.draw_columns = honest
 
@@ -300,9 +300,9 @@ def counted(count):
     return pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, count, [None, pa.py_buffer(numbers)])
 
 
-def told_by_ids(schema, mechanisms, num_reported, encoded):
+def told_by_ids(reports, num_reported, encoded):
     """The first word of each id is the quantile of the noise."""
-    columns = _COLUMNS(schema, mechanisms, num_reported, encoded)
+    columns = _COLUMNS(reports, num_reported, encoded)
     noise = (columns["age"].to_numpy() - 50) / 50 - encoded["age"][:, 0]
     uniform = np.where(noise < 0, np.exp(noise / 2) / 2, 1 - np.exp(-noise / 2) / 2)
     words = random_words(2 * len(noise)).reshape(-1, 2)
@@ -383,7 +383,7 @@ BUGS = {
     "noise for the radius": bug(
         lambda: Randomizer.calibrate(BALL, 1.0), L2Ball, "diameter", radius_for_diameter
     ),
-    "values are not projected": bug(age, randomizer_module, "encode_column", not_projected),
+    "values are not projected": bug(age, SplitReport, "encode", not_projected),
     "half the noise where a value is missing": bug(
         HONEST["maybe missing"], NullableNoise, "privatize", half_noise_if_missing
     ),

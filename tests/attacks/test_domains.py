@@ -9,7 +9,7 @@ import pytest
 
 from privot import PrivotError, Schema
 from privot.mechanisms import PlanarLaplace
-from privot.release.reports.split import encode_column
+from privot.release.reports.split import SplitReport
 from privot.schema import Box, ImageDomain, L1Ball, L2Ball
 
 
@@ -50,10 +50,10 @@ def test_rounded_records_are_as_near_as_the_promise_counts(name):
     edge = domain.project(raw[:1000])
     raw = np.concatenate([raw, edge, edge * (1 + 1e-15)])
     near = raw + rng.standard_normal(raw.shape) * 10.0 ** rng.uniform(-15, 1, (len(raw), 1))
-    cells = []
+    cells, report = [], SplitReport("v", schema.columns["v"], mechanism)
     for places in (raw, near):
         table = pa.table({"x": places[:, 0], "y": places[:, 1]})
-        cells.append(np.rint(encode_column(schema, "v", mechanism, table) / mechanism.grid))
+        cells.append(np.rint(report.encode(table) / mechanism.grid))
     for first, second, x, y in zip(*cells, raw, near, strict=True):
         apart = Fraction(float(((first - second) ** 2).sum())) * Fraction(mechanism.grid) ** 2
         loss_squared = apart / Fraction(mechanism.scale) ** 2

@@ -18,7 +18,7 @@ from privot.errors import PrivotError
 from privot.integral import PointSpace, UniformBox
 from privot.privacy.slicing import SlicedAccounting
 from privot.release import Randomizer
-from privot.release.planning.plan import plan_reports
+from privot.release.planning import plan_reports
 from privot.schema import Schema
 from privot.sliced import (
     AdaptationSettings,

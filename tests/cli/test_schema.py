@@ -10,7 +10,7 @@ import pytest
 
 from privot.cli import main
 from privot.release import Randomizer
-from privot.release.planning.plan import plan_reports
+from privot.release.planning import plan_reports
 from privot.schema import Schema
 
 SCHEMA = """

@@ -10,7 +10,6 @@ from privot.mechanisms.additive.additive_noise import choose_grid
 from privot.privacy import gaussian_epsilon
 from privot.release import Randomizer, Release, as_table, read_table, state_noise, write_table
 from privot.release.audits.audit import audit_randomizer
-from privot.release.planning.expected import expected_noise
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 
@@ -182,7 +181,7 @@ def test_the_audit_tries_images(more):
 
 
 def test_expected_noise_is_one_number():
-    rows = expected_noise(state_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0}))
+    rows = state_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0}).expected_noise()
     assert rows[0]["stddev"] == pytest.approx(2.0)
     assert "24 pixels" in rows[0]["in_words"]
 

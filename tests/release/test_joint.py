@@ -13,7 +13,6 @@ from privot.mechanisms import RandomizedResponse
 from privot.release import Randomizer, Release, collect
 from privot.release.audits.audit import audit_randomizer
 from privot.release.budget.information import choose_report_columns
-from privot.release.planning.expected import expected_noise
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.joint import (
     CELLS,
@@ -123,7 +122,7 @@ def test_json_and_release_round_trip(tmp_path):
     again = Release.load(tmp_path / "r.parquet")
     assert again.table.equals(release.table)
     assert again.randomizer == randomizer
-    rows = expected_noise(randomizer)
+    rows = randomizer.expected_noise()
     assert rows[0]["column"] == "2 of 3 columns, jointly"
     assert rows[1]["column"] == "home"
 

@@ -9,7 +9,7 @@ import pytest
 from privot.errors import PrivotError
 from privot.release import Randomizer
 from privot.release.budget.information import expected_errors
-from privot.release.planning.plan import plan_reports
+from privot.release.planning import plan_reports
 from privot.release.reports.joint import JointReport
 from privot.schema import Schema
 

@@ -17,7 +17,6 @@ from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection
 from privot.privacy import gaussian_delta
 from privot.release import Randomizer, Release
-from privot.release.planning.expected import expected_noise
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -202,7 +201,7 @@ def test_json_round_trip_and_expected_noise(tmp_path):
     again = Randomizer.load(tmp_path / "randomizer.json")
     assert again == randomizer
     assert again.to_json() == randomizer.to_json()
-    rows = {row["column"]: row for row in expected_noise(again)}
+    rows = {row["column"]: row for row in again.expected_noise()}
     sides = np.array([10.5, 11.1])
     stddev = randomizer.mechanisms["home"].stddev
     np.testing.assert_allclose(rows["home"]["stddev"], stddev * sides / 2, rtol=1e-6)

@@ -56,7 +56,6 @@ def calibrate(
     """
     from privot.files import claim_file
     from privot.release import Randomizer, state_noise
-    from privot.release.planning.expected import expected_noise
     from privot.schema import Schema
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
@@ -92,7 +91,7 @@ def calibrate(
         complain(
             "warning: one column a person identifies marginals only: for joint structure use 2"
         )
-    expected = expected_noise(randomizer)
+    expected = randomizer.expected_noise()
     if as_json:
         fields = {"guarantee": randomizer.guarantee.to_dict(), "expected_noise": expected}
         print(json.dumps(fields))

@@ -15,7 +15,7 @@ from privot.errors import PrivotError
 from privot.privacy.guarantees.figures import at_most, exactly
 
 if TYPE_CHECKING:
-    from privot.release.planning.plan import ExpectedError, Plan
+    from privot.release.planning import ExpectedError, Plan
     from privot.schema import Schema
 
 _HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
@@ -126,7 +126,7 @@ def plan(
 
     Example: privot plan schema.toml --epsilon 4 --people 50000
     """
-    from privot.release.planning.plan import plan_reports
+    from privot.release.planning import plan_reports
     from privot.schema import Schema
 
     loaded = Schema.load(schema)

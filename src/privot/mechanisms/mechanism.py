@@ -151,6 +151,10 @@ class Mechanism(ABC):
             rng: Of the audit: which coordinates stand for all.
         """
 
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
+        """The codes (n, w) that each report supports, padded with −1, where records are codes."""
+        return np.asarray(reports, np.int32).reshape(len(reports), -1)
+
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Which reports (n, …), as a curator reads them, no record can have."""
         return ~np.isfinite(reports).all(axis=1)

@@ -2,10 +2,8 @@ r"""The randomizer, which every device applies to its own record, and the releas
 
 The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
 reported **jointly**, k of them as one cell of their product alphabet (`privot.release.reports.joint`);
-vectors, and whatever else the user wants so, are **split**: each column has a mechanism and a share of
-the budget of its own. Sent to every device as `randomizer.json`, it turns records into a `Release`, and
-its guarantee is that of one report under *local* differential privacy: any two records of the schema,
-no neighbor relation.
+vectors, and whatever else the user wants so, are **split** (`privot.release.reports.split`). Its
+guarantee is that of one report under *local* differential privacy.
 
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
 report; the diameter of each split column's domain, rounding to the grid included. What leaves the
@@ -13,8 +11,8 @@ device: the randomized values, and fresh coins, independent of the record: which
 the report's id (`privot.release.reports.ids`), whose order is that of the rows. What depends on the raw
 record besides: the time the exact sampler takes (see `mechanisms`), the counts of `count_outside`, and
 the texts of refusals; none of them is in the release, and they belong to whoever holds the raw records.
-(Refused devices send nothing, which is seen: with `nullable` and `other`, nothing is refused.) The
-guarantee is for **one** report: a second is a second budget, so a device keeps and resends its own.
+(Refused devices send nothing, which is seen: with `nullable` and `other`, nothing is refused.) A second
+report is a second budget, so a device keeps and resends its own.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.release.budget.sharing import promise, require_cover, share_budget
 from privot.release.budget.split_columns import same_promise
-from privot.release.collecting.possible import release_types, require_possible
-from privot.release.reports.ids import REPORT_ID, draw_ids, in_order
+from privot.release.collecting.possible import require_possible
+from privot.release.reports.ids import ID_TYPE, REPORT_ID, draw_ids, in_order
 from privot.release.reports.joint import JointAnswers, JointReport
 from privot.release.reports.rows import ReportTable
 from privot.release.reports.sealed import read_text, seal, unseal
-from privot.release.reports.split import decode_reports, encode_column, privatize_columns
+from privot.release.reports.split import SplitReport, privatize_columns
 from privot.schema import Schema
 from privot.summary import Summarized
 from privot.tables.files import as_table
@@ -84,23 +82,17 @@ class Randomizer(Summarized):
     ) -> Self:
         """Choose the least noise that gives each person (`epsilon`, `delta`)-local privacy.
 
-        With `report="joint"`, a table's columns are one joint report, with as much of ε as each vector
-        or image; with `"split"`, columns get equal shares, and Gaussian ones share one guarantee.
-        `"auto"` is joint unless a mechanism or shares are given.
-
         Arguments:
             schema: What a record may be.
             epsilon: Privacy loss of one person's whole report.
             delta: Between 0 and 1 for `"gaussian"`, else 0.
-            report: `"auto"`, `"joint"` or `"split"`.
-            mechanism: Of points (vectors, images; split numbers and dates): `"laplace"` (default),
-                `"gaussian"`, `"planar_laplace"`, `"square_wave"`; or `"auto"`: the one whose report
-                tells most about the value. Split categories use randomized response, or `"auto"`.
+            report: `"joint"`: a table's columns are one joint report, with as much of ε as each vector
+                or image; `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
+                `"auto"`: joint unless a mechanism or shares are given.
+            mechanism: Of split columns: a kind, `"laplace"` by default, or `"auto"`: the one whose
+                report tells most. Categories that it is not for use randomized response.
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
             shares: The ε of some split columns; the others share what is left of `epsilon`.
-
-        Raises:
-            PrivotError: for values out of range, or that do not fit each other.
         """
         made = share_budget(schema, epsilon, delta, report, mechanism, report_columns, shares)
         return cls(schema, made.mechanisms, made.report_columns, delta, made.joint)
@@ -121,6 +113,27 @@ class Randomizer(Summarized):
         """Number of split columns in one person's report."""
         return self.report_columns or len(self.mechanisms)
 
+    @cached_property
+    def splits(self) -> dict[str, SplitReport]:
+        """How each split column is reported, by name."""
+        columns = self.schema.columns
+        return {name: SplitReport(name, columns[name], m) for name, m in self.mechanisms.items()}
+
+    @property
+    def parts(self) -> list[JointReport | SplitReport]:
+        """All parts that a report may have."""
+        return [*filter(None, [self.joint]), *self.splits.values()]
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Names and types of the columns of a release."""
+        parts = {name: kind for part in self.parts for name, kind in part.types.items()}
+        return parts | {REPORT_ID: ID_TYPE}
+
+    def expected_noise(self) -> list[dict[str, Any]]:
+        """One row a part: see `Mechanism.expected` and `JointReport.expected`."""
+        return [part.expected() for part in self.parts]
+
     @property
     def marginals_only(self) -> bool:
         """Whether reports hold one column of several, so that no joint structure can be learned."""
@@ -131,47 +144,40 @@ class Randomizer(Summarized):
     def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
         """Randomize records: what each person's device does, for a whole table at once.
 
-        Values outside their bounds are projected to the domain, or fall into an outer bin. Every call
-        draws fresh noise: to report a record twice is to spend its budget twice.
+        Values outside their bounds are projected, or fall into an outer bin.
 
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
             keep_order: Rows come in random order; True keeps the records', which is **not private**.
         """
-        table = self._records(data)
+        self.schema.check_table(table := as_table(data))
         # All is encoded, and refused if need be, before anything is drawn.
-        encoded = {n: encode_column(self.schema, n, m, table) for n, m in self.mechanisms.items()}
-        coded = self.schema.coded
+        encoded = {name: split.encode(table) for name, split in self.splits.items()}
         columns: dict[str, pa.Array] = {}
         if self.joint is not None:
-            codes = {name: coded[name].encode_codes(name, table) for name in self.joint.sizes}
+            codes = {name: c.encode_codes(name, table) for name, c in self.schema.coded.items()}
             columns |= self.joint.privatize(codes).to_table()
-        columns |= privatize_columns(self.schema, self.mechanisms, self.num_reported, encoded)
+        columns |= privatize_columns(self.splits, self.num_reported, encoded)
         reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
         return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:
         """How many raw values of each column lie outside its domain: **not private**."""
-        table = self._records(data)
-        return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
-
-    def _records(self, data: Any) -> pa.Table:
         self.schema.check_table(table := as_table(data))
-        return table
+        return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
     def to_json(self) -> str:
         """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
         held = [name for name in self.schema.columns if name in self.mechanisms]
-        return seal(
-            {
-                "schema": self.schema.to_dict(),
-                "mechanisms": {name: self.mechanisms[name].to_dict() for name in held},
-                "report_columns": self.report_columns,
-                "delta": self.delta,
-                "joint": None if self.joint is None else asdict(self.joint),
-                "guarantee": self.guarantee.to_dict(),
-            }
-        )
+        fields = {
+            "schema": self.schema.to_dict(),
+            "mechanisms": {name: self.mechanisms[name].to_dict() for name in held},
+            "report_columns": self.report_columns,
+            "delta": self.delta,
+            "joint": None if self.joint is None else asdict(self.joint),
+            "guarantee": self.guarantee.to_dict(),
+        }
+        return seal(fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -210,9 +216,6 @@ class Randomizer(Summarized):
 class Release(Summarized):
     """The reports, and the randomizer that made them: the only thing that training can see.
 
-    A Parquet file, with the randomizer in its metadata. A split column is as in the schema, noisy, and
-    null where not reported; a joint report is the number of the combination of columns, and the cells.
-
     Arguments:
         rows: One row a report, in memory or in a file.
         randomizer: What was done to them.
@@ -222,7 +225,7 @@ class Release(Summarized):
     randomizer: Randomizer
 
     def __post_init__(self) -> None:
-        names = list(release_types(self.randomizer))
+        names = list(self.randomizer.types)
         if sorted(self.rows.column_names) != sorted(names) or len(self) == 0:
             raise PrivotError(
                 f"the reports have columns {self.rows.column_names} and {len(self)} rows, "
@@ -265,7 +268,7 @@ class Release(Summarized):
         Noisy numbers are unit coordinates (n, d), 0 where not reported; any other reports are the codes
         that they support (n, w), padded with −1.
         """
-        return decode_reports(self.schema, self.table, name, self.randomizer.mechanisms[name])
+        return self.randomizer.splits[name].read(self.table)
 
     @cached_property
     def joint_answers(self) -> JointAnswers:
@@ -283,13 +286,10 @@ class Release(Summarized):
         """Open a file or a folder of shards, whose reports nobody has checked yet.
 
         They stay in the file, which must not change, and are read whenever they are used.
-
-        Raises:
-            PrivotError: if it is missing, truncated, not a release, or of other columns.
         """
         rows, text = ReportTable.open(path)
         release = cls(rows, Randomizer.from_json(text))
-        rows.require_types(release_types(release.randomizer))
+        rows.require_types(release.randomizer.types)
         return release
 
     @classmethod

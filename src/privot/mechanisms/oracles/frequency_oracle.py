@@ -46,10 +46,6 @@ class FrequencyOracle(Mechanism):
     def likelihood_ratio(self) -> float:
         """The ratio r of a report's two likelihoods, as the integers imply; at most e^ε."""
 
-    @abstractmethod
-    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
-        """The codes that each report supports, shape (n, w), padded with −1."""
-
     @property
     @abstractmethod
     def probabilities(self) -> tuple[float, float]:

@@ -84,10 +84,6 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         keep, other = self.words
         return keep / other
 
-    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
-        """The reported category, shape (n, 1)."""
-        return np.asarray(reports, np.int32)[:, None]
-
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:

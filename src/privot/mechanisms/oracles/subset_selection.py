@@ -139,10 +139,6 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         size = self.subset_size
         return inside * (self.num_cells - size) / (outside * size)
 
-    def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
-        """The reported set, shape (n, w)."""
-        return np.asarray(reports, np.int32)
-
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:

@@ -26,7 +26,6 @@ from privot.privacy.audits.independence import row_keys
 from privot.release.randomizer import Randomizer
 from privot.release.reports.ids import REPORT_ID, id_words, one_array
 from privot.release.reports.joint import JointReport
-from privot.release.reports.split import read_reports
 from privot.schema import Schema
 from privot.schema.domains.domain import Array
 
@@ -165,7 +164,7 @@ class ColumnTrial(Trial):
         return Read(low, high, present, keys, int(off[present].sum()))
 
     def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        values, present = read_reports(self.schema, table, self.name, self.mechanism)
+        values, present = self.randomizer.splits[self.name].layout.read(table)
         return values if self.mechanism.takes_codes else values.astype(np.float64), present
 
     def _rounding(self, values: NDArray[Any]) -> Array:
@@ -257,10 +256,8 @@ class CoinsTrial(Trial):
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         """Cells by the law of the part."""
-        schema, mechanisms = self.randomizer.schema, self.randomizer.mechanisms
-        chosen = np.stack(
-            [read_reports(schema, table, n, m)[1] for n, m in mechanisms.items()], axis=1
-        )
+        splits = self.randomizer.splits.values()
+        chosen = np.stack([split.reported(table) for split in splits], axis=1)
         count = self.randomizer.num_reported
         sets = np.nonzero(chosen)[1].reshape(-1, count)
         low, high = set_cells(sets, np.full(len(sets), count), chosen.shape[1], rng)

@@ -21,7 +21,6 @@ from privot.release.budget.split_columns import (
 )
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.joint import CELLS, COMBINATION, JointReport
-from privot.release.reports.split import report_names
 from privot.schema import Schema
 
 REPORTS = ("auto", "joint", "split")
@@ -168,7 +167,8 @@ def require_cover(
                 "calibrate again"
             )
     _require_count(report_columns, len(mechanisms))
-    parts = [part for n, m in mechanisms.items() for part in report_names(schema, n, m)]
+    flags = [f"{name}.missing" for name, m in mechanisms.items() if m.flagged]
+    parts = [*flags, *(p for name in mechanisms for p in schema.columns[name].table_columns(name))]
     repeated = sorted({part for part in parts if parts.count(part) > 1})
     if repeated:
         raise PrivotError(

@@ -40,7 +40,7 @@ from privot.release.collecting.inbox import (
     report_files,
     their_randomizer,
 )
-from privot.release.collecting.possible import first_fault, reasons, release_types
+from privot.release.collecting.possible import first_fault, reasons
 from privot.release.collecting.report_text import as_text
 from privot.release.randomizer import Randomizer, Release
 from privot.release.reports.ids import REPORT_ID, id_words, in_order, one_array
@@ -106,7 +106,7 @@ def collect(releases: Iterable[Release]) -> Collected:
                 f"release {number} was made by another randomizer than the first: "
                 "collect reports of one randomizer, and fit others apart"
             )
-    names = list(release_types(randomizer))
+    names = list(randomizer.types)
     whole = pa.concat_tables([part.table.select(names) for part in parts]).combine_chunks()
     against = reasons(randomizer, whole)
     kept, conflicting, copies = count_once(in_order(whole.filter(pc.is_null(against))))
@@ -147,7 +147,7 @@ def collect_files(
     work = beside(output)
     try:
         work.mkdir(mode=0o700)
-        found = Quarantine(work / "aside.csv", release_types(made_by), [str(f) for f in files])
+        found = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
         buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
         reports = received(files, made_by, found, named=randomizer is not None)
         parts = list(_scattered(reports, made_by, found, work, buckets))

@@ -22,7 +22,6 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from privot.errors import PrivotError, printable
-from privot.release.collecting.possible import release_types
 from privot.release.collecting.report_text import as_text, read_text
 from privot.release.randomizer import Randomizer
 from privot.release.reports.rows import METADATA_KEY, PIECE
@@ -134,7 +133,7 @@ def received(
         quarantine: For what is no report: files that cannot be read, or are of others.
         named: Whether the curator has said whose reports they are; otherwise, others' are refused.
     """
-    text, types = randomizer.to_json().encode(), release_types(randomizer)
+    text, types = randomizer.to_json().encode(), randomizer.types
     held: list[pa.Table] = []
     rows = 0
     for number, file in enumerate(files):

@@ -17,46 +17,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms import FrequencyOracle, Mechanism, RandomizedResponse
-from privot.release.reports.ids import ID_TYPE, REPORT_ID, id_words, one_array, order_of
+from privot.release.reports.ids import REPORT_ID, id_words, one_array, order_of
 from privot.release.reports.rows import ReportTable
-from privot.release.reports.split import decode_reports, report_names, report_types
-from privot.schema import ArrayColumn, Schema, from_unit
 
 if TYPE_CHECKING:
     from privot.release.randomizer import Randomizer
-
-# Of numbers stored in the column's own units: some roundings.
-_RELATIVE = 2.0**-49
-
-
-def release_types(randomizer: Randomizer) -> dict[str, pa.DataType]:
-    """Names and types of the columns of a release."""
-    types = {} if randomizer.joint is None else randomizer.joint.types
-    for name, mechanism in randomizer.mechanisms.items():
-        names = report_names(randomizer.schema, name, mechanism)
-        types |= dict(zip(names, report_types(randomizer.schema, name, mechanism), strict=True))
-    return types | {REPORT_ID: ID_TYPE}
 
 
 def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
     """Why each row of columns of these types cannot be a report; null where it can."""
     found = _Reasons(table.num_rows)
-    schema, joint, num_reported = randomizer.schema, randomizer.joint, randomizer.num_reported
     found.add(_is_null(table, REPORT_ID), "it has no id of 32 hexadecimal digits")
-    if joint is not None:
-        found.add(~joint.possible(table), "no device names these cells of these columns")
+    for part in randomizer.parts:
+        for against, words in part.faults(table):
+            found.add(against, words)
     count = np.zeros(table.num_rows, np.int64)
-    for name, mechanism in randomizer.mechanisms.items():
-        parts = [~_is_null(table, part) for part in report_names(schema, name, mechanism)]
-        reported = np.logical_and.reduce(parts)
-        found.add(np.logical_or.reduce(parts) & ~reported, f"column {name!r} is half reported")
-        found.add(
-            reported & ~_column_possible(schema, table, name, mechanism),
-            f"column {name!r} holds what the randomizer does not report",
-        )
-        count += reported
-    found.add(count != num_reported, f"it does not hold {num_reported} columns of those split")
+    for split in randomizer.splits.values():
+        count += split.reported(table)
+    wanted = randomizer.num_reported
+    found.add(count != wanted, f"it does not hold {wanted} columns of those split")
     return found.in_words()
 
 
@@ -105,31 +84,6 @@ def require_possible(randomizer: Randomizer, rows: ReportTable) -> None:
             f"{rows.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
             "keeps what can be, and quarantines the rest"
         )
-
-
-def _column_possible(
-    schema: Schema, table: pa.Table, name: str, mechanism: Mechanism
-) -> NDArray[np.bool_]:
-    if isinstance(mechanism, FrequencyOracle) and not isinstance(mechanism, RandomizedResponse):
-        # A list as long as a stranger likes would be a table as wide as that.
-        lists = one_array(table.column(name))
-        most = mechanism.num_values
-        long = np.asarray(pc.fill_null(pc.greater(pc.list_value_length(lists), most), False))
-        rows = pa.array(np.arange(len(lists)), mask=long)
-        table = pa.table({name: lists.take(rows)})
-    with np.errstate(all="ignore"):  # of numbers that are not finite, or absurd
-        values, reported = decode_reports(schema, table, name, mechanism)
-        if isinstance(mechanism, FrequencyOracle):
-            return reported & mechanism.possible(values)
-        domain = schema.point_column(name).domain
-        possible = mechanism.possible(values, domain)
-        if isinstance(schema.columns[name], ArrayColumn):
-            return possible & (mechanism.to_grid(values) == values).all(axis=1)
-        names = report_names(schema, name, mechanism)[: domain.dimension]
-        stored = np.stack([table.column(part).fill_null(0.0).to_numpy() for part in names], axis=1)
-        again = from_unit(domain, values[:, : domain.dimension])
-        error = _RELATIVE * (np.abs(domain.center) + np.abs(stored))
-        return possible & (np.abs(again - stored) <= error).all(axis=1)
 
 
 def _is_null(table: pa.Table, name: str) -> NDArray[np.bool_]:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from privot.errors import PrivotError
-from privot.release.collecting.possible import release_types
 from privot.release.randomizer import Randomizer
 from privot.release.reports.ids import ID_TYPE, from_hex, one_array, to_hex
 from privot.tables.files import write_csv
@@ -52,7 +51,7 @@ def read_text(
         told(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
         return "skip"
 
-    types = release_types(randomizer)
+    types = randomizer.types
     options = csv.ConvertOptions(
         column_types=dict.fromkeys(types, pa.string()),
         strings_can_be_null=True,

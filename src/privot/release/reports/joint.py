@@ -27,6 +27,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms import SubsetSelection, random_words
+from privot.mechanisms import SubsetSelection
+from privot.mechanisms.samplers.entropy import uniforms_below
+from privot.privacy.guarantees.figures import percent_at_most
 from privot.release.reports.ids import one_array
 
 # More cells than this make reports of many numbers and tables that nobody can estimate.
@@ -245,6 +248,28 @@ class JointReport:
         wrong = ~rising | (cells < 0) | (cells >= self.num_cells[combination][rows])
         return np.asarray(possible & (np.bincount(rows, wrong, len(widths)) == 0))
 
+    def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
+        """Which rows (n,) no device sends, and why."""
+        yield ~self.possible(table), "no device names these cells of these columns"
+
+    def expected(self) -> dict[str, Any]:
+        """What to expect of it, before anyone reports; see `Randomizer.expected_noise`."""
+        cells = sorted(set(self.num_cells.tolist()))
+        few, many = self.mechanism(cells[0]), self.mechanism(cells[-1])
+        keep = sorted([few.probabilities[0], many.probabilities[0]])
+        named = _span(f"{few.subset_size:,}", f"{many.subset_size:,}")
+        out_of = _span(f"{cells[0]:,}", f"{cells[-1]:,}")
+        truth = _span(*map(percent_at_most, keep))
+        return {
+            "column": f"{self.report_columns} of {len(self.sizes)} columns, jointly",
+            "mechanism": few.kind,
+            "columns": list(self.sizes),
+            "report_columns": self.report_columns,
+            "cells": [cells[0], cells[-1]],
+            "keep": keep,
+            "in_words": f"{named} of {out_of} cells, the true one among them with probability {truth}",
+        }
+
     def read(self, table: pa.Table) -> JointAnswers:
         """The answers in a release's table, all of which are possible."""
         drawn, lists = (one_array(table.column(name)) for name in (COMBINATION, CELLS))
@@ -252,16 +277,14 @@ class JointReport:
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
 
     def _draw(self, number: int) -> NDArray[np.int32]:
-        """Uniform combinations: words beyond the last full multiple are redrawn."""
-        total = len(self.combinations)
-        words = random_words(number)
-        limit = 2**64 - 2**64 % total
-        if limit < 2**64:
-            while (again := np.flatnonzero(words >= np.uint64(limit))).size:
-                words[again] = random_words(again.size)
-        return (words % np.uint64(total)).astype(np.int32)
+        """Uniform combinations."""
+        return uniforms_below(len(self.combinations), number).astype(np.int32)
 
 
 @lru_cache(maxsize=4096)
 def _mechanism(num_cells: int, epsilon: float) -> SubsetSelection:
     return SubsetSelection(num_cells, epsilon)
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"

@@ -1,1 +1,0 @@
-"""What to expect of a release, from public inputs alone."""
