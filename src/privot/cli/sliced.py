@@ -127,7 +127,6 @@ def adapt(
     from privot.models.folder import FILES
     from privot.sliced import AdaptationSettings
     from privot.sliced import adapt as adapt_classifier
-    from privot.training import Interrupted
 
     settings = AdaptationSettings(
         epsilon=epsilon,
@@ -147,20 +146,16 @@ def adapt(
     private = _arrays(target, ("x",))
     note_unit(unit)
     checkpoint = output.with_name(output.name + ".checkpoint")
-    try:
-        with training_bar() as progress:
-            adapted = adapt_classifier(
-                np.clip(public["x"] / maximum, 0, 1),
-                public["y"],
-                np.clip(private["x"] / maximum, 0, 1),
-                settings,
-                checkpoint=checkpoint,
-                resume=resume,
-                progress=progress,
-            )
-    except Interrupted as interruption:
-        complain(f"{interruption}; run again with --resume to continue")
-        raise typer.Exit(1) from None
+    with training_bar() as progress:
+        adapted = adapt_classifier(
+            np.clip(public["x"] / maximum, 0, 1),
+            public["y"],
+            np.clip(private["x"] / maximum, 0, 1),
+            settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
     adapted.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: adapted through {adapted.releases:,} releases, {adapted.guarantee}")

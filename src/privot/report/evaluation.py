@@ -11,7 +11,7 @@ import pyarrow as pa
 from privot.evaluation import Comparison, Prediction, Score, TableComparison
 from privot.evaluation.prediction import LabelScore
 from privot.local import LocalModel
-from privot.report.curves import draw_density, draw_loss
+from privot.report.fits import draw_loss
 from privot.report.panels import (
     ImagePanel,
     Panel,
@@ -21,7 +21,13 @@ from privot.report.panels import (
     unit_images,
 )
 from privot.report.style import data_uri, write_page
-from privot.report.tables import MOST_COLUMNS, MOST_PAIRED, column_bars, draw_pair_errors
+from privot.report.tables import (
+    MOST_COLUMNS,
+    MOST_PAIRED,
+    column_bars,
+    draw_density,
+    draw_pair_errors,
+)
 
 _MEASURES = {
     "one_way": ("Each column", "total variation"),

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from privot.evaluation import Score, TableComparison
-from privot.report.style import INK, MUTED, new_figure, styled
+from privot.report.style import INK, LEARNED, MUTED, PRIVATE, new_figure, styled
 from privot.schema import Schema
 
 MOST_COLUMNS = 60
@@ -110,6 +110,22 @@ def _name_range(labels: Sequence[str]) -> str:
 
 def _name_others(labels: Sequence[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{len(labels)} others"
+
+
+def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
+    """One continuous coordinate: histograms of real and synthetic values."""
+    low, high = min(real.min(), synthetic.min()), max(real.max(), synthetic.max())
+    with styled():
+        figure = new_figure(3.6, 2.2)
+        axis = figure.subplots()
+        bars: dict[str, Any] = {"bins": np.linspace(low, high, 41).tolist(), "density": True}
+        axis.hist(real, **bars, color=PRIVATE, alpha=0.35, label="real")
+        outline: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.6}
+        axis.hist(synthetic, **bars, **outline, label="synthetic")
+        axis.set_title(name, fontsize=10, fontweight="bold")
+        axis.set_yticks([])
+        axis.legend(fontsize=8)
+    return figure
 
 
 def draw_pair_errors(comparison: TableComparison) -> Figure:

@@ -9,7 +9,6 @@ from privot import FitSettings, Randomizer, Schema, fit
 from privot.evaluation import compare
 from privot.release import as_table
 from privot.report import write_evaluation_report
-from privot.report.panels import Panel, draw_maps
 
 SCHEMA = Schema.from_toml("""
 unit = "<b>person</b>"
@@ -57,12 +56,3 @@ def test_names_from_the_schema_are_escaped(page):
 def test_says_what_is_promised_and_that_it_is_not_private_itself(page):
     assert "This report is not private" in page
     assert "e^4" in page
-
-
-def test_maps_keep_the_shape_of_the_land():
-    """A degree of longitude is drawn shorter by the cosine of the latitude."""
-    points = np.random.default_rng(0).uniform([0, 50], [10, 60], (100, 2))
-    figure = draw_maps([Panel("a", "b", points)] * 2, ((0.0, 10.0), (50.0, 60.0)))
-    assert figure.axes[0].get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(55)))
-    square = draw_maps([Panel("a", "b", points)], ((0.0, 10.0), (50.0, 70.0)), geographic=False)
-    assert square.axes[0].get_aspect() == pytest.approx(0.5)

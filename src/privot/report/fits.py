@@ -1,16 +1,38 @@
-"""The page of a fit of images: what was received, what the model draws, what was promised."""
+"""What a fit shows: its loss over steps; of images, what was received, and what the model draws."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from matplotlib.figure import Figure
+
 from privot.local import LocalModel
+from privot.models import History
 from privot.release import Release
-from privot.report.curves import draw_loss
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images
-from privot.report.style import data_uri, write_page
+from privot.report.style import INK, RECEIVED, data_uri, new_figure, styled, write_page
 
 _SAMPLES = 64
+
+
+def draw_loss(history: History) -> Figure:
+    """Loss over steps, and its running mean."""
+    with styled():
+        figure = new_figure(7.0, 2.6)
+        axis = figure.subplots()
+        loss = history["loss"]
+        axis.plot(history["step"], loss, color=RECEIVED, linewidth=0.7, alpha=0.8)
+        window = max(1, len(loss) // 16)
+        smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
+        axis.plot(history["step"][window - 1 :], smooth, color=INK, linewidth=1.8)
+        axis.set_xlabel("step")
+        axis.set_ylabel("entropic cost (nats)")
+        # The first steps are far above everything that follows.
+        low, high = np.quantile(history["loss"][len(history.rows) // 20 :], [0.0, 1.0])
+        margin = 0.05 * (high - low) + 1e-9
+        axis.set_ylim(low - margin, high + margin)
+    return figure
 
 
 def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
