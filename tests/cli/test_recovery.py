@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from privot import FitSettings, Model, Randomizer, Release, Schema, fit
+from privot import FitSettings, Randomizer, Release, Schema, fit, load
 
 SCHEMA = Schema.from_toml('[columns.height]\nkind = "numeric"\nbounds = [0, 10]')
 SETTINGS = FitSettings(steps=400, batch_size=50, hidden=(16,), seed=2)
@@ -66,7 +66,7 @@ def test_a_fit_killed_at_random_ends_as_if_nothing_had_happened(folder):
         assert checkpoint.exists() or (folder / "model").exists()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    again = Model.load(folder / "model")
+    again = load(folder / "model")
     for name, weight in whole.sampler.generator.state_dict().items():
         assert torch.equal(weight, again.sampler.generator.state_dict()[name])
     assert not checkpoint.exists()
@@ -90,6 +90,6 @@ def test_a_killed_sample_leaves_the_old_file(folder):
         for draft in folder.glob(".*.draft"):
             draft.unlink()
     assert subprocess.run([*sample, "-n", "150000"], cwd=folder).returncode == 0
-    whole = Model.load(folder / "model").sample(150_000, seed=1)
+    whole = load(folder / "model").sample(150_000, seed=1)
     assert pq.read_table(output).equals(whole)
     assert sorted(os.listdir(folder)) == ["model", "release.parquet", "synthetic.parquet"]
