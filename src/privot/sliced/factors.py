@@ -142,7 +142,8 @@ def estimate_factors(pooled: PooledMean, images: SquaredImages, dither: float) -
     full_means[present] = means * unit[:, None]
     full_roots[present] = roots * unit[:, None, None]
     known = shares / shares.sum(), full_means, full_roots
-    return Factors(images, *(torch.from_numpy(found).float() for found in known), dither=dither)
+    drawn = [torch.from_numpy(found).float() for found in known]
+    return Factors(images, drawn[0], drawn[1], drawn[2], dither)
 
 
 def shrink(spreads: Floats, errors: Floats, prior: Floats) -> Floats:
