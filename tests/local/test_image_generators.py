@@ -20,7 +20,7 @@ from privot.local.generators.image_generators import (
 from privot.local.likelihood.channels import channel_of
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head
-from privot.local.likelihood.images import CosineChannel, CosineMap
+from privot.local.likelihood.points import CosineChannel, CosineMap
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.release import Randomizer, Release, read_table, state_noise, write_table
 from privot.schema import ImageDomain, Schema

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.local.likelihood.images import CosineChannel
-from privot.local.likelihood.points import NOISES, NullableChannel, PointChannel
+from privot.local.likelihood.points import NOISES, CosineChannel, NullableChannel, PointChannel
 from privot.mechanisms import Mechanism
 from privot.mechanisms.forms import (
     FlaggedForm,

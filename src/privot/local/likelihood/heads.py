@@ -19,7 +19,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from privot.local.likelihood.images import CosineMap
+from privot.local.likelihood.points import CosineMap
 from privot.release import Randomizer
 from privot.schema import ArrayColumn, Box, CodedColumn, PointColumn, from_unit
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,10 @@ class Categories:
     other: str | None = None
     nullable: bool = False
 
+    # Categories are no numbers, and have no order.
+    centers: ClassVar[None] = None
+    spikes: ClassVar[tuple[float, ...]] = ()
+
     def __post_init__(self) -> None:
         if self.nullable and MISSING in self.names:
             raise PrivotError(
@@ -71,11 +76,6 @@ class Categories:
     def missing(self) -> int | None:
         """The code of a missing value."""
         return len(self.names) if self.nullable else None
-
-    @property
-    def centers(self) -> None:
-        """None: categories are no numbers, and have no order."""
-        return None
 
 
 @dataclass(frozen=True)
