@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
@@ -119,32 +120,23 @@ class Schema(Summarized, BaseModel):
         kinds = {name: column.kind for name, column in self.columns.items()}
         return {"columns": kinds, "one record per": self.unit}
 
-    @property
+    @cached_property
     def coded(self) -> dict[str, CodedColumn]:
         """The columns that can be reported as codes."""
-        return {
-            name: cast("CodedColumn", column)
-            for name, column in self.columns.items()
-            if column.alphabet is not None
-        }
+        found = {n: column for n, column in self.columns.items() if column.alphabet is not None}
+        return cast("dict[str, CodedColumn]", found)
 
-    @property
+    @cached_property
     def points(self) -> dict[str, PointColumn]:
         """The columns that can be reported as points."""
-        return {
-            name: cast("PointColumn", column)
-            for name, column in self.columns.items()
-            if column.domain is not None
-        }
+        found = {n: column for n, column in self.columns.items() if column.domain is not None}
+        return cast("dict[str, PointColumn]", found)
 
-    @property
+    @cached_property
     def images(self) -> dict[str, ArrayColumn]:
         """The columns of images."""
-        return {
-            name: cast("ArrayColumn", column)
-            for name, column in self.columns.items()
-            if column.image_shape is not None
-        }
+        found = {n: column for n, column in self.columns.items() if column.image_shape is not None}
+        return cast("dict[str, ArrayColumn]", found)
 
     def point_column(self, name: str) -> PointColumn:
         """A column that has a domain, so that it can be reported as a point.
