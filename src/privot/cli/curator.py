@@ -98,21 +98,21 @@ def fit(
 
 
 def sample(
-    model: Annotated[Path, typer.Argument(help="Folder of the model.")],
-    num_rows: Annotated[int, typer.Option("-n", "--num-rows", help="Records to draw.")] = 10_000,
+    model: Annotated[Path, Argument(help="Folder of the model.")],
+    num_rows: Annotated[int, Option("-n", "--num-rows", help="Records to draw.")] = 10_000,
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "-o",
             "--output",
             help="csv, csv.gz, parquet, npz; of images, also a folder for PNGs (no suffix). "
             "synthetic.csv by default, of images synthetic.npz.",
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="To repeat a draw.")] = None,
+    seed: Annotated[int | None, Option(help="To repeat a draw.")] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=VALUE: only such records. May be repeated, also for one column."),
+        Option(help="COLUMN=VALUE: only such records. May be repeated, also for one column."),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -120,7 +120,6 @@ def sample(
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.errors import PrivotError
     from privot.models import Model, load
     from privot.models.folder import kind_of
     from privot.release import write_table

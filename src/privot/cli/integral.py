@@ -5,30 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from privot.cli.console import note
 from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.errors import PrivotError
+from privot.privacy.guarantees.figures import at_most
 
 
 def fit(
-    people: Annotated[Path, typer.Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
-    schema: Annotated[Path, typer.Option(help="What a record may be: schema.toml.")],
-    draws: Annotated[int, typer.Option(help="How many draws will ever be published.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The secret folder.")] = Path(
-        "secret"
-    ),
+    people: Annotated[Path, Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
+    schema: Annotated[Path, Option(help="What a record may be: schema.toml.")],
+    draws: Annotated[int, Option(help="How many draws will ever be published.")],
+    output: Annotated[Path, Option("-o", "--output", help="The secret folder.")] = Path("secret"),
     epsilon: Annotated[
-        float | None, typer.Option(help="Of ALL draws together; each costs epsilon/draws.")
+        float | None, Option(help="Of ALL draws together; each costs epsilon/draws.")
     ] = None,
     epsilon_per_draw: Annotated[
-        float | None, typer.Option(help="Of each draw, instead; all cost draws times that.")
+        float | None, Option(help="Of each draw, instead; all cost draws times that.")
     ] = None,
-    method: Annotated[str, typer.Option(help="clip (a clipped ratio) or boost.")] = "clip",
+    method: Annotated[str, Option(help="clip (a clipped ratio) or boost.")] = "clip",
     estimator: Annotated[
-        str, typer.Option(help="What learns the ratio: auto, spline, mlp or trees.")
+        str, Option(help="What learns the ratio: auto, spline, mlp or trees.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Of weights and batches; never of a draw.")] = 0,
+    seed: Annotated[int, Option(help="Of weights and batches; never of a draw.")] = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
 ) -> None:
@@ -36,11 +36,9 @@ def fit(
 
     Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
     """
-    from privot.errors import PrivotError
     from privot.files import require_place
     from privot.integral import BoostSettings, ClippedRatioSettings
     from privot.integral import fit as fit_model
-    from privot.privacy.guarantees.figures import at_most
     from privot.release import read_table
     from privot.schema import Schema
 
@@ -74,14 +72,14 @@ def fit(
 
 
 def sample(
-    model: Annotated[Path, typer.Argument(help="The secret folder.")],
-    num_rows: Annotated[int, typer.Option("-n", "--num-rows", help="Records to draw.")] = 1,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="csv, csv.gz, parquet, npz.")
-    ] = Path("draws.csv"),
+    model: Annotated[Path, Argument(help="The secret folder.")],
+    num_rows: Annotated[int, Option("-n", "--num-rows", help="Records to draw.")] = 1,
+    output: Annotated[Path, Option("-o", "--output", help="csv, csv.gz, parquet, npz.")] = Path(
+        "draws.csv"
+    ),
     shortfall: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Do the same work whatever the data is; draws are then this close to exact, such "
             "as 1e-6, in total variation."
         ),

@@ -5,42 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from privot.cli.console import complain, note, note_unit, training_bar
+from privot.cli.console import note, note_unit, training_bar
 from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.errors import PrivotError
 
 
 def fit(
     data: Annotated[
-        Path,
-        typer.Argument(help="Private records: csv, csv.gz, parquet, npz, a folder of images."),
+        Path, Argument(help="Private records: csv, csv.gz, parquet, npz, a folder of images.")
     ],
     schema: Annotated[
-        Path, typer.Option(help="What a record may be: columns, or images and their label.")
+        Path, Option(help="What a record may be: columns, or images and their label.")
     ],
-    epsilon: Annotated[float, typer.Option(help="ε of the whole run.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")] = Path(
-        "model"
-    ),
-    delta: Annotated[float, typer.Option(help="δ of the whole run.")] = 1e-5,
-    low_pass: Annotated[int, typer.Option(help="Of images: frequencies kept along each axis.")] = 7,
-    degree: Annotated[int, typer.Option(help="1: means; 2: second moments as well.")] = 2,
-    steps: Annotated[int, typer.Option(help="Number of releases.")] = 60_000,
-    batch_size: Annotated[int, typer.Option(help="Records a release.")] = 100,
-    num_projections: Annotated[int, typer.Option(help="Slices a release.")] = 16,
+    epsilon: Annotated[float, Option(help="ε of the whole run.")],
+    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
+    delta: Annotated[float, Option(help="δ of the whole run.")] = 1e-5,
+    low_pass: Annotated[int, Option(help="Of images: frequencies kept along each axis.")] = 7,
+    degree: Annotated[int, Option(help="1: means; 2: second moments as well.")] = 2,
+    steps: Annotated[int, Option(help="Number of releases.")] = 60_000,
+    batch_size: Annotated[int, Option(help="Records a release.")] = 100,
+    num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
     neighboring: Annotated[
-        str, typer.Option(help="replace_one, or zero_out with padded Poisson batches.")
+        str, Option(help="replace_one, or zero_out with padded Poisson batches.")
     ] = "replace_one",
-    release: Annotated[str, typer.Option(help="every_step or once.")] = "every_step",
-    estimator: Annotated[str, typer.Option(help="auto, factors (of images) or network.")] = "auto",
+    release: Annotated[str, Option(help="every_step or once.")] = "every_step",
+    estimator: Annotated[str, Option(help="auto, factors (of images) or network.")] = "auto",
     loss: Annotated[
-        str, typer.Option(help="Of a network: mean_first, sliced, or (once) entropic.")
+        str, Option(help="Of a network: mean_first, sliced, or (once) entropic.")
     ] = "mean_first",
-    seed: Annotated[int, typer.Option(help="Of weights and latents, never of noise.")] = 0,
+    seed: Annotated[int, Option(help="Of weights and latents, never of noise.")] = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
 ) -> None:
     """Learn a model from private records through noisy slices: central privacy, a trusted curator.
@@ -55,7 +53,6 @@ def fit(
     from privot.schema import Schema
     from privot.sliced import SlicedSettings
     from privot.sliced import fit as fit_model
-    from privot.training import Interrupted
 
     settings = SlicedSettings(
         steps=steps,
@@ -74,21 +71,17 @@ def fit(
     declared = Schema.load(schema)
     table = read_table(data, declared, record_form(separator, ignore))
     note_unit(declared.unit)
-    try:
-        with training_bar() as progress:
-            model = fit_model(
-                table,
-                declared,
-                epsilon=epsilon,
-                delta=delta,
-                settings=settings,
-                checkpoint=checkpoint,
-                resume=resume,
-                progress=progress,
-            )
-    except Interrupted as interruption:
-        complain(f"{interruption}; run again with --resume to continue")
-        raise typer.Exit(1) from None
+    with training_bar() as progress:
+        model = fit_model(
+            table,
+            declared,
+            epsilon=epsilon,
+            delta=delta,
+            settings=settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
@@ -98,22 +91,20 @@ def fit(
 
 
 def adapt(
-    source: Annotated[Path, typer.Argument(help="Public npz: records x, classes y.")],
-    target: Annotated[Path, typer.Argument(help="Private npz: records x, no classes.")],
-    epsilon: Annotated[float, typer.Option(help="ε of the target records.")],
-    unit: Annotated[str, typer.Option(help="Whom one target record belongs to: person, ….")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of it.")] = Path(
-        "classifier"
-    ),
-    delta: Annotated[float, typer.Option(help="δ of the target records.")] = 1e-5,
-    maximum: Annotated[float, typer.Option(help="Value that means 1 (public).")] = 255.0,
-    steps: Annotated[int, typer.Option(help="Number of steps and releases.")] = 2000,
-    batch_size: Annotated[int, typer.Option(help="Target records a release.")] = 100,
-    num_projections: Annotated[int, typer.Option(help="Slices a release.")] = 16,
-    neighboring: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
-    weight: Annotated[float, typer.Option(help="Of the sliced loss.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of weights and source batches.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    source: Annotated[Path, Argument(help="Public npz: records x, classes y.")],
+    target: Annotated[Path, Argument(help="Private npz: records x, no classes.")],
+    epsilon: Annotated[float, Option(help="ε of the target records.")],
+    unit: Annotated[str, Option(help="Whom one target record belongs to: person, ….")],
+    output: Annotated[Path, Option("-o", "--output", help="Folder of it.")] = Path("classifier"),
+    delta: Annotated[float, Option(help="δ of the target records.")] = 1e-5,
+    maximum: Annotated[float, Option(help="Value that means 1 (public).")] = 255.0,
+    steps: Annotated[int, Option(help="Number of steps and releases.")] = 2000,
+    batch_size: Annotated[int, Option(help="Target records a release.")] = 100,
+    num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
+    neighboring: Annotated[str, Option(help="replace_one or zero_out.")] = "replace_one",
+    weight: Annotated[float, Option(help="Of the sliced loss.")] = 1.0,
+    seed: Annotated[int, Option(help="Of weights and source batches.")] = 0,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     force: Force = False,
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones.
@@ -122,7 +113,6 @@ def adapt(
     """
     import numpy as np
 
-    from privot.errors import PrivotError
     from privot.files import claim_folder
     from privot.models.folder import FILES
     from privot.sliced import AdaptationSettings
@@ -166,8 +156,6 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     import zipfile
 
     import numpy as np
-
-    from privot.errors import PrivotError
 
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -1,0 +1,1 @@
+"""Tests of pages and pictures; a package, so that file names may repeat those of other packages."""
