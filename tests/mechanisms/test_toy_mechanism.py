@@ -1,0 +1,176 @@
+"""A mechanism of one's own, in one file, goes from a CSV to the report; the library is not edited."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import privot
+from mechanisms.test_choice import choices
+from privot.evaluation import compare
+from privot.local import FitSettings
+from privot.mechanisms import Mechanism, mechanism_from_dict
+from privot.mechanisms.forms import TableForm
+from privot.mechanisms.mechanism import require_codes, require_epsilon
+from privot.mechanisms.samplers.entropy import uniforms_below
+from privot.privacy import PureDP
+from privot.release import Release
+from privot.release.audits.audit import audit_randomizer
+from privot.report import write_evaluation_report
+
+_FAR = 2**40
+
+
+@dataclass(frozen=True)
+class RoundTable(Mechanism, kind="round_table"):
+    """Codes sit in a circle: the own seat e^ε, its two neighbors e^(ε/2) times as likely as others."""
+
+    seats: int
+    epsilon: float
+
+    takes_codes = names_code = True
+    among_auto = False  # or every test that compares kinds would meet it
+
+    def __post_init__(self):
+        require_epsilon(self.epsilon)
+
+    @property
+    def weights(self):
+        """Integers by distance around the table; rounded down, so no ratio is above e^ε."""
+        weights = np.full(self.seats, _FAR)
+        weights[[1, -1]] = math.floor(_FAR * math.exp(self.epsilon / 2) * (1 - 2.0**-50))
+        weights[0] = math.floor(_FAR * math.exp(self.epsilon) * (1 - 2.0**-50))
+        return weights
+
+    @classmethod
+    def unfit(cls, column):
+        few = column.alphabet is None or column.alphabet.size < 4
+        return "it is for four codes or more: use 'randomized_response'" if few else ""
+
+    @classmethod
+    def for_column(cls, column, epsilon):
+        return cls(column.alphabet.size, epsilon)
+
+    def fits(self, column):
+        return not self.unfit(column) and column.alphabet.size == self.seats
+
+    def _law(self):
+        return self.weights / self.weights.sum()
+
+    def form(self, column):
+        codes = np.arange(self.seats)
+        return TableForm(np.exp(self.log_likelihood(codes[:, None], codes)))
+
+    def privatize(self, x):
+        codes = require_codes("x", x, self.seats)
+        ends = np.cumsum(self.weights)
+        steps = np.searchsorted(ends, uniforms_below(int(ends[-1]), codes.size), side="right")
+        return (codes + steps) % self.seats
+
+    def log_likelihood(self, y, x):
+        y, x = (require_codes("codes", each, self.seats) for each in (y, x))
+        return np.log(self._law())[(y - x) % self.seats]
+
+    def log_ratio(self, reports, x, other):
+        return super().log_ratio(reports[:, 0], x, other)
+
+    def probability_cells(self, reports, x, rng):
+        law, steps = self._law(), (reports - np.asarray(x)[:, None]) % self.seats
+        below = np.concatenate([[0.0], np.cumsum(law)])
+        return below[steps], below[steps + 1]
+
+    def impossible(self, reports):
+        return ~((reports >= 0) & (reports < self.seats)).all(axis=1)
+
+    def guarantee(self, domain=None, delta=0.0):
+        return PureDP(self.epsilon)
+
+    def expected(self, column):
+        return {"keep": float(self._law()[0]), "in_words": "its seat, or one near it"}
+
+    bias = variance = 0.0
+
+
+SCHEMA = privot.Schema.from_dict(
+    {
+        "columns": {
+            "hour": {"kind": "categorical", "categories": [f"{h}h" for h in range(6)]},
+            "night": {"kind": "boolean"},
+        }
+    }
+)
+
+
+def made_up_people():
+    """Two thirds come at 4h."""
+    rng = np.random.default_rng(0)
+    hours = np.where(rng.random(12_000) < 2 / 3, 4, rng.integers(0, 6, 12_000))
+    return pa.table({"hour": [f"{h}h" for h in hours], "night": (hours > 2).tolist()})
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    """From a CSV, through files."""
+    folder = tmp_path_factory.mktemp("toy")
+    pa.csv.write_csv(made_up_people(), folder / "people.csv")
+    made = privot.Randomizer.calibrate(SCHEMA, 6.0, mechanism="round_table")
+    made.save(folder / "randomizer.json")
+    device = privot.Randomizer.load(folder / "randomizer.json")
+    assert device.mechanisms["hour"] == RoundTable(6, made.mechanisms["hour"].epsilon)
+    assert device.mechanisms["night"].kind == "randomized_response"
+    table = privot.release.read_table(folder / "people.csv", SCHEMA)
+    device.privatize(table).save(folder / "release.parquet")
+    return Release.load(folder / "release.parquet")
+
+
+def test_its_choice_and_its_words():
+    made = RoundTable(4, 1.0)
+    assert mechanism_from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert RoundTable.unfit(choices(2))
+    assert np.exp(made.log_likelihood(np.arange(4), 1)).sum() == pytest.approx(1)
+    with pytest.raises(ValueError, match="'round_table' is not for column 'xy'"):
+        plane = '[columns.xy]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1'
+        privot.Randomizer.calibrate(privot.Schema.from_toml(plane), 1.0, mechanism="round_table")
+
+
+def test_what_no_device_sends_is_found(release):
+    assert release.randomizer.expected_noise()[0]["in_words"] == "its seat, or one near it"
+    sent = pa.table({"hour": ["2h", "7h", None]})
+    (half, _), (impossible, _) = release.randomizer.splits["hour"].faults(sent)
+    assert not half.any()
+    assert impossible.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("estimator", ["latent_classes", "generator"])
+def test_it_is_learned_from_and_reported_on(release, estimator, tmp_path):
+    steps = {"steps": 300, "hidden": (16,)} if estimator == "generator" else {}
+    model = privot.fit(release, FitSettings(estimator=estimator, seed=0, **steps))
+    drawn = model.sample(4000, seed=1)
+    share = np.mean(np.array(drawn["hour"].to_pylist()) == "4h")
+    told = (release.reports("hour")[0][:, 0] == 4).mean()
+    assert told + 0.02 < share < 2 / 3 + 1 / 18 + 0.05  # a short training takes some noise off
+    if estimator == "latent_classes":
+        assert share == pytest.approx(2 / 3 + 1 / 18, abs=0.03)
+    model.save(tmp_path / "model")
+    model = privot.load(tmp_path / "model")
+    people = made_up_people()
+    comparison = compare(SCHEMA, model.sample(2000, seed=0), people)
+    write_evaluation_report(
+        tmp_path / "report.html", model, model.sample(2000, seed=0), people, comparison
+    )
+    page = (tmp_path / "report.html").read_text()
+    assert "hour" in page
+    assert "4h" in page
+
+
+def test_an_audit_passes_it_and_not_a_leak(release, monkeypatch):
+    assert not audit_randomizer(release.randomizer, num_draws=20_000).refuted
+    honest = RoundTable.privatize
+    monkeypatch.setattr(
+        RoundTable, "privatize", lambda self, x: np.where(np.asarray(x) == 0, 0, honest(self, x))
+    )
+    assert audit_randomizer(release.randomizer, num_draws=20_000).refuted
