@@ -1,4 +1,4 @@
-"""What a step of training may ask of the machine: threads of the CPU, and memory that it keeps."""
+"""What a step of training may ask of the machine: threads, memory that it keeps, short numbers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,20 @@ def threads_for(num_entries: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def short_products() -> Iterator[None]:
+    """Let products of single precision use bfloat16 inside the block, where the processor has it.
+
+    Twice as fast on such processors, and the same as before on others.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @cache

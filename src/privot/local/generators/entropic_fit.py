@@ -36,8 +36,7 @@ from privot.models import Checkpoint
 from privot.release import Release
 from privot.training import TrainingSettings, train
 from privot.training.parallel import ALONE, Group, join, local_device
-from privot.training.precision import short_products
-from privot.training.threads import threads_for
+from privot.training.threads import short_products, threads_for
 from privot.transport import SinkhornSolver
 
 _PLAIN_UP_TO = 5
