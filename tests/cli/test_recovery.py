@@ -18,9 +18,9 @@ SETTINGS = FitSettings(steps=400, batch_size=50, hidden=(16,), seed=2)
 FIT = """
 import sys
 import torch
-from privot.training import loop
+from privot.models import checkpoint
 torch.set_num_threads(1)
-loop._CHECKPOINT_SECONDS = 0.0  # as often as a run of days has them
+checkpoint._SECONDS = 0.0  # as often as a run of days has them
 sys.argv = ["privot", "fit", "release.parquet", "-o", "model", "--resume", *sys.argv[1:]]
 from privot.cli import main
 main()
