@@ -10,7 +10,6 @@ import os
 import numpy as np
 import pytest
 import torch
-from privot.sliced.releases.directions import draw_directions
 
 from privot import own_process
 from privot.mechanisms import Laplace, random_bits
@@ -18,6 +17,7 @@ from privot.mechanisms.samplers import entropy
 from privot.mechanisms.samplers.entropy import random_word, random_words
 from privot.release import Randomizer
 from privot.schema import Box, Schema
+from privot.sliced.releases.drawing import draw_directions
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 PLACE = Schema.from_toml("""
