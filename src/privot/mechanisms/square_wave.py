@@ -93,7 +93,7 @@ class SquareWave(Mechanism, kind="square_wave"):
             return np.exp(self.log_likelihood(y, x))
 
         half = self._half_cells
-        reports = np.arange(-half, STEPS + half + 1) * GRID - 1.0
+        reports = np.arange(-half, STEPS + half + 1.0) * GRID - 1.0
         return TableForm.over_bins(likelihood, reports, GRID, column)
 
     def information(self, column: Column) -> float:

@@ -215,10 +215,11 @@ def split_guarantee(
                 f"mechanism {mechanism.kind!r} does not fit column {name!r} as the schema declares it "
                 f"({column.kind}): calibrate again"
             )
-        if mechanism.pure:
+        mu = None if column.domain is None else mechanism.gaussian_mu(column.domain)
+        if mu is None:
             losses.append(mechanism.guarantee(column.domain).epsilon)
         else:
-            multipliers.append(mechanism.gaussian_mu(column.domain))
+            multipliers.append(mu)
     multipliers.sort(reverse=True)
     losses.sort(reverse=True)
     if not multipliers:
