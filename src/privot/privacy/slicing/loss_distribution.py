@@ -151,7 +151,9 @@ def _cells(
     if lowest < 0:
         under_q[0] = under_p[0] = 1.0
     above = (1 - rate) * under_q + rate * under_p
-    in_q, in_r = -np.diff(under_q), -np.diff(above)
+    # Where the tails are flat, rounding can make them rise by an ulp: a mass is never below 0, and more
+    # mass only overstates δ.
+    in_q, in_r = -np.diff(under_q), np.maximum(-np.diff(above), 0.0)
     # To keep both totals, the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of the mass r.
     ratio = np.exp(-losses)
     to_upper = (in_r * ratio[:-1] - in_q) / (-np.expm1(-step) * ratio[:-1])
