@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from mechanisms.additive import AdditiveNoiseLaws
+from mechanisms.test_additive_noise import AdditiveNoiseLaws
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian
 from privot.schema.domains.balls import L2Ball

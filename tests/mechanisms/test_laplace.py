@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mechanisms.additive import AdditiveNoiseLaws
+from mechanisms.test_additive_noise import AdditiveNoiseLaws
 from privot.errors import PrivotError
 from privot.mechanisms import Laplace
 from privot.schema.domains.balls import L1Ball

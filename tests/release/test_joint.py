@@ -9,16 +9,13 @@ import pytest
 from scipy import stats
 
 from privot.errors import PrivotError
-from privot.mechanisms import RandomizedResponse
 from privot.release import Randomizer, Release, collect
 from privot.release.audits.audit import audit_randomizer
-from privot.release.budget.information import choose_report_columns
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.joint import (
     CELLS,
     COMBINATION,
     JointReport,
-    largest_fitting,
 )
 from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
@@ -36,6 +33,8 @@ categories = ["F", "M"]
 kind = "boolean"
 nullable = true
 """)
+
+
 MIXED = Schema.from_dict(
     SCHEMA.to_dict()
     | {
@@ -87,19 +86,6 @@ def test_the_drawn_columns_know_nothing_of_the_record():
     answers = Randomizer.calibrate(SCHEMA, 2.0).privatize(table).joint_answers
     counts = np.stack([np.bincount(part) for part in np.split(answers.combination, 2)])
     assert stats.chi2_contingency(counts).pvalue > 1e-6
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1 / 3, 4.0, 8.0])
-def test_budgets_are_shared_with_vectors_and_add_up_to_at_most_epsilon(epsilon):
-    alone = Randomizer.calibrate(SCHEMA, epsilon)
-    assert alone.guarantee.epsilon == epsilon
-    assert alone.joint.epsilon == epsilon
-    mixed = Randomizer.calibrate(MIXED, epsilon)
-    assert epsilon * (1 - 1e-9) <= mixed.guarantee.epsilon <= epsilon
-    assert mixed.joint.epsilon == pytest.approx(epsilon / 2)
-    gaussian = Randomizer.calibrate(MIXED, epsilon, 1e-6, mechanism="gaussian", report="joint")
-    assert gaussian.guarantee.epsilon <= epsilon
-    assert gaussian.guarantee.delta == 1e-6
 
 
 def test_the_audit_comes_close_to_the_promise_and_catches_a_larger_set_of_odds():
@@ -154,41 +140,6 @@ def test_reports_that_no_device_makes_are_refused(tmp_path):
         Randomizer.from_json(json.dumps(fields))
 
 
-def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():
-    sizes = {f"c{i}": 200 for i in range(6)}
-    with pytest.raises(PrivotError, match="report_columns 3 makes up to 8000000 cells.*at most 2"):
-        JointReport(sizes, 3, 1.0)
-    assert largest_fitting([300, 300, 2]) == 1
-    assert choose_report_columns([300, 300, 2], 8.0) == 1
-    assert choose_report_columns([10] * 300, 8.0) == 2  # three of 300 are too many combinations
-    assert choose_report_columns([10] * 30, 8.0) == 3
-    assert choose_report_columns([2, 2], 8.0) == 2
-    with pytest.raises(PrivotError, match="a column has 100000 values"):
-        choose_report_columns([100_000, 2], 1.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"report": "both"}, "report 'both' is not known"),
-        ({"report_columns": 4}, "report_columns 4 is not between 1"),
-        ({"delta": 1e-6}, "delta 1e-06 is not needed by a joint report"),
-        ({"epsilon": 0.0}, "epsilon 0.0 promises nothing"),
-    ],
-)
-def test_refusals(arguments, words):
-    with pytest.raises(PrivotError) as caught:
-        Randomizer.calibrate(SCHEMA, **{"epsilon": 1.0} | arguments)
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize("name", [CELLS, REPORT_ID])
-def test_a_release_s_own_column_names_are_refused(name):
-    schema = Schema.from_toml(f'[columns."{name}"]\nkind = "boolean"')
-    with pytest.raises(PrivotError, match="what a release calls its joint reports"):
-        Randomizer.calibrate(schema, 1.0)
-
-
 def test_a_hundred_columns_and_two_people():
     schema = Schema.from_dict(
         {
@@ -217,22 +168,6 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
         collect([*parts, other])
     with pytest.raises(PrivotError, match="releases are none"):
         collect([])
-
-
-def test_a_randomizer_whose_columns_were_reordered_or_mixed_up_is_refused():
-    """Cells are numbered by the order of columns: another order would be another meaning."""
-    randomizer = Randomizer.calibrate(SCHEMA, 1.0)
-    fields = json.loads(randomizer.to_json())
-    fields["joint"]["sizes"] = dict(reversed(fields["joint"]["sizes"].items()))
-    with pytest.raises(PrivotError, match="was altered"):
-        Randomizer.from_json(json.dumps(fields))
-    sizes = dict(reversed(randomizer.joint.sizes.items()))
-    with pytest.raises(PrivotError, match="in this order"):
-        Randomizer(SCHEMA, {}, joint=JointReport(sizes, 2, 1.0))
-    split = {"sex": RandomizedResponse(2, 1.0)}
-    rest = {"age": 5, "works": 3}
-    with pytest.raises(PrivotError, match="or all of them split"):
-        Randomizer(SCHEMA, split, joint=JointReport(rest, 2, 1.0))
 
 
 @pytest.mark.parametrize("sizes", [{"a": 1, "b": 2}, {"a": 2.0, "b": 2}])

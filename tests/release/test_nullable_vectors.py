@@ -5,16 +5,20 @@ import pyarrow as pa
 import pytest
 
 from privot.errors import PrivotError
-from privot.mechanisms import Laplace, NullableNoise, RandomizedResponse
+from privot.mechanisms import NullableNoise, RandomizedResponse
 from privot.release import Randomizer, Release
 from privot.release.audits.audit import audit_randomizer
 from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
 
 HOME = {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 10], [0, 20]], "nullable": True}
+
+
 SCHEMA = Schema.from_dict(
     {"columns": {"home": HOME, "sex": {"kind": "categorical", "categories": ["F", "M"]}}}
 )
+
+
 PEOPLE = {"x": [1.0, None, 3.0, 30.0], "y": [5.0, 1.0, None, 7.0], "sex": ["F", "M", "F", "M"]}
 
 
@@ -56,21 +60,6 @@ def test_who_is_missing_is_hidden_and_can_be_counted():
     assert np.median(values[~missing, 0]) == pytest.approx(0.8, abs=0.1)
 
 
-def test_without_nullable_a_gap_is_refused_and_noise_alone_does_not_fit():
-    plain = Schema.from_dict({"columns": {"home": HOME | {"nullable": False}}})
-    with pytest.raises(PrivotError, match="row 2: column 'x' has no value"):
-        Randomizer.calibrate(plain, 1.0).privatize({"x": [1.0, None], "y": [1.0, 1.0]})
-    nullable = Schema.from_dict({"columns": {"home": HOME}})
-    noise = Laplace(1.0, 2.0**-19)
-    with pytest.raises(PrivotError, match="does not fit column 'home'"):
-        Randomizer(nullable, {"home": noise})
-    flagged = NullableNoise(noise, RandomizedResponse(2, 1.0))
-    with pytest.raises(PrivotError, match="does not fit column 'home'"):
-        Randomizer(plain, {"home": flagged})
-    with pytest.raises(PrivotError, match="'gaussian' is not for column 'home'"):
-        Randomizer.calibrate(nullable, 1.0, 1e-6, mechanism="gaussian")
-
-
 def test_split_reports_leave_out_whole_columns():
     release = Randomizer.calibrate(SCHEMA, 1.0, report="split", report_columns=1).privatize(
         {"x": [1.0, None] * 100, "y": [2.0, None] * 100, "sex": ["F", "M"] * 100}
@@ -94,24 +83,6 @@ def test_altered_flags_and_names_that_clash_are_refused(tmp_path):
     schema = Schema.from_dict({"columns": {"home": HOME, "other": clash}})
     with pytest.raises(PrivotError, match="flags of vectors"):
         Randomizer.calibrate(schema, 1.0)
-
-
-def test_missing_points_become_nulls_and_are_not_outside():
-    column = SCHEMA.point_column("home")
-    back = column.decode_points("home", np.array([[np.nan, np.nan], [4.0, 50.0]]))
-    assert back["x"].to_pylist() == [None, 4.0]
-    assert back["y"].to_pylist() == [None, 20.0]
-    table = pa.table({name: PEOPLE[name] for name in ("x", "y")})
-    assert column.count_outside("home", table) == 1
-    # All may be missing: the column has no type then.
-    assert (
-        len(
-            Randomizer.calibrate(SCHEMA, 1.0).privatize(
-                {"x": [None, None], "y": [None, None], "sex": ["F", "M"]}
-            )
-        )
-        == 2
-    )
 
 
 def test_the_audit_tries_missing_against_present():

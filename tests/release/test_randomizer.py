@@ -1,9 +1,7 @@
 """Randomizers and releases: what is promised, what leaves the device, what is refused."""
 
-import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,8 +12,7 @@ import pytest
 from scipy import stats
 
 from privot.errors import PrivotError
-from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection
-from privot.privacy import gaussian_delta
+from privot.mechanisms import Laplace, RandomizedResponse, SubsetSelection
 from privot.release import Randomizer, Release
 from privot.schema import Schema
 
@@ -43,46 +40,6 @@ def people(num=1000, seed=0):
     }
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 1 / 3])
-@pytest.mark.parametrize("columns", [None, 1, 2])
-def test_pure_budgets_add_up_to_at_most_epsilon(epsilon, columns):
-    randomizer = Randomizer.calibrate(SCHEMA, epsilon, report_columns=columns, report="split")
-    assert randomizer.guarantee.neighboring == "local"
-    assert randomizer.guarantee.unit == "person"
-    assert epsilon * (1 - 1e-6) <= randomizer.guarantee.epsilon <= epsilon
-    losses = [
-        m.guarantee(SCHEMA.point_column(n).domain if n != "sex" else None).epsilon
-        for n, m in randomizer.mechanisms.items()
-    ]
-    reported = sorted(losses)[-randomizer.num_reported :]
-    assert sum(Fraction(loss) for loss in reported) <= Fraction(epsilon)
-
-
-@pytest.mark.parametrize("columns", [None, 1, 2])
-def test_joint_gaussian_spends_delta_once(columns):
-    """Any subset that a person can report is (ε, δ)-private by the exact Gaussian formula."""
-    epsilon, delta = 2.0, 1e-5
-    randomizer = Randomizer.calibrate(
-        SCHEMA, epsilon, delta, mechanism="gaussian", report_columns=columns
-    )
-    k = randomizer.num_reported
-    ratios = {
-        n: SCHEMA.point_column(n).domain.unit.diameter(2) / m.stddev
-        for n, m in randomizer.mechanisms.items()
-        if isinstance(m, Gaussian)
-    }
-    share = randomizer.mechanisms["sex"].guarantee().epsilon
-    worst = 0.0
-    for gaussians in range(k - 1, min(k, 2) + 1):
-        joint = np.hypot(*[*sorted(ratios.values())[-gaussians:], 0][:2]) if gaussians else 0
-        left = epsilon - (k - gaussians) * share
-        if joint:
-            worst = max(worst, gaussian_delta(1.0, joint, left))
-    assert worst <= delta
-    assert worst >= delta * 0.999  # and no more noise than needed
-    assert randomizer.guarantee.epsilon <= epsilon
-
-
 def test_noise_is_scaled_to_each_side_and_has_the_promised_scale():
     num = 40_000
     randomizer = Randomizer.calibrate(SCHEMA, 4.0, report="split")
@@ -98,38 +55,6 @@ def test_noise_is_scaled_to_each_side_and_has_the_promised_scale():
     kept = np.mean(release.table["sex"].to_numpy() == table["sex"].to_numpy())
     expected = np.exp(share) / (np.exp(share) + 1)
     assert abs(kept - expected) < 5 * np.sqrt(expected * (1 - expected) / num)
-
-
-def test_reported_columns_are_uniform_and_independent_of_the_record():
-    schema = Schema.from_toml(
-        "\n".join(f'[columns.c{i}]\nkind = "numeric"\nbounds = [0, 1]' for i in range(4))
-    )
-    num = 60_000
-    table = {f"c{i}": np.repeat([0.0, 1.0], num // 2) for i in range(4)}
-    release = Randomizer.calibrate(schema, 4.0, report_columns=2, report="split").privatize(table)
-    masks = np.stack([release.reports(f"c{i}")[1] for i in range(4)], axis=1)
-    assert (masks.sum(1) == 2).all()
-    subsets = masks @ (1 << np.arange(4))
-    counts = [
-        np.bincount(part, minlength=16) for part in (subsets[: num // 2], subsets[num // 2 :])
-    ]
-    seen = [c[c > 0] for c in counts]
-    assert stats.chisquare(seen[0] + seen[1]).pvalue > 1e-6
-    assert stats.chi2_contingency(np.stack(seen)).pvalue > 1e-6
-
-
-def test_nothing_is_left_in_memory_under_a_null():
-    """Arrow keeps a number beneath every null: of a column not reported, it must be no report."""
-    release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=1, report="split").privatize(
-        people(500)
-    )
-    for name in ("longitude", "latitude", "age"):
-        column = release.table[name].combine_chunks()
-        beneath = np.frombuffer(column.buffers()[1], np.float64)[: len(column)]
-        absent = column.is_null().to_numpy(zero_copy_only=False)
-        assert 100 < absent.sum() < 500
-        assert (beneath[absent] == 0).all()
-        assert (beneath[~absent] != 0).all()
 
 
 def test_a_second_call_draws_fresh_noise():
@@ -148,21 +73,6 @@ def test_values_outside_are_projected_and_counted_on_the_device_only(tmp_path):
     release.save(tmp_path / "r.parquet")
     metadata = pq.read_metadata(tmp_path / "r.parquet").metadata
     assert set(metadata) <= {b"privot.randomizer", b"ARROW:schema"}
-
-
-def test_reports_return_to_the_grid_they_were_drawn_on():
-    """Through the table's units and back: every report has a likelihood."""
-    schema = Schema.from_toml(
-        "\n".join(
-            f'[columns.c{i}]\nkind = "numeric"\nbounds = {bounds}'
-            for i, bounds in enumerate(([0.1, 0.37], [-3, 100000.1], [1e6, 1e6 + 1]))
-        )
-    )
-    raw = {"c0": [0.2] * 500, "c1": [5.0] * 500, "c2": [1e6] * 500}
-    release = Randomizer.calibrate(schema, 3.0, report="split").privatize(raw)
-    for name, mechanism in release.randomizer.mechanisms.items():
-        reports, _ = release.reports(name)
-        assert np.isfinite(mechanism.log_likelihood(reports, np.zeros((1, 1)))).all()
 
 
 def test_the_guarantee_is_that_of_the_noise_as_it_is():
@@ -267,21 +177,6 @@ def test_records_that_cannot_be_used_are_refused(change, words):
     with pytest.raises(PrivotError) as caught:
         Randomizer.calibrate(SCHEMA, 1.0, report="split").privatize(table)
     assert words in str(caught.value)
-
-
-def test_altered_randomizers_are_refused():
-    text = Randomizer.calibrate(SCHEMA, 1.0, report="split").to_json()
-    fields = json.loads(text)
-    fields["mechanisms"]["age"]["scale"] /= 2
-    for broken, words in (
-        (json.dumps(fields), "was altered after it was calibrated"),
-        (json.dumps(json.loads(text) | {"format": 99}), "format 99"),
-        (text[:-20], "not readable"),
-        ("[]", "not readable"),
-        ("{}", "not readable"),
-    ):
-        with pytest.raises(PrivotError, match=words):
-            Randomizer.from_json(broken)
 
 
 def write(path, table, metadata):

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.fft import dctn, idctn
 
-from privot.errors import PrivotError
-from privot.schema import ArrayColumn, ImageDomain, Schema
+from privot.schema import ImageDomain
 
 GRAY, COLOR = (6, 8), (4, 4, 3)
+
+
 DOMAINS = {
     "box": ImageDomain(GRAY),
     "color": ImageDomain(COLOR),
@@ -31,6 +32,8 @@ DOMAINS = {
         GRAY, radius=5.0, norm=1, center_at="lower", kept=(4, 4)
     ),
 }
+
+
 each_domain = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS.keys())
 
 
@@ -158,50 +161,3 @@ def test_records_of_pixels_are_left_alone(name, seed):
 
 def test_the_plain_box_is_on_the_grid_and_nothing_else_is():
     assert [name for name, domain in DOMAINS.items() if domain.on_grid] == ["box", "color"]
-
-
-def test_raw_pixels_and_back():
-    column = ArrayColumn(kind="array", shape=(2, 2), bounds=(0, 255))
-    raw = np.array([[0, 51, 204, 255]], np.uint8)
-    np.testing.assert_allclose(column.to_unit_pixels(raw), [[-1, -0.6, 0.6, 1]])
-    np.testing.assert_allclose(column.from_unit_pixels(column.to_unit_pixels(raw)), raw)
-    assert column.from_unit_pixels(np.array([[-3.0, 3.0]])).tolist() == [[0.0, 255.0]]
-
-
-REFUSED = {
-    "shape = [8]": "shape \\[8\\] is not an image's",
-    "shape = [8, 0]": "shape",
-    "shape = [8, 8]\nlow_pass = 4": "declare transform",
-    'shape = [8, 8]\ntransform = "dct"\nlow_pass = 9': "low_pass 9 is not between 1 and 8",
-    "shape = [8, 8]\nradius = -1": "radius",
-    'shape = [8, 8]\ncenter = "lower"': "declare its radius",
-    "shape = [8, 8]\nnullable = true": "nullable",
-    'shape = [8, 8]\ntransform = "wavelet"': "transform",
-}
-
-
-@pytest.mark.parametrize("lines", REFUSED)
-def test_declarations_are_refused(lines):
-    text = f'[columns.image]\nkind = "array"\nbounds = [0, 255]\n{lines}'
-    with pytest.raises(PrivotError, match=REFUSED[lines]) as refused:
-        Schema.from_toml(text)
-    assert "\n" not in str(refused.value)
-
-
-def test_bounds_and_shape_have_to_be_declared():
-    with pytest.raises(PrivotError, match="bounds of column 'image' are missing"):
-        Schema.from_toml('[columns.image]\nkind = "array"\nshape = [8, 8]')
-    with pytest.raises(PrivotError, match="shape of column 'image' is missing"):
-        Schema.from_toml('[columns.image]\nkind = "array"\nbounds = [0, 255]')
-    with pytest.raises(PrivotError, match="bounds"):
-        Schema.from_toml('[columns.image]\nkind = "array"\nshape = [8, 8]\nbounds = [1, 1]')
-
-
-def test_a_schema_with_images_survives_its_json():
-    schema = Schema.from_dict({"columns": {"image": {
-        "kind": "array", "shape": [6, 8], "bounds": [0, 255], "radius": 3.0, "center": "lower",
-        "transform": "dct", "low_pass": 4,
-    }}})  # fmt: skip
-    assert Schema.from_json(schema.to_json()) == schema
-    assert schema.images["image"].domain == DOMAINS["dark ball, low pass"]
-    assert schema.coded == {}

@@ -5,6 +5,9 @@ import pytest
 
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
+from privot.mechanisms import Gaussian, Laplace
+from privot.mechanisms.additive.additive_noise import choose_grid, rounded_sensitivity, stand_in
+from privot.schema import NumericColumn, Polyline
 from privot.schema.domains.balls import L2Ball
 from privot.schema.domains.domain import Box
 
@@ -83,3 +86,48 @@ class AdditiveNoiseLaws(MechanismLaws):
         assert coarse.guarantee(ball, 1e-6).epsilon > coarse.guarantee(box, 1e-6).epsilon * (
             1 + coarse.grid / 2
         )
+
+
+@pytest.mark.parametrize("noise", [1e-300, 1e-6, 0.3, 1.0, 7.0, 1e5])
+def test_grids_are_dyadic_fine_and_within_limits(noise):
+    grid = choose_grid(noise)
+    assert np.frexp(grid)[0] == 0.5
+    assert 2.0**-40 <= grid <= 2.0**-10
+    if 2.0**-40 < grid < 2.0**-10:
+        assert 2**19 <= noise / grid < 2**20
+
+
+def test_rounding_adds_a_step_a_coordinate_where_it_can_leave_the_domain():
+    ball, box, grid = L2Ball(4, 3.0), Box((0.0, 1.0), (2.0, 5.0)), 2.0**-10
+    assert rounded_sensitivity(ball, 2, grid) == pytest.approx(2 + 2 * grid, rel=1e-12)
+    assert rounded_sensitivity(ball, 2, grid) >= 2 + 2 * grid
+    assert rounded_sensitivity(ball, 1, grid) == pytest.approx(2 * 2 + 4 * grid, rel=1e-12)
+    assert rounded_sensitivity(box, 1, grid) == 4.0
+    rng = np.random.default_rng(0)
+    x = ball.unit.project(rng.standard_normal((500, 4)) * 9)
+    rounded = np.rint(x / grid) * grid
+    gaps = np.sqrt(((rounded[:, None] - rounded) ** 2).sum(axis=2))
+    assert gaps.max() <= rounded_sensitivity(ball, 2, grid)
+
+
+def test_what_stands_in_for_a_missing_record_lies_in_the_domain():
+    bend = Polyline(((0.0, 0.0), (2.0, 0.0), (2.0, 2.0)))
+    for domain in (Box((0.0,), (7.0,)), L2Ball(2, 1.0, non_negative=True), bend):
+        point = stand_in(domain)
+        np.testing.assert_allclose(domain.unit.project(point[None])[0], point, atol=1e-12)
+        assert (point == stand_in(domain)).all()
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(0.5, 2.0**-20), Gaussian(0.5, 2.0**-20)], ids=repr)
+def test_reports_of_the_farthest_records_are_possible_and_far_ones_are_not(mechanism):
+    domain = Box((0.0, 0.0), (7.0, 3.0))
+    corners = np.array([[-1.0, -1.0], [1.0, 1.0]])[np.arange(2000) % 2]
+    assert mechanism.possible(mechanism.privatize(corners), domain).all()
+    strange = np.array([[60.0, 0.0], [np.nan, 0.0], [np.inf, 0.0], [0.0, -60.0]])
+    assert not mechanism.possible(strange, domain).any()
+
+
+def test_a_number_that_may_be_missing_is_not_for_noise_alone():
+    number = NumericColumn(kind="numeric", bounds=(0, 1))
+    assert Laplace.unfit(number) == ""
+    assert "never missing" in Laplace.unfit(number.model_copy(update={"nullable": True}))

@@ -1,0 +1,89 @@
+"""One budget for a joint report and the columns beside it: never more than ε, and every column once."""
+
+import json
+
+import pytest
+
+from privot.errors import PrivotError
+from privot.mechanisms import RandomizedResponse
+from privot.release import Randomizer
+from privot.release.reports.ids import REPORT_ID
+from privot.release.reports.joint import (
+    CELLS,
+    JointReport,
+)
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [0, 99]
+integer = true
+bins = 5
+[columns.sex]
+kind = "categorical"
+categories = ["F", "M"]
+[columns.works]
+kind = "boolean"
+nullable = true
+""")
+
+
+MIXED = Schema.from_dict(
+    SCHEMA.to_dict()
+    | {
+        "columns": SCHEMA.to_dict()["columns"]
+        | {"home": {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 1], [0, 1]]}}
+    }
+)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1 / 3, 4.0, 8.0])
+def test_budgets_are_shared_with_vectors_and_add_up_to_at_most_epsilon(epsilon):
+    alone = Randomizer.calibrate(SCHEMA, epsilon)
+    assert alone.guarantee.epsilon == epsilon
+    assert alone.joint.epsilon == epsilon
+    mixed = Randomizer.calibrate(MIXED, epsilon)
+    assert epsilon * (1 - 1e-9) <= mixed.guarantee.epsilon <= epsilon
+    assert mixed.joint.epsilon == pytest.approx(epsilon / 2)
+    gaussian = Randomizer.calibrate(MIXED, epsilon, 1e-6, mechanism="gaussian", report="joint")
+    assert gaussian.guarantee.epsilon <= epsilon
+    assert gaussian.guarantee.delta == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"report": "both"}, "report 'both' is not known"),
+        ({"report_columns": 4}, "report_columns 4 is not between 1"),
+        ({"delta": 1e-6}, "delta 1e-06 is not needed by a joint report"),
+        ({"epsilon": 0.0}, "epsilon 0.0 promises nothing"),
+    ],
+)
+def test_refusals(arguments, words):
+    with pytest.raises(PrivotError) as caught:
+        Randomizer.calibrate(SCHEMA, **{"epsilon": 1.0} | arguments)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [CELLS, REPORT_ID])
+def test_a_release_s_own_column_names_are_refused(name):
+    schema = Schema.from_toml(f'[columns."{name}"]\nkind = "boolean"')
+    with pytest.raises(PrivotError, match="what a release calls its joint reports"):
+        Randomizer.calibrate(schema, 1.0)
+
+
+def test_a_randomizer_whose_columns_were_reordered_or_mixed_up_is_refused():
+    """Cells are numbered by the order of columns: another order would be another meaning."""
+    randomizer = Randomizer.calibrate(SCHEMA, 1.0)
+    fields = json.loads(randomizer.to_json())
+    fields["joint"]["sizes"] = dict(reversed(fields["joint"]["sizes"].items()))
+    with pytest.raises(PrivotError, match="was altered"):
+        Randomizer.from_json(json.dumps(fields))
+    sizes = dict(reversed(randomizer.joint.sizes.items()))
+    with pytest.raises(PrivotError, match="in this order"):
+        Randomizer(SCHEMA, {}, joint=JointReport(sizes, 2, 1.0))
+    split = {"sex": RandomizedResponse(2, 1.0)}
+    rest = {"age": 5, "works": 3}
+    with pytest.raises(PrivotError, match="or all of them split"):
+        Randomizer(SCHEMA, split, joint=JointReport(rest, 2, 1.0))

@@ -1,0 +1,21 @@
+"""Polylines: the diameter is that of the corners, and unit coordinates stay in the unit box."""
+
+import numpy as np
+import pytest
+
+from privot.schema import Polyline
+
+CIRCLE = Polyline(tuple((float(np.cos(t)), float(np.sin(t))) for t in np.linspace(0, np.pi, 181)))
+
+
+def test_unit_corners_of_polylines_stay_in_the_unit_box():
+    rng = np.random.default_rng(5)
+    for _ in range(500):
+        corners = rng.standard_normal((5, 2)) * rng.choice([1e-3, 1.0, 1e3]) + rng.normal() * 100
+        unit = Polyline(tuple(map(tuple, corners))).unit
+        assert np.abs(np.asarray(unit.corners)).max() <= 1
+
+
+def test_half_circle_has_the_papers_diameters():
+    assert CIRCLE.diameter(1) == pytest.approx(1 + np.sqrt(2), abs=1e-12)
+    assert CIRCLE.diameter(2) == pytest.approx(2, abs=1e-12)

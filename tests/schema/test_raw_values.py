@@ -1,0 +1,140 @@
+"""Raw values: text that says a number or a date is one; what cannot be is refused by row alone."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privot.schema import Schema
+from privot.schema.columns.raw_values import RecordError
+
+SCHEMA = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [17, 90]
+integer = true
+bins = "integers"
+nullable = true
+[columns.weight]
+kind = "numeric"
+bounds = [0, 200]
+bins = [0, 50, 70, 90, 200]
+[columns.born]
+kind = "datetime"
+bounds = [1900-01-01, 2020-12-31]
+bins = 12
+nullable = true
+[columns.seen]
+kind = "datetime"
+resolution = "second"
+bounds = [1960-01-01T00:00:00, 2020-12-31T23:59:59]
+[columns.smokes]
+kind = "boolean"
+nullable = true
+[columns.work]
+kind = "categorical"
+categories = ["clerk", "nurse"]
+other = "other"
+nullable = true
+[columns.sex]
+kind = "categorical"
+categories = ["F", "M"]
+""")
+
+
+TABLE = pa.table(
+    {
+        "age": [17, None, 90, 42],
+        "weight": [0.0, 69.9, 70.0, 200.0],
+        "born": [dt.date(1900, 1, 1), dt.date(1969, 12, 31), None, dt.date(2020, 12, 31)],
+        "seen": [dt.datetime(1960, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59)] * 2,
+        "smokes": [True, False, None, True],
+        "work": ["nurse", "pilot", None, "other"],
+        "sex": ["F", "M", "F", "M"],
+    }
+)
+
+
+def column(values):
+    return pa.table({"x": values})
+
+
+def test_text_from_a_csv_means_the_same():
+    text = pa.table(
+        {
+            "born": ["1900-01-01", "1969-12-31", "", "2020-12-31"],
+            "smokes": ["True", "no", "", "1"],
+            "work": ["nurse", "pilot", "", "other"],
+        }
+    )
+    for name in text.column_names:
+        declared = SCHEMA.coded[name]
+        np.testing.assert_array_equal(
+            declared.encode_codes(name, text), declared.encode_codes(name, TABLE)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("weight", [1.0, None], "row 2: column 'weight' has no value: declare nullable"),
+        ("weight", ["7", "a secret"], "row 2: column 'weight' has text, not a number"),
+        ("weight", ["7", "70,5"], "row 2: column 'weight' has a number with a comma"),
+        ("weight", ["7", "1.234,5"], "row 2: column 'weight' has a number with a comma"),
+        ("weight", ["7", "2024-05-31"], "row 2: column 'weight' has a date, not a number"),
+        ("weight", ["7", "0x1p4"], "row 2: column 'weight' has text, not a number"),
+        ("weight", ["7", "n/a"], "row 2: column 'weight' has no value"),
+        ("weight", ["7", "1e999"], "row 2: column 'weight' is infinite, or too large"),
+        ("weight", [True, False], "row 1: column 'weight' holds bool, not numbers"),
+        ("weight", [1.0, float("inf")], "row 2: column 'weight' is infinite"),
+        ("seen", ["2001-01-01", "yesterday"], "row 2: column 'seen' has text, not a date"),
+        ("seen", ["2001-01-01", "31.12.2001"], "row 2: column 'seen' has a date in another format"),
+        ("seen", ["2001-01-01", "2001-02-30"], "row 2: column 'seen' has a date in another format"),
+        ("seen", ["2001-01-01T00:00:00Z"] * 2, "row 1: column 'seen' has a time with a zone"),
+        ("seen", pa.array([None, None], pa.timestamp("s")), "row 1: column 'seen' has no value"),
+        ("born", [2001, 1999], "row 1: column 'born' holds int64, not dates"),
+        ("sex", ["F", "X"], "row 2: column 'sex' is none of its 2 categories"),
+        ("sex", ["F", " M"], "row 2: column 'sex' has spaces around its category"),
+        ("sex", ["F", "m"], "row 2: column 'sex' differs from a category by capitals"),
+        ("sex", ["F", ""], "row 2: column 'sex' has no value"),
+        ("sex", pa.array(["F", None]), "row 2: column 'sex' has no value"),
+        ("sex", pa.array([["F"], ["M"]]), "row 1: column 'sex' holds list<"),
+        ("smokes", ["true", "perhaps"], "row 2: column 'smokes' is none of its 2 categories"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_column_row_and_kind(name, values, words):
+    with pytest.raises(RecordError) as caught:
+        SCHEMA.coded[name].encode_codes(name, pa.table({name: values}))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_refusal_tells_a_value():
+    secret = {"weight": "77,25", "seen": "12.12.1912", "smokes": "daily", "sex": "X"}
+    for name, value in secret.items():
+        with pytest.raises(RecordError) as caught:
+            SCHEMA.coded[name].encode_codes(name, pa.table({name: [value]}))
+        assert value not in str(caught.value)
+        assert value not in repr(caught.value.__context__)
+
+
+def test_numbers_and_dates_as_text_are_what_they_say():
+    text = pa.table({"age": [" 17", "NA", "9e1", "42.0"], "born": ["1900-01-01 ", "NA", "", "n/a"]})
+    assert SCHEMA.coded["age"].encode_codes("age", text).tolist() == [0, 74, 73, 25]
+    assert SCHEMA.coded["born"].encode_codes("born", text).tolist() == [0, 12, 12, 12]
+
+
+def test_all_problems_of_a_column_are_found_at_once():
+    weights = pa.table({"weight": ["1", "1,5", None, "x", "inf", "2,5", "31.12.2001"]})
+    found = {
+        problem.what: np.flatnonzero(problem.rows).tolist()
+        for problem in SCHEMA.columns["weight"].read("weight", weights)[1]
+    }
+    assert found == {
+        "has a number with a comma": [1, 5],
+        "has no value": [2],
+        "has text, not a number": [3],
+        "is infinite, or too large for a number": [4],
+        "has a date, not a number": [6],
+    }
