@@ -168,7 +168,7 @@ def test_huge_and_tiny_settings_give_numbers():
 
 def test_tails_that_are_flat_to_the_last_bit_give_a_number():
     """A mass that rounding made negative had no logarithm."""
-    accounting = SlicedAccounting(784, 100, 60_000, 100, "zero_out", "padded_poisson", radius=0.5)
+    accounting = SlicedAccounting(784, 100, 60_000, 100, "padded_poisson", "zero_out", radius=0.5)
     assert 0 < accounting.epsilon(2.94, 60, 1e-5, "pld") < accounting.epsilon(2.94, 60, 1e-5)
 
 
