@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         read_table,
         write_table,
     )
+    from privot.report import plot, write_report
     from privot.schema import Schema
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ _NAMES = {
     "local": ("FitSettings", "Synthesizer", "fit"),
     "models": ("Model", "load"),
     "release": ("Randomizer", "Release", "collect", "plan_reports", "read_table", "write_table"),
+    "report": ("plot", "write_report"),
     "schema": ("Schema",),
 }
 _WHERE = {name: package for package, names in _NAMES.items() for name in names}
@@ -51,7 +53,9 @@ __all__ = [
     "fit",
     "load",
     "plan_reports",
+    "plot",
     "read_table",
+    "write_report",
     "write_table",
 ]
 
@@ -62,7 +66,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(f"privot.{_WHERE.get(name, name)}")
     except ModuleNotFoundError as error:
-        if error.name in ("torch", "numba", "safetensors", "matplotlib"):
+        if error.name in ("torch", "numba", "safetensors", "matplotlib", "jinja2"):
             raise ModuleNotFoundError(
                 f"privot.{name} needs {error.name}: pip install 'privot[learn]'", name=error.name
             ) from None

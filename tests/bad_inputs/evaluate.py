@@ -5,7 +5,7 @@ from bad_inputs.cases import cases
 CASES = cases(
     ("evaluate nowhere --against people.csv -o out.html", "nowhere"),
     ("evaluate people.csv --against people.csv -o out.html", "people.csv"),
-    ("evaluate secret --against people.csv -o out.html", "another kind"),
+    ("evaluate secret --against people.csv -o out.html", "cost budget"),
     ("evaluate model -o out.html", "--against"),
     ("evaluate model --against nowhere.csv -o out.html", "is not there"),
     ("evaluate model --against release.parquet -o out.html", "is a release"),

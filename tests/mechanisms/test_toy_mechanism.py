@@ -11,7 +11,6 @@ import pytest
 
 import privot
 from mechanisms.test_choice import choices
-from privot.evaluation import compare
 from privot.local import FitSettings
 from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.mechanisms.forms import TableForm
@@ -20,7 +19,6 @@ from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy import PureDP
 from privot.release import Release
 from privot.release.audits.audit import audit_randomizer
-from privot.report import write_evaluation_report
 
 _FAR = 2**40
 
@@ -158,10 +156,7 @@ def test_it_is_learned_from_and_reported_on(release, estimator, tmp_path):
     model.save(tmp_path / "model")
     model = privot.load(tmp_path / "model")
     people = made_up_people()
-    comparison = compare(SCHEMA, model.sample(2000, seed=0), people)
-    write_evaluation_report(
-        tmp_path / "report.html", model, model.sample(2000, seed=0), people, comparison
-    )
+    privot.write_report(privot.evaluate(model, people, num_rows=2000), tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "hour" in page
     assert "4h" in page

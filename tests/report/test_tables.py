@@ -1,7 +1,5 @@
 """The pages of tables: bars in a readable order, errors in place, 300 columns on a bounded page."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,6 +8,7 @@ from privot.evaluation import (
     ClassifierScore,
     ColumnScore,
     Comparison,
+    Evaluation,
     PairScore,
     Prediction,
     Score,
@@ -17,9 +16,10 @@ from privot.evaluation import (
     compare,
     compare_tables,
 )
-from privot.privacy import PureDP
-from privot.report import write_evaluation_report
-from privot.report.evaluation import structure_found
+from privot.local import LocalModel
+from privot.release import Randomizer
+from privot.report import write_report
+from privot.report.pages import structure_found
 from privot.report.tables import column_bars, draw_pair_errors
 from privot.schema import Schema
 
@@ -46,14 +46,10 @@ bounds = [1950-01-01, 2009-12-31]
 """)
 
 
-@dataclass
-class Fitted:
-    """What a page asks of a model of latent classes."""
-
-    schema: Schema
-    guarantee: PureDP = field(default_factory=lambda: PureDP(4.0))
-    made_with: dict = field(default_factory=lambda: {"num_reports": 12_345})
-    history: None = None
+def fitted(schema):
+    """A model of which nothing is drawn."""
+    randomizer = Randomizer.calibrate(schema, 4.0)
+    return LocalModel(None, randomizer, {"num_reports": 12_345})
 
 
 def people(num, seed):
@@ -71,7 +67,9 @@ def people(num, seed):
 
 def page(schema, ours, truth, path, prediction=None):
     comparison = compare(schema, ours, truth)
-    write_evaluation_report(path, Fitted(schema), ours, truth, comparison, prediction)
+    write_report(
+        Evaluation(schema, ours, truth, comparison, prediction, model=fitted(schema)), path
+    )
     return path.read_text()
 
 
@@ -162,7 +160,7 @@ def test_three_hundred_columns_make_a_page_of_bounded_size(tmp_path):
     )
     comparison = Comparison((), TableComparison(40, 40, columns, pairs))
     path = tmp_path / "r.html"
-    write_evaluation_report(path, Fitted(schema), ours, truth, comparison)
+    write_report(Evaluation(schema, ours, truth, comparison, model=fitted(schema)), path)
     html = path.read_text()
     assert len(html) < 1_500_000
     assert html.count('<div class="column" ') == 60

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from privot.errors import PrivotError
-from privot.evaluation import compare
+from privot.evaluation import evaluate
 from privot.local import FitSettings, LocalModel, fit
 from privot.release import Randomizer, Release, read_table
-from privot.report import write_evaluation_report
+from privot.report import write_report
 from privot.schema import Categories, CodedColumn, Schema
 from privot.schema.columns.raw_values import read_numbers
 
@@ -102,8 +102,9 @@ def test_from_csv_to_report(people, estimator, tmp_path):
     sample = model.sample(2000, seed=0, where={"rain": True})
     north = SCHEMA.coded["wind"].encode_codes("wind", sample)
     sample = model.sample(2000, seed=0)
-    comparison = compare(SCHEMA, sample, people)
-    write_evaluation_report(tmp_path / "report.html", model, sample, people, comparison)
+    found = evaluate(model, people, num_rows=2000)
+    comparison = found.comparison
+    write_report(found, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "wind" in page
     assert "315°" in page

@@ -197,9 +197,9 @@ def evaluate(
     from privot.evaluation import evaluate as compared
     from privot.files import claim_file
     from privot.limits import MOST_ROWS, require_count, require_seed
-    from privot.local import LocalModel
+    from privot.models import Model, load
     from privot.models.folder import kind_of
-    from privot.report import write_evaluation_report
+    from privot.report import write_report
     from privot.tables.batches import sample_rows
     from privot.tables.record_files import open_records
 
@@ -207,12 +207,14 @@ def evaluate(
     require_count("num_rows", num_rows, MOST_ROWS)
     require_count("most_real", most_real, MOST_ROWS)
     require_seed(seed)
-    if kind_of(model) in ("sliced", "integral"):
+    if kind_of(model) == "integral":
         raise PrivotError(
-            f"{model} is a model of another kind than `privot fit` makes, and is not evaluated here: "
-            "sample it, and compare the tables by privot.evaluation.compare"
+            f"{model} is an integral model, whose draws cost budget: draw records by `privot integral "
+            "sample`, and compare the tables by privot.evaluate"
         )
-    loaded = LocalModel.load(model)
+    loaded = load(model)
+    if not isinstance(loaded, Model):
+        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
     records = open_records(against, loaded.schema, record_form(separator, ignore))
     real, num_held = sample_rows(records, most_real, seed)
     if num_held > real.num_rows:
@@ -221,9 +223,7 @@ def evaluate(
         )
     found = compared(loaded, real, target=target, num_rows=num_rows, seed=seed)
     comparison, prediction, label = found.comparison, found.prediction, found.label
-    write_evaluation_report(
-        output, loaded, found.synthetic, real, comparison, prediction, label, num_held
-    )
+    write_report(found, output, num_held=num_held)
     note("what follows, and the report, depend on real records: they are not private")
     if as_json:
         summary = {} if comparison.table is None else comparison.table.summary

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from privot.files import replacing_folder
 from privot.local import LocalModel
-from privot.report.fits import draw_loss
+from privot.report.figures import draw_loss
 from privot.report.style import data_uri, save_png, write_page
 
 if TYPE_CHECKING:

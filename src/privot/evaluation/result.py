@@ -1,4 +1,7 @@
-"""One call that compares what was learned with real records. Its result is **not private**."""
+"""What was learned against real records: coded columns by their tables, the others by distances.
+
+Results depend on real records: **not private**.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.evaluation.compare import Comparison, compare
+from privot.evaluation.distances import PointScore, score_images, score_points
 from privot.evaluation.prediction import (
     LabelScore,
     Prediction,
@@ -16,6 +19,7 @@ from privot.evaluation.prediction import (
     predict_label,
     predict_target,
 )
+from privot.evaluation.tables import TableComparison, compare_tables, require_records
 from privot.models import Learned, Model
 from privot.release import as_table
 from privot.schema import Schema
@@ -24,23 +28,36 @@ from privot.summary import Summarized
 NUM_ROWS = 10_000
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """All columns: vectors and images one by one, the others as a table (None if there are none)."""
+
+    vectors: tuple[PointScore, ...]
+    table: TableComparison | None
+    images: tuple[PointScore, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Summarized):
     """How far synthetic records are from real ones. It depends on real records: **not private**.
 
     Arguments:
+        schema: What a record may be.
         synthetic: The records that were compared.
         real: What they were compared with.
         comparison: Of every column, and of pairs.
         prediction: How well a target is told by classifiers of tables, if one was named.
         label: The same of images.
+        model: What the synthetic records were drawn from, if it is known.
     """
 
+    schema: Schema
     synthetic: pa.Table
     real: pa.Table
     comparison: Comparison
     prediction: Prediction | None = None
     label: LabelScore | None = None
+    model: Model | None = None
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`: every score, beside what a perfect model would have."""
@@ -96,8 +113,9 @@ def evaluate(
         >>> evaluate({"color": ["red"] * 90 + ["blue"] * 10}, {"color": ["red"] * 100}, schema)
         Evaluation(one_way: 0.1000 (floor 0.0000))
     """
-    if isinstance(synthetic, Model):
-        schema, drawn = synthetic.schema, synthetic.sample(num_rows, seed=seed)
+    model = synthetic if isinstance(synthetic, Model) else None
+    if model is not None:
+        schema, drawn = model.schema, model.sample(num_rows, seed=seed)
     elif isinstance(synthetic, Learned) or schema is None:
         raise PrivotError(
             f"{type(synthetic).__name__} is not drawn from here: give a table of its records, and the "
@@ -114,4 +132,34 @@ def evaluate(
             label = predict_label(schema, drawn, truth, target, seed)
     elif target is not None:
         prediction = predict_target(schema, drawn, truth, target, seed)
-    return Evaluation(drawn, truth, comparison, prediction, label)
+    return Evaluation(schema, drawn, truth, comparison, prediction, label, model)
+
+
+def compare(
+    schema: Schema, synthetic: Any, real: Any, num_points: int = 2000, seed: int = 0
+) -> Comparison:
+    """Compare every column of two tables.
+
+    Arguments:
+        schema: What a record may be.
+        synthetic: Records of a model: a pandas, polars or pyarrow table, or a dict of columns.
+        real: Real records, likewise.
+        num_points: Most points of a vector's subsamples, or images.
+        seed: Of subsamples and floors.
+
+    Raises:
+        PrivotError: if the tables do not fit the schema, or hold fewer than 4 records.
+    """
+    synthetic, real = as_table(synthetic), as_table(real)
+    require_records(schema, synthetic, real)
+    table = compare_tables(schema, synthetic, real, seed) if schema.coded else None
+    images, points = list(schema.images), [n for n in schema.points if n not in schema.coded]
+    return Comparison(
+        tuple(
+            score_points(schema, name, synthetic, real, num_points, seed)
+            for name in points
+            if name not in images
+        ),
+        table,
+        tuple(score_images(schema, name, synthetic, real, num_points, seed) for name in images),
+    )

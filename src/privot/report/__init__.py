@@ -1,6 +1,6 @@
-"""Reports that people look at: one HTML file each, no network, figures inside."""
+"""What people look at: figures, and pages of one HTML file each, figures inside, no network."""
 
-from privot.report.evaluation import write_evaluation_report
-from privot.report.fits import write_image_fit_report
+from privot.report.figures import plot
+from privot.report.pages import write_image_fit_report, write_report
 
-__all__ = ["write_evaluation_report", "write_image_fit_report"]
+__all__ = ["plot", "write_image_fit_report", "write_report"]

@@ -20,7 +20,7 @@ from privot.report.style import NIGHT, new_figure, styled
 from privot.schema import ArrayColumn
 from privot.schema.columns.array import tensor_values
 
-_LIGHT = LinearSegmentedColormap.from_list(
+LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
 _CELLS_ACROSS = 130
@@ -82,7 +82,7 @@ def draw_maps(
         for axis, light in zip(axes, lights, strict=True):
             axis.imshow(
                 (light / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
-                extent=(west, east, south, north), cmap=_LIGHT, vmin=0, vmax=1,
+                extent=(west, east, south, north), cmap=LIGHT, vmin=0, vmax=1,
                 interpolation="bilinear",
             )  # fmt: skip
     return figure

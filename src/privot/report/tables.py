@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from privot.evaluation import Score, TableComparison
-from privot.report.style import INK, LEARNED, MUTED, PRIVATE, new_figure, styled
+from privot.report.style import INK, MUTED, new_figure, styled
 from privot.schema import Schema
 
 MOST_COLUMNS = 60
@@ -68,29 +68,32 @@ def column_bars(
     own order, neighbors in one bar where they are many, and spikes where they belong.
     """
     errors = [row.total_variation.synthetic for row in comparison.columns]
-    out = []
-    for i in _worst(errors, MOST_COLUMNS):
-        row = comparison.columns[i]
-        column = schema.coded[row.column]
-        alphabet = column.alphabet
-        size, missing = alphabet.size, alphabet.missing
-        shares = [
-            np.bincount(column.encode_codes(row.column, table), minlength=size) / table.num_rows
-            for table in (real, synthetic)
-        ]
-        binned = alphabet.centers is not None
-        ranks = -shares[0] if alphabet.centers is None else alphabet.centers
-        order = np.argsort(ranks, kind="stable")
-        present = [int(code) for code in order if code != missing]
-        groups = _neighbors(present) if binned else _frequent(present)
-        groups += [[missing]] if missing is not None else []
-        names = _name_range if binned else _name_others
-        bars = tuple(
-            Bar(names([column.labels[c] for c in g]), *(float(s[g].sum()) for s in shares))
-            for g in groups
-        )
-        out.append(ColumnBars(row.column, row.total_variation, bars))
-    return out
+    rows = [comparison.columns[i] for i in _worst(errors, MOST_COLUMNS)]
+    return [
+        ColumnBars(r.column, r.total_variation, bars_of(schema, r.column, synthetic, real))
+        for r in rows
+    ]
+
+
+def bars_of(schema: Schema, name: str, synthetic: pa.Table, real: pa.Table) -> tuple[Bar, ...]:
+    """Bars of one column that has codes."""
+    column = schema.coded[name]
+    alphabet = column.alphabet
+    shares = [
+        np.bincount(column.encode_codes(name, table), minlength=alphabet.size) / table.num_rows
+        for table in (real, synthetic)
+    ]
+    binned = alphabet.centers is not None
+    ranks = -shares[0] if alphabet.centers is None else alphabet.centers
+    order = np.argsort(ranks, kind="stable")
+    present = [int(code) for code in order if code != alphabet.missing]
+    groups = _neighbors(present) if binned else _frequent(present)
+    groups += [[alphabet.missing]] if alphabet.missing is not None else []
+    names = _name_range if binned else _name_others
+    return tuple(
+        Bar(names([column.labels[c] for c in g]), *(float(s[g].sum()) for s in shares))
+        for g in groups
+    )
 
 
 def _neighbors(codes: list[int]) -> list[list[int]]:
@@ -110,22 +113,6 @@ def _name_range(labels: Sequence[str]) -> str:
 
 def _name_others(labels: Sequence[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{len(labels)} others"
-
-
-def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
-    """One continuous coordinate: histograms of real and synthetic values."""
-    low, high = min(real.min(), synthetic.min()), max(real.max(), synthetic.max())
-    with styled():
-        figure = new_figure(3.6, 2.2)
-        axis = figure.subplots()
-        bars: dict[str, Any] = {"bins": np.linspace(low, high, 41).tolist(), "density": True}
-        axis.hist(real, **bars, color=PRIVATE, alpha=0.35, label="real")
-        outline: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.6}
-        axis.hist(synthetic, **bars, **outline, label="synthetic")
-        axis.set_title(name, fontsize=10, fontweight="bold")
-        axis.set_yticks([])
-        axis.legend(fontsize=8)
-    return figure
 
 
 def draw_pair_errors(comparison: TableComparison) -> Figure:

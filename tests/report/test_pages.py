@@ -5,10 +5,8 @@ import re
 import numpy as np
 import pytest
 
+import privot
 from privot import FitSettings, Randomizer, Schema, fit
-from privot.evaluation import compare
-from privot.release import as_table
-from privot.report import write_evaluation_report
 
 SCHEMA = Schema.from_toml("""
 unit = "<b>person</b>"
@@ -33,9 +31,7 @@ def page(tmp_path_factory):
     release = Randomizer.calibrate(SCHEMA, 4.0, report="split").privatize(real)
     model = fit(release, FitSettings(steps=20, batch_size=50))
     path = tmp_path_factory.mktemp("report") / "report.html"
-    drawn = model.sample(300, seed=0)
-    comparison = compare(SCHEMA, drawn, as_table(real))
-    write_evaluation_report(path, model, drawn, as_table(real), comparison)
+    privot.write_report(privot.evaluate(model, real, num_rows=300), path)
     return path.read_text()
 
 

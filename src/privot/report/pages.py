@@ -1,4 +1,4 @@
-"""The evaluation report: a model's samples against real records. Not private, and says so."""
+"""Pages of one HTML file: a model's samples against real records; what a model of images draws."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation import Comparison, Prediction, Score, TableComparison
-from privot.evaluation.prediction import LabelScore
+from privot.evaluation import Evaluation, Score, TableComparison
 from privot.local import LocalModel
-from privot.report.fits import draw_loss
+from privot.release import Release
+from privot.report.figures import draw_density, draw_loss
 from privot.report.panels import (
     ImagePanel,
     Panel,
@@ -25,9 +25,9 @@ from privot.report.tables import (
     MOST_COLUMNS,
     MOST_PAIRED,
     column_bars,
-    draw_density,
     draw_pair_errors,
 )
+from privot.schema import Schema
 
 _MEASURES = {
     "one_way": ("Each column", "total variation"),
@@ -37,6 +37,7 @@ _MEASURES = {
 }
 _MOST_COORDINATES = 16
 _WORST_PAIRS = 10
+_SAMPLES = 64
 
 
 @dataclass(frozen=True)
@@ -66,73 +67,92 @@ def structure_found(score: Score) -> float | None:
     return round(float(np.clip(share, 0, 1)), 12)
 
 
-def write_evaluation_report(
-    path: Path,
-    model: LocalModel,
-    synthetic: pa.Table,
-    real: pa.Table,
-    comparison: Comparison,
-    prediction: Prediction | None = None,
-    label: LabelScore | None = None,
-    num_held: int | None = None,
-) -> None:
-    """Write the page.
+def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | None = None) -> None:
+    """Write what was found as a page of HTML, with figures: **not private**, and the page says so.
 
     Arguments:
-        path: Where to.
-        model: Whose promise and training are told.
-        synthetic: Its samples.
-        real: What they were compared with.
-        comparison: By [`compare`][privot.evaluation.compare].
-        prediction: By `predict_target` of `privot.evaluation.prediction`, if a target was named.
-        label: The same for images, by `predict_label` of the same module.
-        num_held: How many real records `real` was drawn from, if from more.
+        evaluation: By [`evaluate`][privot.evaluation.evaluate].
+        path: Where to; an old page survives any failure.
+        num_held: How many real records were drawn from, if not all were compared.
+
+    Examples:
+        `privot.write_report(privot.evaluate(model, holdout), "report.html")`
     """
-    table = comparison.table
-    maps, densities = _draw_vectors(model, synthetic, real)
+    schema, model, table = evaluation.schema, evaluation.model, evaluation.comparison.table
+    synthetic, real = evaluation.synthetic, evaluation.real
+    history = None if model is None else model.history
+    maps, densities = _draw_vectors(schema, synthetic, real)
     fields = {} if table is None else _table_fields(table)
     write_page(
         path,
         "evaluation.html",
         {
-            "num_reports": model.made_with["num_reports"],
+            "origin": model.made_with["num_reports"] if isinstance(model, LocalModel) else None,
             "num_real": real.num_rows,
             "num_held": num_held or real.num_rows,
             "num_synthetic": synthetic.num_rows,
-            "unit": model.schema.unit,
-            "promise": model.guarantee.describe(),
-            "guarantee": str(model.guarantee),
+            "unit": schema.unit,
+            "guarantee": None if model is None else model.guarantee,
             "table": table,
-            "bars": [] if table is None else column_bars(model.schema, synthetic, real, table),
+            "bars": [] if table is None else column_bars(schema, synthetic, real, table),
             "most_columns": MOST_COLUMNS,
             "most_paired": MOST_PAIRED,
-            "prediction": prediction,
-            "vectors": comparison.vectors,
+            "prediction": evaluation.prediction,
+            "vectors": evaluation.comparison.vectors,
             "maps": maps,
             "densities": densities,
-            "images": comparison.images,
-            "image_panels": _draw_images(model, synthetic, real),
-            "label": label,
-            "loss": None if model.history is None else data_uri(draw_loss(model.history)),
+            "images": evaluation.comparison.images,
+            "image_panels": [_draw_images(evaluation, name) for name in schema.images],
+            "label": evaluation.label,
+            "loss": None if history is None else data_uri(draw_loss(history)),
             **{"gauges": [], "found": None, "pairs": None, "worst": []},
             **fields,
         },
     )
 
 
-def _draw_images(model: LocalModel, synthetic: pa.Table, real: pa.Table) -> list[str]:
-    """Real, what a device would send of a synthetic one, synthetic: a figure a column."""
-    drawn = []
+def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
+    """Write the page of a `model` of images, and the `release` it was learned from.
+
+    All of it comes from the release, and is as private as that.
+    """
+    synthetic = model.sample(_SAMPLES, seed=0)
+    figures = []
     for name, column in model.schema.images.items():
+        received, limit = reported_images(release, name)
+        one = ImagePanel("One report", "all that one device sends", received, limit, 1)
+        many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
+        drawn = ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
+        figures.append(data_uri(draw_image_panels([one, many, drawn]), dpi=130))
+    write_page(
+        path,
+        "image_fit.html",
+        {
+            "num_reports": len(release),
+            "figures": figures,
+            "unit": model.schema.unit,
+            "promise": model.guarantee.describe(),
+            "guarantee": str(model.guarantee),
+            "made_with": model.made_with,
+            "loss": None if model.history is None else data_uri(draw_loss(model.history)),
+        },
+    )
+
+
+def _draw_images(evaluation: Evaluation, name: str) -> str:
+    """Real images, what a device would send of synthetic ones if any does, synthetic ones."""
+    column, model = evaluation.schema.images[name], evaluation.model
+    synthetic = unit_images(column, name, evaluation.synthetic)
+    panels = [
+        ImagePanel("Real", f"{name}, of real records", unit_images(column, name, evaluation.real)),
+        ImagePanel("Synthetic", "samples of the model", synthetic),
+    ]
+    if isinstance(model, LocalModel):
         # Reports of the model's own images: nobody's budget is spent for a picture.
-        reported, limit = reported_images(model.randomizer.privatize(synthetic.slice(0, 512)), name)
-        panels = [
-            ImagePanel("Real", f"{name}, of real records", unit_images(column, name, real)),
-            ImagePanel("Noised", "what a device sends, here of synthetic images", reported, limit),
-            ImagePanel("Synthetic", "samples of the model", unit_images(column, name, synthetic)),
-        ]
-        drawn.append(data_uri(draw_image_panels(panels), dpi=130))
-    return drawn
+        sent = model.randomizer.privatize(evaluation.synthetic.slice(0, 512))
+        words = "what a device sends, here of synthetic images"
+        panels.insert(1, ImagePanel("Noised", words, *reported_images(sent, name)))
+    return data_uri(draw_image_panels(panels), dpi=130)
 
 
 def _table_fields(table: TableComparison) -> dict[str, object]:
@@ -154,11 +174,10 @@ def _largest(score: Score) -> float:
 
 
 def _draw_vectors(
-    model: LocalModel, synthetic: pa.Table, real: pa.Table
+    schema: Schema, synthetic: pa.Table, real: pa.Table
 ) -> tuple[list[str], list[str]]:
     """Maps of vectors in the plane, and the density of every coordinate."""
     maps, densities = [], []
-    schema = model.schema
     for name, column in schema.points.items():
         if name in schema.coded or name in schema.images:
             continue
