@@ -3,19 +3,16 @@
     python benchmarks/audit_power.py                  # about eight minutes on one idle core
     python benchmarks/audit_power.py --draws 2000     # fewer draws a run
 
-The bugs and the honest randomizers are those of `tests/attacks/test_audit_mutations.py`. At a
+The bugs and the honest randomizers are those of `tests/release/seeded_bugs.py`. At a
 confidence of 99.9 %, 200 honest runs should see no false alarm (0.2 expected at most).
 """
 
 import argparse
 import sys
 import time
-from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
-from unittest.mock import patch
 
-from privot.release import randomizer as randomizer_module
 from privot.release.audits.audit import audit_randomizer
 
 RUNS = 200
@@ -24,7 +21,7 @@ RUNS = 200
 def main() -> None:
     """Print what was caught, then what was accused."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from tests.attacks.test_audit_mutations import BUGS, HONEST, MORE_BUGS
+    from tests.release.seeded_bugs import BUGS, HONEST, MORE_BUGS, caught
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=20_000, help="reports of each record")
@@ -32,15 +29,7 @@ def main() -> None:
     settings = parser.parse_args()
     start = time.process_time()
     for kind, bugs in (("of the mechanisms", BUGS), ("more", MORE_BUGS)):
-        missed = []
-        for name, bug in bugs.items():
-            with ExitStack() as stack:
-                kept = randomizer_module.draw_ids
-                stack.callback(setattr, randomizer_module, "draw_ids", kept)
-                for owner, attribute, value in bug.changes:
-                    stack.enter_context(patch.object(owner, attribute, value))
-                if not audit_randomizer(bug.make(), num_draws=bug.num_draws).refuted:
-                    missed.append(name)
+        missed = [name for name, bug in bugs.items() if not caught(bug)]
         print(f"bugs {kind}: caught {len(bugs) - len(missed)} of {len(bugs)} {missed}", flush=True)
     accused = []
     for name, make in islice(cycle(HONEST.items()), settings.runs):

@@ -10,7 +10,10 @@ import pyarrow.parquet as pq
 from privot import Randomizer, Release, Schema
 from privot.mechanisms import Laplace
 from privot.release.collecting.report_text import read_text
+from privot.release.reports.ids import REPORT_ID, draw_ids
 from privot.release.reports.rows import ReportTable
+from privot.release.streaming.privatize import privatize_records
+from privot.tables.record_files import open_records
 
 MOST = 1_000_000
 SCHEMA = Schema.from_dict({"columns": {"person": {"kind": "numeric", "bounds": [0, MOST]}}})
@@ -22,8 +25,17 @@ def people(first, stop):
     return pa.table({"person": np.arange(first, stop, dtype=np.float64)})
 
 
+def with_ids(reports):
+    return reports.append_column(REPORT_ID, draw_ids(len(reports)))
+
+
 def write_people(path, num, row_group_size=1000):
     pq.write_table(people(0, num), path, row_group_size=row_group_size)
+
+
+def privatize_file(raw, output, **options):
+    """Their run from a file of records to an output."""
+    return privatize_records(RANDOMIZER, open_records(raw, SCHEMA), output, **options)
 
 
 def who_reported(path):

@@ -6,8 +6,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent / "src" / "privot"
 STUDIES = TESTS.parent / "studies"
@@ -38,10 +36,16 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return [*ast.walk(parsed(path))]
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Absolute names of everything that a module imports, at any depth."""
     names = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -58,29 +62,38 @@ def floor(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_go_downward(path):
-    here = floor(path)
-    assert here in FLOORS, f"{here} has no place in the house: give it one in FLOORS"
-    ours = {n.split(".")[1] for n in imports(path) if n.startswith("privot.")}
-    above = {name for name in ours if FLOORS.index(name) > FLOORS.index(here)}
-    assert not above
-    assert not ours & FORBIDDEN.get(here, set())
-    if here in ALONE:
-        assert ours <= ALONE[here] | {here}
-    if here in NO_TORCH:
-        assert not {n for n in imports(path) if n.split(".")[0] in ("torch", "safetensors")}
+def named(paths) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_stand_at_the_top(path):
+def test_imports_go_downward():
+    assert not {floor(path) for path in modules()} - {*FLOORS}, "give it a place in FLOORS"
+    above, forbidden, heavy = [], [], []
+    for path in modules():
+        here, names = floor(path), imports(path)
+        ours = {n.split(".")[1] for n in names if n.startswith("privot.")}
+        if any(FLOORS.index(name) > FLOORS.index(here) for name in ours):
+            above.append(path)
+        if ours & FORBIDDEN.get(here, set()) or ours - ALONE.get(here, ours) - {here}:
+            forbidden.append(path)
+        if here in NO_TORCH and {n.split(".")[0] for n in names} & {"torch", "safetensors"}:
+            heavy.append(path)
+    assert not named(above)
+    assert not named(forbidden)
+    assert not named(heavy)
+
+
+def test_imports_stand_at_the_top():
     """Only the command line imports late, so that `--help` answers at once."""
-    if floor(path) == "cli":
-        return
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef):
-            inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
-            assert not inner, f"{path}:{node.name} imports inside a function"
+    late = [
+        f"{path.relative_to(ROOT)}: {function.name}"
+        for path in modules()
+        if floor(path) != "cli"
+        for function in nodes(path)
+        if isinstance(function, ast.FunctionDef)
+        and any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(function))
+    ]
+    assert not late
 
 
 def test_the_wheel_knows_nothing_of_studies():
@@ -130,19 +143,18 @@ def column_kinds() -> set[str]:
     return {name for name in classes if name.endswith("Column")}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_nobody_asks_for_a_kind_of_column(path):
+def test_nobody_asks_for_a_kind_of_column():
     """A kind owns what is done with it: others ask for its domain and alphabet."""
-    still_asking = ROOT / "integral" / "records.py"
-    if path.parent != ROOT / "schema" / "columns" and path != still_asking:
-        assert not asked_for(path) & column_kinds()
+    kinds, own = column_kinds(), ROOT / "schema" / "columns"
+    asking = {path for path in modules() if path.parent != own and asked_for(path) & kinds}
+    assert not named(asking - {ROOT / "integral" / "records.py"})
 
 
 def asked_for(path: Path) -> set[str]:
     """Names in `isinstance` and `issubclass`."""
     return {
         name.id
-        for call in ast.walk(parsed(path))
+        for call in nodes(path)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Name)
         and call.func.id in ("isinstance", "issubclass")
@@ -157,11 +169,11 @@ def mechanism_kinds() -> set[str]:
     return {n.name for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_nobody_asks_for_a_kind_of_mechanism(path):
+def test_nobody_asks_for_a_kind_of_mechanism():
     """A mechanism owns what is done with it: others ask what it takes, tells and promises."""
-    if ROOT / "mechanisms" not in path.parents:
-        assert not asked_for(path) & mechanism_kinds()
+    kinds, own = mechanism_kinds(), ROOT / "mechanisms"
+    asking = [p for p in modules() if own not in p.parents and asked_for(p) & kinds]
+    assert not named(asking)
 
 
 def test_modules_stay_one_concept():
@@ -180,7 +192,7 @@ def named_modules() -> dict[str, Path]:
 def functions():
     """Every function of the library, by "module.name"."""
     for path in modules():
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef):
                 yield f"{path.stem}.{node.name}", node
 
@@ -207,14 +219,14 @@ def test_modules_import_in_no_circle():
     """Not even among the modules of one folder, whether or not Python would find a way."""
     paths, needs = named_modules(), {}
     for name, path in paths.items():
-        named = set()
+        wanted = set()
         for node in parsed(path).body:
             if isinstance(node, ast.ImportFrom):
                 inner = {f"{node.module}.{alias.name}" for alias in node.names}
-                named |= inner & paths.keys() or {node.module}
+                wanted |= inner & paths.keys() or {node.module}
             elif isinstance(node, ast.Import):
-                named |= {alias.name for alias in node.names}
-        needs[name] = (named & paths.keys()) - {name}
+                wanted |= {alias.name for alias in node.names}
+        needs[name] = (wanted & paths.keys()) - {name}
     while free := {name for name, needed in needs.items() if not needed & needs.keys()}:
         needs = {name: needed for name, needed in needs.items() if name not in free}
     assert not needs
@@ -279,9 +291,9 @@ def mirrors(path: Path) -> list[Path]:
 
 def test_tests_mirror_the_tree():
     """The test of src/privot/a/b/c.py is tests/a/b/test_c.py or tests/a/test_c.py."""
-    named = [path for path in modules() if path.name not in ("__init__.py", "__main__.py")]
-    missing = [path for path in named if not any(test.exists() for test in mirrors(path))]
-    listed = "\n".join(str(path.relative_to(ROOT)) for path in missing)
+    tested = [path for path in modules() if path.name not in ("__init__.py", "__main__.py")]
+    missing = [path for path in tested if not any(test.exists() for test in mirrors(path))]
+    listed = "\n".join(named(missing))
     assert len(missing) <= UNMIRRORED, (
         f"{len(missing)} modules have no test of their name:\n{listed}"
     )

@@ -1,32 +1,10 @@
 """`privot account`: both directions, JSON for scripts, one sentence for people, one-line refusals."""
 
 import json
-import sys
-import warnings
 
 import pytest
 
-from privot.cli import main
-
-MNIST = (
-    "--delta 1e-5 --dim 784 --num-projections 1000 --records 60000 --batch-size 100 --epochs 100"
-)
-ONCE = "--delta 1e-6 --dim 50 --num-projections 20 --records 1000 --radius 1"
-
-
-@pytest.fixture
-def account(monkeypatch, capsys):
-    """Run `privot account …`; return (exit code, standard output, standard error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-
-    def run(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", "account", *arguments.split()])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return run
+from cli.conftest import account
 
 
 @pytest.mark.parametrize(
@@ -57,26 +35,9 @@ def account(monkeypatch, capsys):
             "shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6",
             {"epsilon_local": 5.039708, "epsilon": 0.1, "people": 400000, "delta": 1e-6},
         ),
-        # The sliced paper's generator: it asks for 2.94.
-        (
-            f"sliced --epsilon 10 {MNIST} --radius 0.5 --neighboring replace_one",
-            {"stddev": 0.7475877, "stddev_rdp": 0.7475877, "steps": 60000, "sensitivity": 1},
-        ),
-        pytest.param(
-            f"sliced --epsilon 10 {MNIST} --radius 1 --sampling padded_poisson "
-            "--neighboring zero_out",
-            {"stddev": 0.6637927, "batch_capacity": 175, "delta_overflow": 2.447947e-7},
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            f"sliced --epsilon 10 {MNIST} --radius 0.5 --non-negative",
-            {"stddev": 0.5286243, "sensitivity": 0.7071068},
-            marks=pytest.mark.slow,
-        ),
-        (f"sliced --stddev 2.94 {MNIST} --radius 0.5", {"epsilon": 1.374999, "stddev": 2.94}),
     ],
 )
-def test_json(account, arguments, expected):
+def test_json(arguments, expected):
     code, out, err = account(arguments + " --json")
     assert (code, err) == (0, "")
     fields = json.loads(out)
@@ -91,17 +52,16 @@ def test_json(account, arguments, expected):
         ("gaussian --delta 1e-5 --sensitivity 3", "stddev", 0.7),
         ("laplace --sensitivity 3", "scale", 0.7),
         ("randomized-response --categories 7", "keep", 0.7),
-        (f"sliced --sampling none --steps 1 {ONCE}", "stddev", 0.7),
     ],
 )
-def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side(account, forward, noise, epsilon):
+def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side(forward, noise, epsilon):
     _, out, _ = account(f"{forward} --epsilon {epsilon} --json")
     value = json.loads(out)[noise]
     _, out, _ = account(f"{forward} --{noise} {value!r} --json")
     assert epsilon * (1 - 1e-8) <= json.loads(out)["epsilon"] <= epsilon
 
 
-def test_shuffling_and_its_inverse_err_on_the_safe_side(account):
+def test_shuffling_and_its_inverse_err_on_the_safe_side():
     setting = "--people 50000 --delta 1e-7"
     _, out, _ = account(f"shuffle --central-epsilon 0.25 {setting} --json")
     local = json.loads(out)["epsilon_local"]
@@ -128,31 +88,22 @@ def test_shuffling_and_its_inverse_err_on_the_safe_side(account):
             "shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6",
             ["reports of epsilon = 5.0397 (pure)", "give epsilon = 0.1 at", "trusts the shuffler"],
         ),
-        (
-            f"sliced --stddev 2 --steps 4 --batch-size 20 {ONCE}",
-            ["4 times, gives epsilon = ", "replace_one", "differ by at most 2.", "secret coins"],
-        ),
-        (
-            f"sliced --epsilon 2 --steps 4 --batch-size 20 {ONCE} --sampling padded_poisson "
-            "--neighboring zero_out --accounting pld",
-            ["is needed for epsilon = 2 at", "padded to ", "overflows cost"],
-        ),
     ],
 )
-def test_sentences_round_to_the_safe_side(account, arguments, phrases):
+def test_sentences_round_to_the_safe_side(arguments, phrases):
     code, out, err = account(arguments)
     assert (code, err) == (0, "")
     for phrase in phrases:
         assert phrase in out
 
 
-def test_the_closed_form_is_left_out_where_it_is_silent(account):
+def test_the_closed_form_is_left_out_where_it_is_silent():
     _, out, _ = account("gaussian --epsilon 0 --delta 1e-3 --sensitivity 1 --json")
     assert json.loads(out)["stddev_closed_form"] is None
     assert "Zhao" not in account("gaussian --epsilon 0 --delta 1e-3 --sensitivity 1")[1]
 
 
-def test_a_large_delta_is_refused_or_warned_of(account):
+def test_a_large_delta_is_refused_or_warned_of():
     """One rule: from 0.1 on refused, above one over the number of records (1000 if unknown) a line."""
     for setting in ("gaussian --epsilon 1 --sensitivity 1", "shuffle --epsilon 1 --people 100"):
         code, out, err = account(f"{setting} --delta 0.5")
@@ -181,16 +132,6 @@ def test_a_large_delta_is_refused_or_warned_of(account):
         ("gaussian --sensitivity 1 --delta 1e-6 --stddev 0", "stddev is 0.0: give a number"),
         ("randomized-response --categories 1 --epsilon 1", "categories 1 cannot be"),
         ("randomized-response --categories 2 --keep 1", "strictly between 0 and 1"),
-        (f"sliced --epsilon 1 --batch-size 9 {ONCE}", "--epochs and --steps: neither given"),
-        (f"sliced --epsilon 1 --batch-size 9 {ONCE} --steps 1 --epochs 1", "--steps: both given"),
-        (f"sliced --batch-size 9 {ONCE} --steps 1", "--stddev: neither given"),
-        (f"sliced --epsilon 1 --steps 1 {ONCE}", "--batch-size is missing"),
-        (f"sliced --epsilon 1 --steps 1 --batch-size 1001 {ONCE}", "only 1000 records"),
-        (f"sliced --epsilon 1e-4 --steps 1 --batch-size 9 {ONCE}", "use method 'pld'"),
-        (
-            f"sliced --epsilon 1 --steps 1 --batch-size 9 {ONCE} --sampling padded_poisson",
-            "use neighboring 'zero_out'",
-        ),
         ("shuffle --epsilon 1 --people 0 --delta 1e-6", "people 0 cannot be"),
         ("shuffle --epsilon 41 --people 10 --delta 1e-6", "use epsilon0 itself"),
         ("shuffle --central-epsilon 41 --people 10 --delta 1e-6", "give every report epsilon"),
@@ -204,7 +145,7 @@ def test_a_large_delta_is_refused_or_warned_of(account):
         ),
     ],
 )
-def test_refusals_are_one_line_and_exit_with_2(account, arguments, message):
+def test_refusals_are_one_line_and_exit_with_2(arguments, message):
     code, out, err = account(arguments)
     assert (code, out) == (2, "")
     assert message in err
@@ -212,7 +153,7 @@ def test_refusals_are_one_line_and_exit_with_2(account, arguments, message):
     assert err.count("\n") == 1
 
 
-def test_a_missing_option_exits_with_2(account):
+def test_a_missing_option_exits_with_2():
     code, _, err = account("laplace --epsilon 1")
     assert code == 2
     assert "sensitivity" in err

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from privot.errors import PrivotError
 from privot.privacy import ApproximateDP
 
 
@@ -25,6 +26,17 @@ class Uses:
 
     def to_dict(self):
         return asdict(self)
+
+
+def spend_all(ledger):
+    """How many uses it still gives."""
+    made = 0
+    try:
+        while True:
+            ledger.spend()
+            made += 1
+    except PrivotError:
+        return made
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from numbered_people import RANDOMIZER, people, read_back
+from numbered_people import RANDOMIZER, people, read_back, with_ids
 from privot import Randomizer, Release, Schema, collect
 from privot.release.reports.ids import REPORT_ID
 from privot.release.streaming.privatize import privatize_records
+from privot.release.streaming.publishing import bucket_rows, gather, write_scattered
 from privot.tables.batches import TableBatches
 
 NUM = 5000
@@ -82,3 +83,18 @@ def test_ids_are_random_and_everywhere(tmp_path):
     assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.042
     assert release.table.schema.field(REPORT_ID).type == pa.binary(16)
     assert np.abs(np.corrcoef(bits[:, 0], who(release))[0, 1]) < 0.1
+
+
+def test_a_bucket_is_a_uniform_share_of_every_part(tmp_path):
+    paths = [tmp_path / f"{k}.arrow" for k in range(4)]
+    for k, path in enumerate(paths):
+        write_scattered(path, [with_ids(people(k * 5000, (k + 1) * 5000))], buckets=8)
+    rows = bucket_rows(paths, 8)
+    assert sum(rows) == 20_000
+    # Binomial(20 000, 1/8): standard deviation 47.
+    assert max(abs(n - 2500) for n in rows) < 7 * 47
+    seen = np.concatenate([gather(paths, b, b + 1)["person"].to_numpy() for b in range(8)])
+    assert np.array_equal(np.sort(seen), np.arange(20_000))
+    first = gather(paths, 0, 1)["person"].to_numpy()
+    share = np.bincount((first // 5000).astype(int), minlength=4)
+    assert np.abs(share - 625).max() < 7 * 23.4

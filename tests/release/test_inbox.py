@@ -8,13 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commands import privot
 from privot import Randomizer, Release, Schema
 from privot.errors import PrivotError
 from privot.release.collecting.collect import collect_files
 from privot.release.reports.rows import METADATA_KEY
+from release.strange_reports import HOME
 
-HOME = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'
 ID = "1" * 32
 
 
@@ -93,17 +92,3 @@ def test_metadata_as_deep_as_a_stranger_likes(inbox, release):
     with pytest.raises(PrivotError, match="not readable"):
         collect_files([inbox], inbox.parent / "all.parquet")
     assert "another randomizer" in collected(inbox, release)
-
-
-# Arrow says by itself what it could not decode.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_strangers_words_do_not_steer_the_terminal(inbox):
-    """Neither a file's name nor what a reader says of its content holds a control character."""
-    (inbox / "\x1b[2J\r\x9b1Am.csv").write_bytes(b"\x00\x1b[31mred\n\xb1\x1b]0;title\x07,1\n")
-    done = privot(inbox.parent, "collect", "inbox", "-r", "randomizer.json", "-o", "all.parquet")
-    assert done.returncode == 0, done.stderr
-    aside = (inbox.parent / "all.parquet.quarantine.csv").read_text(encoding="utf-8")
-    for said in (done.stdout, done.stderr, aside):
-        assert all(letter.isprintable() for letter in said.replace("\n", ""))
-    assert r"\x1b[2J\r\x9b1Am.csv" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -1,0 +1,10 @@
+"""The audit catches every bug that changes the law of a column."""
+
+import pytest
+
+from release.seeded_bugs import BUGS, caught
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_seeded_bug_is_caught(bug):
+    assert caught(bug)

@@ -1,0 +1,123 @@
+"""What no device can have sent is told from what one sends, in every kind of report."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privot import Randomizer, Schema
+from privot.mechanisms import Gaussian, Laplace, PlanarLaplace
+from privot.release.collecting.possible import reasons
+from privot.schema.domains.balls import L2Ball
+from privot.schema.domains.domain import Box
+from release.strange_reports import answers, changed, homes
+
+
+def refused_rows(release):
+    return np.flatnonzero(reasons(release.randomizer, release.table).is_valid()).tolist()
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace"])
+def test_every_report_that_a_device_makes_is_possible(mechanism):
+    assert refused_rows(homes(20_000, mechanism)) == []
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"report": "split"}, {"report": "split", "mechanism": "auto"}]
+)
+def test_every_answer_that_a_device_makes_is_possible(options):
+    assert refused_rows(answers(20_000, **options)) == []
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace"])
+def test_points_that_no_device_sends_are_told(mechanism):
+    release = homes(mechanism=mechanism)
+    inside = release.table["x"][8].as_py()
+    bad = changed(
+        release,
+        x={0: 1e9, 1: np.nan, 2: np.inf, 3: None, 4: 1e308, 8: inside + 2.0**-45},
+        y={0: 1e9, 5: -1e4, 6: None},
+        report_id={7: None},
+    )
+    assert refused_rows(bad) == list(range(9))
+
+
+def test_joint_answers_that_no_device_sends_are_told():
+    release = answers()
+    cells = release.table["joint.cells"].to_pylist()
+    bad = changed(
+        release,
+        **{
+            "joint.columns": {0: -1, 1: 3, 2: None},
+            "joint.cells": {
+                3: [*cells[3], cells[3][-1] + 1],
+                4: cells[4][:-1],
+                5: [10**6] * len(cells[5]),
+                6: None,
+                7: [None] * len(cells[7]),
+                8: [-1, *cells[8][1:]],
+                9: [],
+            },
+        },
+    )
+    assert refused_rows(bad) == list(range(10))
+
+
+def test_split_answers_that_no_device_sends_are_told():
+    release = answers(report="split", mechanism="auto", report_columns=2)
+    bad = changed(release, sex={0: "Z"}, age={1: 1e12})
+    # Of rows that did not report the column, one that does holds three.
+    assert refused_rows(bad) == [0, 1]
+
+
+def test_a_list_as_long_as_a_stranger_likes_costs_no_memory():
+    schema = Schema.from_toml('[columns.c]\nkind = "numeric"\nbounds = [0, 40]\n')
+    categories = [f"c{k}" for k in range(40)]
+    schema = Schema.from_dict({"columns": {"c": {"kind": "categorical", "categories": categories}}})
+    randomizer = Randomizer.calibrate(schema, 3.0, report="split", mechanism="auto")
+    release = randomizer.privatize({"c": categories * 250})
+    # As wide as that, for all 10 000 rows, it would be 120 GB.
+    bad = changed(release, c={3: list(range(3_000_000))})
+    assert refused_rows(bad) == [3]
+
+
+@pytest.mark.parametrize("num", [1, 2, 30])
+def test_noise_beyond_its_reach_is_unheard_of(num):
+    """Half of the reach in the log, so that it can be compared with an exact tail."""
+    box, ball = Box((0.0,) * num, (1.0,) * num), L2Ball(num, 1.0)
+    laplace, gaussian = Laplace(1.0, 2.0**-20), Gaussian(1.0, 2.0**-20)
+    _, reach = laplace._reach(num)
+    assert np.log2(stats.gamma.sf(reach, num)) == pytest.approx(-64, abs=0.1)
+    _, reach = gaussian._reach(num)
+    assert np.log2(stats.chi2.sf(reach**2, num)) == pytest.approx(-64, abs=0.1)
+    y = np.zeros((3, num))
+    y[0, 0], y[1, 0], y[2, 0] = 10.0, 200.0 + num, np.nan
+    assert laplace.possible(y, box).tolist() == [True, False, False]
+    assert gaussian.possible(y, ball).tolist() == [bool(num), False, False]
+    if num == 2:
+        _, reach = PlanarLaplace(1.0, 2.0**-20)._reach(2)
+        assert np.log2(stats.gamma.sf(reach, 2)) == pytest.approx(-64, abs=0.1)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace"])
+def test_what_is_possible_bounds_what_one_report_says(mechanism):
+    """The worst report that is let in, against the bound of the additive noise's docstring."""
+    release = homes(10, mechanism)
+    noise, domain = (
+        release.randomizer.mechanisms["home"],
+        release.schema.point_column("home").domain,
+    )
+    far = np.array([10.0**k * np.array([np.cos(a), np.sin(a)]) for k in np.arange(-2, 12, 0.05)
+                    for a in (0.0, 0.7)])  # fmt: skip
+    far = noise.to_grid(far)
+    far = far[noise.possible(far, domain)]
+    angle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    records = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    told = noise.log_likelihood(far[None], records[:, None])
+    ratio = (told.max(axis=0) - told.min(axis=0)).max()
+    if mechanism == "gaussian":
+        diameter = 2.0
+        bound = diameter * (diameter + noise._reach(2)[1]) / noise.stddev**2
+        assert ratio <= bound * 1.001
+        assert bound < 25
+    else:
+        assert ratio <= 2.0 * (1 + 1e-9)

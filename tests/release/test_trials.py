@@ -1,0 +1,42 @@
+"""Trials: one for each part of a report, and what honest reports look like in all of them."""
+
+import numpy as np
+import pytest
+
+from privot.release.audits.audit import audit_randomizer
+from privot.release.audits.trials import trials
+from privot.release.reports.ids import REPORT_ID
+from release.seeded_bugs import HONEST
+
+
+@pytest.mark.parametrize("make", HONEST.values(), ids=HONEST)
+def test_an_honest_randomizer_passes(make):
+    result = audit_randomizer(make(), num_draws=1000, confidence=1 - 1e-6)
+    assert not result.refuted
+    assert result.tests
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("laplace", ["age", "report ids"]),
+        ("joint report", ["joint report", "report ids"]),
+        ("a joint report and a vector", ["joint report", "place", "report ids"]),
+        (
+            "two columns of four",
+            ["job", "hours", "born", "place", "columns reported", "report ids"],
+        ),
+    ],
+)
+def test_every_part_of_a_report_has_its_trial(name, parts):
+    assert [trial.name for trial in trials(HONEST[name]())] == parts
+
+
+def test_an_id_that_comes_twice_is_impossible():
+    randomizer = HONEST["laplace"]()
+    ids = trials(randomizer)[-1]
+    table = randomizer.privatize({"age": np.full(50, 40.0)}).table
+    place = table.column_names.index(REPORT_ID)
+    twice = table.set_column(place, REPORT_ID, table[REPORT_ID].take([0, 0, *range(2, 50)]))
+    rng = np.random.default_rng(0)
+    assert [ids.read(t, np.zeros(50, int), rng).impossible for t in (table, twice)] == [0, 1]
