@@ -1,6 +1,7 @@
 """The square wave: the laws, the ratio e^ε in integers, bins, and an unbiased estimate."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -12,7 +13,8 @@ from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import SquareWave
 from privot.mechanisms.square_wave import GRID, STEPS
-from privot.schema.domains.domain import Box
+from privot.schema import Box, NumericColumn
+from privot.schema.columns.alphabet import Categories
 
 HALF = SquareWave(2.0)._half_cells
 CELLS = np.arange(-HALF, STEPS + HALF + 1)
@@ -61,3 +63,12 @@ def test_integers_keep_epsilon_and_waste_nothing(epsilon):
     with mpmath.workdps(60):
         loss = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
         assert mpmath.mpf(epsilon) - mpmath.mpf(4) / outside <= loss <= mpmath.mpf(epsilon)
+
+
+def test_it_is_for_bins_and_not_for_a_point_that_is_named():
+    """A kind of one's own may have a domain, and categories for codes."""
+    named = SimpleNamespace(
+        domain=Box((0.0,), (1.0,)), alphabet=Categories(("a", "b")), nullable=False
+    )
+    assert "for numbers and dates" in SquareWave.unfit(named)
+    assert not SquareWave.unfit(NumericColumn(kind="numeric", bounds=(0, 1)))

@@ -1,12 +1,21 @@
 """Rows in memory and in files are the same rows, piece by piece."""
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from privot.errors import PrivotError
 from privot.release import Randomizer, Release, collect
-from privot.release.reports.rows import ReportTable
+from privot.release.reports.rows import (
+    METADATA_KEY,
+    ReportTable,
+    is_release,
+    require_raw,
+    shard_files,
+    shard_name,
+    write_manifest,
+)
 from privot.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -32,7 +41,8 @@ def test_pieces_keep_all_rows_in_order_whatever_they_are_made_of(tmp_path):
     )
     file, text = ReportTable.open(tmp_path / "first.parquet")
     ones = [ReportTable.of(numbers(i, i + 1)) for i in range(40, 60)]
-    rows = ReportTable.chain([file, *ones, ReportTable.of(numbers(60, 100))])
+    parts = [file, *ones, ReportTable.of(numbers(60, 100))]
+    rows = ReportTable(ds.dataset([part.dataset for part in parts]))
     pieces = list(rows.pieces(size=15))
     assert text == "{}"
     assert len(rows) == 100
@@ -73,3 +83,27 @@ def test_a_file_that_is_gone_or_damaged_inside_is_refused_in_words(release, tmp_
     path.write_bytes(bytes(whole))
     with pytest.raises(PrivotError, match="cannot be read|altered"):
         Release.load(path)
+
+
+def test_a_folder_lists_its_shards_or_is_no_release(tmp_path):
+    assert not is_release(tmp_path)
+    with pytest.raises(PrivotError, match=r"no readable manifest\.json"):
+        shard_files(tmp_path)
+    for number in (0, 1):
+        (tmp_path / shard_name(number)).touch()
+    write_manifest(tmp_path, [7, 3])
+    assert is_release(tmp_path)
+    assert shard_files(tmp_path) == [tmp_path / shard_name(0), tmp_path / shard_name(1)]
+    (tmp_path / shard_name(1)).unlink()
+    with pytest.raises(PrivotError, match="lacks .*shard-000001.*copy it again"):
+        shard_files(tmp_path)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(PrivotError, match="has format 2, this version reads 1"):
+        shard_files(tmp_path)
+
+
+def test_a_release_is_not_taken_for_raw_records(release):
+    assert require_raw(numbers(0, 3)) == numbers(0, 3)
+    with pytest.raises(PrivotError, match="noised already"):
+        require_raw(numbers(0, 3).replace_schema_metadata({METADATA_KEY: b"{}"}))

@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from privot.schema import Bins, Column
-
-Array = NDArray[np.float64]
+from privot.schema import Array, Bins, Column
 
 _MOST_PLACES = 4096
 

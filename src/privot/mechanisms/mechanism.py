@@ -35,9 +35,7 @@ from privot.errors import PrivotError
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees.figures import at_least, at_most, percent_at_least
 from privot.privacy.guarantees.guarantee import ApproximateDP, PureDP
-from privot.schema import Column, Domain
-
-Array = NDArray[np.float64]
+from privot.schema import Array, Column, Domain
 
 # Reports that are less likely than this, whatever the record, are nobody's.
 UNHEARD_OF = 2.0**-64

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import TableForm
-from privot.mechanisms.mechanism import Array, Mechanism, require_positive
+from privot.mechanisms.mechanism import Mechanism, require_positive
 from privot.mechanisms.samplers.entropy import (
     EXACT,
     WORDS,
@@ -46,7 +46,7 @@ from privot.mechanisms.samplers.entropy import (
 )
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import multiply_up
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 STEPS = 2**10
 GRID = 2 / STEPS
@@ -75,11 +75,10 @@ class SquareWave(Mechanism, kind="square_wave"):
     def unfit(cls, column: Column) -> str:
         """It reports places on an interval; a spike is a share of people at one place."""
         bins = column.alphabet
-        if column.domain is None or bins is None or column.nullable or bins.spikes:
-            return (
-                "it is for numbers and dates without spikes that are never missing: use 'laplace'"
-            )
-        return ""
+        binned = bins is not None and bins.centers is not None and not bins.spikes
+        if column.domain is not None and binned and not column.nullable:
+            return ""
+        return "it is for numbers and dates without spikes that are never missing: use 'laplace'"
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:

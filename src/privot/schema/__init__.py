@@ -7,12 +7,13 @@ from privot.schema.columns.column import CodedColumn, Column, PointColumn
 from privot.schema.columns.numeric import DatetimeColumn, NumericColumn
 from privot.schema.columns.vector import VectorColumn
 from privot.schema.domains.balls import L1Ball, L2Ball
-from privot.schema.domains.domain import Box, Domain, from_unit, to_unit
+from privot.schema.domains.domain import Array, Box, Domain, from_unit, to_unit
 from privot.schema.domains.image import ImageDomain
 from privot.schema.domains.polyline import Polyline
 from privot.schema.schema import Schema
 
 __all__ = [
+    "Array",
     "ArrayColumn",
     "Bins",
     "BooleanColumn",

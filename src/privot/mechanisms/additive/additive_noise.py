@@ -37,10 +37,10 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import Array, Mechanism, require_positive
+from privot.mechanisms.mechanism import Mechanism, require_positive
 from privot.mechanisms.samplers.exact_rounding import check_ratio
 from privot.privacy.rounding import round_up
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19

@@ -30,7 +30,7 @@ from privot.mechanisms.additive.additive_noise import (
     rounded_sensitivity,
 )
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import UNHEARD_OF, Array, Mechanism
+from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
 from privot.mechanisms.samplers.rounded_gaussian import (
     draw_rounded_gaussian,
     sample_rounded_gaussian,
@@ -38,7 +38,7 @@ from privot.mechanisms.samplers.rounded_gaussian import (
 from privot.privacy.curves.gaussian import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees.guarantee import ApproximateDP
 from privot.privacy.rounding import divide_up, multiply_up
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 _FINE_RATIO = 2.0**9
 

@@ -30,14 +30,14 @@ from privot.mechanisms.additive.additive_noise import (
 )
 from privot.mechanisms.additive.nullable_noise import noise_for
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import UNHEARD_OF, Array, Mechanism
+from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
 from privot.mechanisms.samplers.discrete_laplace import (
     draw_discrete_laplace,
     sample_discrete_laplace,
 )
 from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees.guarantee import PureDP
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 _NODES = 4096
 

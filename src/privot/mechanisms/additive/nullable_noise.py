@@ -40,12 +40,12 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.additive.additive_noise import AdditiveNoise, stand_in
 from privot.mechanisms.forms import FlaggedForm
-from privot.mechanisms.mechanism import Array, Mechanism, mechanism_kind
+from privot.mechanisms.mechanism import Mechanism, mechanism_kind
 from privot.mechanisms.oracles.randomized_response import RandomizedResponse
 from privot.privacy.guarantees.figures import percent_at_most
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import sum_up
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 
 class _Noise(Protocol):

@@ -54,7 +54,7 @@ from privot.mechanisms.additive.additive_noise import (
 )
 from privot.mechanisms.additive.nullable_noise import noise_for
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import UNHEARD_OF, Array, Mechanism
+from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
 from privot.mechanisms.samplers.discrete_planar_laplace import (
     draw_planar_laplace,
     proposal_ratio,
@@ -64,7 +64,7 @@ from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees.geo import GeoIndistinguishability
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import require_finite, round_up
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 _SUMMED_BELOW = 4.0  # from here on five terms of the series reach 1e-16
 _SERIES = (

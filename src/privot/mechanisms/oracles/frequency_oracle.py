@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.mechanisms.forms import SupportForm
-from privot.mechanisms.mechanism import Array, Mechanism
+from privot.mechanisms.mechanism import Mechanism
 from privot.privacy.guarantees.figures import percent_at_least, percent_at_most
 from privot.privacy.guarantees.guarantee import PureDP
-from privot.schema import Column, Domain
+from privot.schema import Array, Column, Domain
 
 
 class FrequencyOracle(Mechanism):

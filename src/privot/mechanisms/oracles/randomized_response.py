@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
+from privot.mechanisms.mechanism import require_codes, require_epsilon
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.samplers.entropy import WORDS, random_word, random_words, words_outside
 from privot.privacy.guarantees.figures import percent_at_most
-from privot.schema import Column
+from privot.schema import Array, Column
 
 _BLOCK = 2**14
 _SMALL = 12

@@ -35,10 +35,10 @@ from scipy.special import gammaln
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import codes_of_bits
-from privot.mechanisms.mechanism import Array, require_codes, require_epsilon
+from privot.mechanisms.mechanism import require_codes, require_epsilon
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
-from privot.schema import Column
+from privot.schema import Array, Column
 
 _BLOCK_BITS = 2**20
 _STANDING = 256  # bits that stand for all in an audit

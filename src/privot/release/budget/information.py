@@ -41,13 +41,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms import RandomizedResponse
 from privot.release.reports.joint import MOST_CELLS, JointReport, largest_fitting
-
-Array = NDArray[np.float64]
+from privot.schema import Array
 
 MOST_PLANNED = 4
 # A combination of columns is a table of counts: a default makes no more of them unless two columns do.

@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 from privot.errors import PrivotError, printable
 from privot.release.collecting.report_text import as_text, read_text
 from privot.release.randomizer import Randomizer
-from privot.release.reports.rows import METADATA_KEY, PIECE
-from privot.release.reports.shards import is_release, shard_files
+from privot.release.reports.rows import METADATA_KEY, PIECE, is_release, shard_files
 
 SOURCE, ROW = "source", "row"
 ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}

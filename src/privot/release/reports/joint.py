@@ -39,6 +39,7 @@ from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy.guarantees.figures import percent_at_most
 from privot.release.reports.ids import one_array
+from privot.schema import Array
 
 # More cells than this make reports of many numbers and tables that nobody can estimate.
 MOST_CELLS = 2**16
@@ -46,8 +47,6 @@ _MOST_COMBINATIONS = 2**20
 _MOST_LISTED = 2**31 - 1  # offsets in a table are 32-bit integers
 
 Codes = NDArray[np.int64]
-Array = NDArray[np.float64]
-
 # Names of a release's columns, which no column of a schema may have.
 COMBINATION, CELLS = "joint.columns", "joint.cells"
 

@@ -3,11 +3,15 @@
 Whoever only counts reports never holds more than a piece of them: memory grows with what is counted. A
 file's metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to
 stay where it is for as long as the table is used.
+
+A folder has Parquet shards, and a public manifest that lists them with their rows: as many as
+a part has records, but for the last (`privot.release.streaming.publishing`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -24,12 +28,12 @@ import pyarrow.parquet as pq
 from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words
-from privot.release.reports.shards import shard_files
 
 PIECE = 2**17
 # Whoever trains reads row groups in random order: many small ones mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 METADATA_KEY = b"privot.randomizer"
+_FORMAT, _MANIFEST = 1, "manifest.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +65,6 @@ class ReportTable:
     def of(cls, *tables: pa.Table) -> Self:
         """Tables in memory, one after the other; no copy is made."""
         return cls(ds.dataset(pa.concat_tables(tables)))
-
-    @classmethod
-    def chain(cls, parts: Sequence[ReportTable]) -> Self:
-        """Several tables, one after the other."""
-        return cls(ds.dataset([part.dataset for part in parts]))
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
@@ -104,11 +103,7 @@ class ReportTable:
         return list(self.dataset.schema.names)
 
     def require_types(self, types: Mapping[str, pa.DataType]) -> None:
-        """Refuse columns of other types than these.
-
-        Raises:
-            PrivotError: naming the first.
-        """
+        """Refuse columns of other types than these."""
         for name, kind in types.items():
             if (found := self.dataset.schema.field(name).type) != kind:
                 raise PrivotError(
@@ -250,14 +245,48 @@ def _unreadable(source: object, error: Exception) -> PrivotError:
 
 
 def require_raw(table: pa.Table) -> pa.Table:
-    """The table, unless it is a release, whose noise would be taken for what people have.
-
-    Raises:
-        PrivotError: if it is one.
-    """
+    """The table; refused if it is a release, whose noise would be taken for what people have."""
     if METADATA_KEY in (table.schema.metadata or {}):
         raise PrivotError(
             "the table is a release, its records are noised already: give raw records, or learn from "
             "the release with `privot fit`"
         )
     return table
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:06d}.parquet"
+
+
+def write_manifest(folder: Path, rows: list[int]) -> None:
+    """List a folder's shards, which hold so many rows."""
+    fields = {
+        "format": _FORMAT,
+        "kind": "release",
+        "rows": sum(rows),
+        "shards": [{"file": shard_name(k), "rows": n} for k, n in enumerate(rows)],
+    }
+    (folder / _MANIFEST).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+
+
+def is_release(folder: Path) -> bool:
+    """Whether a folder has a manifest of shards."""
+    return (folder / _MANIFEST).exists()
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """The shards of a folder, in order; refused if it is not a release, or lacks one."""
+    try:
+        fields = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        version, names = fields["format"], [str(shard["file"]) for shard in fields["shards"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise PrivotError(
+            f"release {folder} has no readable {_MANIFEST}: give what `privot privatize` wrote"
+        ) from None
+    if version != _FORMAT:
+        raise PrivotError(f"release {folder} has format {version}, this version reads {_FORMAT}")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing or not names:
+        raise PrivotError(f"release {folder} lacks {missing or 'all shards'}: copy it again")
+    return [folder / name for name in names]

@@ -29,8 +29,7 @@ from privot.errors import PrivotError
 from privot.files import replacing_file, replacing_folder
 from privot.release.collecting.report_text import write_text
 from privot.release.reports import ids
-from privot.release.reports.rows import write_reports
-from privot.release.reports.shards import shard_name, write_manifest
+from privot.release.reports.rows import shard_name, write_manifest, write_reports
 from privot.release.streaming.parts import Parts
 from privot.tables.files import table_suffix
 

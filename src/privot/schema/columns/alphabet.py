@@ -18,19 +18,19 @@ keeps nothing of them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.limits import MOST_CODES
+from privot.schema.domains.domain import Array
 
 Codes = NDArray[np.int64]
-Array = NDArray[np.float64]
 
 MISSING = "(missing)"
 DEFAULT_BINS = 10
@@ -38,8 +38,35 @@ DEFAULT_BINS = 10
 _EVERY_INTEGER = 16
 
 
+class Alphabet(ABC):
+    """A name for every code, the last being that of a missing value where the column is nullable."""
+
+    nullable: bool
+    spikes: tuple[float, ...] = ()
+
+    @property
+    def centers(self) -> Array | None:
+        """The mean decoded number of every code; None of categories, which are no numbers."""
+        return None
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[str, ...]:
+        """A name for every code."""
+
+    @property
+    def size(self) -> int:
+        """Number of codes K."""
+        return len(self.labels)
+
+    @property
+    def missing(self) -> int | None:
+        """The code of a missing value."""
+        return self.size - 1 if self.nullable else None
+
+
 @dataclass(frozen=True)
-class Categories:
+class Categories(Alphabet):
     """Named values, and a code for a missing one where the column is nullable.
 
     Arguments:
@@ -52,10 +79,6 @@ class Categories:
     other: str | None = None
     nullable: bool = False
 
-    # Categories are no numbers, and have no order.
-    centers: ClassVar[None] = None
-    spikes: ClassVar[tuple[float, ...]] = ()
-
     def __post_init__(self) -> None:
         if self.nullable and MISSING in self.names:
             raise PrivotError(
@@ -63,23 +86,13 @@ class Categories:
             )
 
     @property
-    def size(self) -> int:
-        """Number of codes K."""
-        return len(self.names) + self.nullable
-
-    @property
     def labels(self) -> tuple[str, ...]:
-        """A name for every code."""
+        """The names, and one for the missing value."""
         return self.names + (MISSING,) * self.nullable
-
-    @property
-    def missing(self) -> int | None:
-        """The code of a missing value."""
-        return len(self.names) if self.nullable else None
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bins(Alphabet):
     """Bins between `edges`, spikes, and a code for a missing number where the column is nullable.
 
     Arguments:
@@ -136,11 +149,6 @@ class Bins:
     def size(self) -> int:
         """Number of codes K."""
         return self.num_bins + len(self.spikes) + self.nullable
-
-    @property
-    def missing(self) -> int | None:
-        """The code of a missing number."""
-        return self.size - 1 if self.nullable else None
 
     @cached_property
     def _integers(self) -> NDArray[np.int64]:
@@ -204,9 +212,6 @@ class Bins:
             numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
         values = np.concatenate([np.zeros(self.num_bins), self.spikes, [np.nan] * self.nullable])
         return np.where(codes < self.num_bins, numbers, values[codes])
-
-
-Alphabet = Categories | Bins
 
 
 def _short(number: float) -> str:

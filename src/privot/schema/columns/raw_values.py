@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.schema.columns.alphabet import Array
+from privot.schema.domains.domain import Array
 
 # What tables write where a number or a date is missing.
-_ABSENT = pa.array(
-    ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None", "NaT"]
+_ABSENT = (
+    "",
+    *["NA", "N/A", "n/a", "#N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None", "NaT"],
 )
 _NUMBER = r"^[-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf|infinity|nan)$"
 _COMMA = r"^[-+]?[0-9][0-9.' ]*(,[0-9]+)+(\.[0-9]+)?$"
@@ -233,7 +234,7 @@ def _is_moment(text: pa.Scalar) -> bool:
 def _present(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Texts without spaces around them, null where they say that a value is missing."""
     texts = pc.utf8_trim_whitespace(texts)
-    return pc.if_else(pc.is_in(texts, value_set=_ABSENT), None, texts)
+    return pc.if_else(pc.is_in(texts, value_set=pa.array(_ABSENT)), None, texts)
 
 
 def _is_text(kind: pa.DataType) -> bool:
