@@ -31,7 +31,7 @@ from privot.integral import ClippedRatioSettings, UniformBox
 from privot.integral.clipping import mollify
 from privot.integral.densities.grid import make_grid
 from privot.integral.learners.networks import NetworkSettings
-from privot.integral.learners.ratio import fit_log_ratio
+from privot.integral.learners.tilts import fit_log_ratio
 from privot.release import read_table
 from privot.report.panels import Panel, draw_maps
 from privot.report.style import save_png

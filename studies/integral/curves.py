@@ -42,7 +42,7 @@ from privot.integral import (
 from privot.integral.clipping import clip_ratio, mollify
 from privot.integral.densities.density import Tilt, TiltedDensity
 from privot.integral.learners.networks import NetworkSettings
-from privot.integral.learners.ratio import fit_log_ratio
+from privot.integral.learners.tilts import fit_log_ratio
 from studies.common.densities import (
     Array,
     Grid,

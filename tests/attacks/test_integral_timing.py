@@ -18,8 +18,8 @@ from privot.integral import (
     UniformBox,
     fit,
 )
-from privot.integral.densities.tilts import ConstantTilt
 from privot.integral.learners import trees
+from privot.integral.learners.tilts import ConstantTilt
 
 QUICK = NetworkSettings(hidden=(8,), steps=20, batch_size=64)
 BOX, LINE = UniformBox([0] * 3, [1] * 3), UniformBox([0], [1])

@@ -79,17 +79,3 @@ def test_it_comes_nearer(classifier):
 def test_settings_are_checked(settings, message):
     with pytest.raises(PrivotError, match=message):
         BoostSettings(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"activation": "relu"}, "activation is 'relu'"),
-        ({"steps": 0}, "at least 1"),
-        ({"hidden": (0,)}, "at least 1"),
-        ({"learning_rate": math.nan}, "learning_rate"),
-    ],
-)
-def test_network_settings_are_checked(settings, message):
-    with pytest.raises(PrivotError, match=message):
-        NetworkSettings(**settings)

@@ -13,7 +13,6 @@ from privot.integral import (
     CustomReference,
     StandardNormal,
     clip_ratio,
-    fit_log_ratio,
     mollify,
 )
 
@@ -134,20 +133,6 @@ def test_a_ratio_without_information_gives_the_reference(value, kind):
     assert density.epsilon <= 1.0
     assert np.ptp(density.log_tilt(X[:, None])) == 0
     assert np.isfinite(density.draw(10)).all()
-
-
-def test_splines_follow_narrow_modes_and_not_noise():
-    rng = np.random.default_rng(0)
-    narrow = rng.normal(np.where(rng.random(10_000) < 0.5, -1.0, 1.0), 0.1)[:, None]
-    ratio = fit_log_ratio(narrow, REFERENCE, "spline", None, 0)
-    p = norm.pdf(X[:, None], [-1.0, 1.0], 0.1).mean(axis=1)
-    log = ratio(X[:, None]) + norm.logpdf(X)
-    log -= math.log(np.exp(log - log.max()).sum() * STEP) + log.max()
-    assert (p * (np.log(np.maximum(p, 1e-300)) - log))[p > 1e-12].sum() * STEP < 0.02
-    plain = fit_log_ratio(rng.normal(0.3, 0.9, (10_000, 1)), REFERENCE, "spline", None, 0)
-    inside = X[np.abs(X) < 2.5]
-    truth = norm.logpdf(inside, 0.3, 0.9) - norm.logpdf(inside)
-    assert np.ptp(plain(inside[:, None]) - truth) < 0.25
 
 
 @pytest.mark.parametrize(

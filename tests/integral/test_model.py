@@ -2,7 +2,6 @@
 
 import json
 import stat
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from privot import Schema, integral
 from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
 from privot.integral import (
-    BoostSettings,
     ClippedRatioSettings,
     CustomReference,
     IntegralModel,
@@ -19,7 +17,7 @@ from privot.integral import (
     PointSpace,
     StandardNormal,
 )
-from privot.privacy import ApproximateDP, IntegralPrivacy
+from privot.privacy import ApproximateDP
 
 QUICK = NetworkSettings(hidden=(8,), steps=30, batch_size=64)
 RECORDS = np.random.default_rng(0).normal(0.7, 0.6, (400, 1))
@@ -30,21 +28,6 @@ OWN = CustomReference(1, NORMAL.sample, NORMAL.log_density)
 def fit(settings=None, reference=NORMAL, epsilon=2.0, draws=10, **more):
     space = PointSpace(reference, "person")
     return integral.fit(RECORDS, space, epsilon=epsilon, draws=draws, settings=settings, **more)
-
-
-@pytest.mark.parametrize(("epsilon", "draws"), [(1.0, 3), (0.1, 7), (20.0, 50), (1.0, 1)])
-def test_all_draws_together_cost_at_most_epsilon(epsilon, draws):
-    model = fit(epsilon=epsilon, draws=draws)
-    assert Fraction(model.density.epsilon) * draws <= Fraction(epsilon)
-    assert model.guarantee.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert model.guarantee.epsilon <= epsilon
-    assert isinstance(model.guarantee, IntegralPrivacy)
-
-
-def test_epsilon_per_draw_is_the_price_of_one():
-    model = fit(epsilon=None, epsilon_per_draw=0.5, draws=4)
-    assert model.density.epsilon <= 0.5
-    assert model.guarantee.epsilon == pytest.approx(2.0)
 
 
 def test_an_estimated_normalizer_is_stated_as_delta():
@@ -73,28 +56,13 @@ def test_a_seed_repeats_the_fit_and_never_a_draw(tmp_path):
     assert (one.sample(5) != two.sample(5)).all()
 
 
-@pytest.mark.parametrize(
-    ("settings", "reference"),
-    [
-        (None, NORMAL),
-        (ClippedRatioSettings(normalizer="none"), NORMAL),
-        (ClippedRatioSettings(estimator="mlp", normalizer="none", network=QUICK), NORMAL),
-        (ClippedRatioSettings(estimator="trees", normalizer="none"), NORMAL),
-        (ClippedRatioSettings(network=QUICK), OWN),
-        (BoostSettings(network=QUICK), NORMAL),
-        (BoostSettings(classifier="trees"), NORMAL),
-    ],
-)
-def test_round_trip(tmp_path, settings, reference):
-    model = fit(settings, reference)
-    x = np.linspace(-4, 4, 200)[:, None]
-    before = model.density.log_tilt(x)
+def test_what_is_loaded_shares_the_ledger(tmp_path):
+    model = fit(draws=10)
     with pytest.raises(PrivotError, match="is not saved"):
         model.sample(4)
     model.save(tmp_path / "secret")
     model.sample(4)
-    again = IntegralModel.load(tmp_path / "secret", reference if reference is OWN else None)
-    np.testing.assert_array_equal(again.density.log_tilt(x), before)
+    again = IntegralModel.load(tmp_path / "secret")
     assert again.guarantee == model.guarantee
     assert again.draws_left == model.draws_left == 6
     again.sample(5)
@@ -158,8 +126,6 @@ def test_changed_files_are_refused(tmp_path):
     ("call", "message"),
     [
         (lambda: fit(draws=0), "draws 0 cannot be"),
-        (lambda: fit(epsilon=None), "give either epsilon"),
-        (lambda: fit(epsilon_per_draw=1.0), "give either epsilon"),
         (lambda: fit(epsilon=-1.0), "epsilon is -1.0"),
         (lambda: fit(epsilon=1e9, draws=1), "epsilon"),
         (lambda: IntegralModel.load("nowhere"), "cannot be read"),

@@ -123,6 +123,10 @@ def test_refusals_repeat_no_value(name, values):
     assert refusal.value.__context__ is None
 
 
+def vector(declared):
+    return Schema.from_toml(f'[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\n{declared}')
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -132,12 +136,8 @@ def test_refusals_repeat_no_value(name, values):
             lambda: RecordSpace(SCHEMA, {"sex": Categorical((0.2, 0.3, 0.5))}).reference,
             "has 3 values",
         ),
-        (
-            lambda: RecordSpace(
-                Schema.from_toml('[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0')
-            ),
-            "declare bounds",
-        ),
+        (lambda: RecordSpace(vector("radius = 1.0")), "in a ball"),
+        (lambda: RecordSpace(vector("bounds = [[0, 1], [0, 2]]\nnullable = true")), "be missing"),
     ],
 )
 def test_spaces_are_checked(build, message):

@@ -18,7 +18,7 @@ from privot.integral.densities.references import (
 )
 from privot.integral.densities.secure import SecureGenerator
 from privot.integral.learners.networks import NetworkSettings
-from privot.integral.learners.ratio import fit_log_ratio
+from privot.integral.learners.tilts import fit_log_ratio
 from privot.integral.model import IntegralModel, fit
 from privot.integral.records import PointSpace, RecordSpace
 

@@ -35,9 +35,8 @@ from privot.integral.densities.density import TiltedDensity
 from privot.integral.densities.grid import require_inside
 from privot.integral.densities.references import Reference
 from privot.integral.densities.secure import Floats
-from privot.integral.densities.tilts import FeatureTilt
 from privot.integral.learners.networks import Network, NetworkSettings
-from privot.integral.learners.ratio import tell_apart
+from privot.integral.learners.tilts import FeatureTilt, tell_apart
 from privot.integral.learners.trees import Trees
 from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon

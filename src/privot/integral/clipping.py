@@ -53,9 +53,8 @@ from privot.integral.densities.grid import (
 )
 from privot.integral.densities.references import Reference
 from privot.integral.densities.secure import Floats, SecureGenerator
-from privot.integral.densities.tilts import ConstantTilt, ShiftedTilt
 from privot.integral.learners.networks import NetworkSettings
-from privot.integral.learners.ratio import Estimator, fit_log_ratio
+from privot.integral.learners.tilts import ConstantTilt, Estimator, ShiftedTilt, fit_log_ratio
 from privot.limits import require_seed
 from privot.mechanisms.mechanism import require_epsilon
 from privot.privacy.rounding import require_delta

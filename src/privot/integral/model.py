@@ -36,8 +36,8 @@ from privot.integral.boosting import BoostSettings
 from privot.integral.clipping import ClippedRatioSettings
 from privot.integral.densities.density import Normalizer, TiltedDensity
 from privot.integral.densities.references import Reference
-from privot.integral.densities.tilts import pack, unpack
 from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
+from privot.integral.learners.tilts import pack, unpack
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.limits import MOST_ROWS, require_count
 from privot.models import History, Learned, ModelKind, Stored
@@ -133,19 +133,26 @@ class IntegralModel(Learned):
         """How many draws may still be made."""
         return self.ledger.left
 
-    def sample(self, num_rows: int, *, proposals: int | None = None) -> Any:
+    def sample(
+        self, num_rows: int, *, proposals: int | None = None, seed: None = None, where: None = None
+    ) -> Any:
         """Spend draws and make them: a table with the schema's columns, or an array (num_rows, dim).
-
-        There is no seed and no condition: draws are exact, and the ledger counts every one.
 
         Arguments:
             num_rows: How many. They are spent even if the process dies before it returns.
             proposals: A fixed number a draw, to close the timing channel: see
                 [`TiltedDensity.draw`][privot.integral.densities.density.TiltedDensity.draw].
+            seed: Refused: with one, a draw would be a function of the records.
+            where: Refused: every draw is counted, also one that is thrown away.
 
         Raises:
             PrivotError: if the model is not saved, fewer are left, or the ledger cannot be trusted.
         """
+        if seed is not None or where is not None:
+            raise PrivotError(
+                "a seed cannot be given, nor a condition: a seeded draw would be a function of the "
+                "records, and every draw is counted; sample without, and keep what fits"
+            )
         num_rows = require_count("num_rows", num_rows, MOST_ROWS)
         if self.ledger.path is None:
             raise PrivotError(

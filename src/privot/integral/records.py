@@ -258,10 +258,10 @@ def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
         raise PrivotError(
             f"column {name!r} is an image, too many numbers for a density: leave it out"
         )
-    if not isinstance(column.domain, Box):
+    if not isinstance(column.domain, Box) or (column.nullable and column.alphabet is None):
         raise PrivotError(
-            f"column {name!r} is a vector in a ball or on a line: declare bounds instead, or "
-            "give records as an array with a reference of your own"
+            f"column {name!r} is a vector in a ball, on a line, or one that may be missing: declare "
+            "bounds, and fill it in, or give an array with a reference of your own"
         )
     bounds = list(zip(column.domain.lower, column.domain.upper, strict=True))
     if _is_whole(column):

@@ -7,8 +7,7 @@ that its ledger has counted.
 from privot.disk import BudgetExhausted, Ledger
 from privot.sliced.adaptation.classifier import AdaptationSettings, AdaptedClassifier
 from privot.sliced.adaptation.rounds import adapt
-from privot.sliced.fitting import fit
-from privot.sliced.model import SlicedModel, records_of
+from privot.sliced.model import SlicedModel, fit, records_of
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
 from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.settings import SlicedSettings

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import privot.sliced.adaptation.rounds
+from laws.model import LearnedLaws
 from privot.errors import PrivotError
 from privot.sliced import (
     AdaptationSettings,
@@ -15,7 +16,6 @@ from privot.sliced import (
     SlicingMechanism,
     adapt,
 )
-from privot.sliced.adaptation.classifier import Classifier
 from privot.sliced.adaptation.rounds import Course, joint_loss
 from privot.sliced.releases.checkpoints import Counted
 from privot.sliced.settings import ReleaseSettings
@@ -92,6 +92,12 @@ def test_a_spent_budget_leaves_the_classifier_as_it_is():
     assert all((p.grad == 0).all() for p in course.classifier.parameters())
 
 
+class TestAdaptedClassifier(LearnedLaws):
+    @pytest.fixture
+    def model(self):
+        return adapt(*domains(), replace(SETTINGS, steps=2))
+
+
 def test_adapts_saves_and_loads(tmp_path):
     source, y, target = domains()
     adapted = adapt(source, y, target, SETTINGS)
@@ -154,15 +160,6 @@ def test_rounds_depend_on_the_releases_alone(monkeypatch):
     assert all(torch.equal(weights[0][k], weights[1][k]) for k in weights[0])
 
 
-def test_joint_records_lie_in_the_ball_and_never_point_apart():
-    classifier = Classifier((8, 8), 3, replace(ROUNDS, channels=None))
-    assert classifier.images
-    records = classifier.joint_records(5 * torch.randn(40, 8, 8))
-    assert records.shape == (40, 3 * 8)
-    assert float(records.detach().norm(dim=1).max()) <= 1 + 1e-6
-    assert float((records @ records.T).min()) >= 0
-
-
 def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     source, y, target = moved()
     path = tmp_path / "state"
@@ -220,11 +217,5 @@ def test_bad_input_is_refused():
         adapt(words[:, None], y, target, SETTINGS)
     with pytest.raises(PrivotError, match="target_x has shape"):
         adapt(source, y, target.astype(str), SETTINGS)
-    with pytest.raises(PrivotError, match="weight -1"):
-        AdaptationSettings(epsilon=1, unit="patient", weight=-1)
-    with pytest.raises(PrivotError, match="rounds 0 cannot be"):
-        AdaptationSettings(epsilon=1, unit="patient", rounds=0)
-    with pytest.raises(PrivotError, match="alignment 'other'"):
-        AdaptationSettings(epsilon=1, unit="patient", alignment="other")
     with pytest.raises(PrivotError, match="do not fit records of shape"):
         adapt(source, y, target, replace(SETTINGS, channels=(4,)))

@@ -1,13 +1,15 @@
-"""Tilts made of others, and tilts on disk: plain values and named arrays, read without running code.
+"""Tilts that are learned, made of others, and kept on disk as plain values and named arrays.
 
-Those made of others are constant, shifted, or a sum of classifiers that see a reference's features. A
-tilt is secret, and so is the folder it lies in.
+One continuous coordinate is best served by a penalized spline, anything else by a network that tells
+records from draws of the reference; trees are for tables of mixed columns. Tilts made of others are
+constant, shifted, or a sum of classifiers that see a reference's features. A tilt is secret, and so
+is the folder it lies in; reading it runs no code.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -16,10 +18,12 @@ from privot.integral.densities.density import Arrays, Packed, Tilt
 from privot.integral.densities.grid import TabulatedTilt
 from privot.integral.densities.references import Reference
 from privot.integral.densities.secure import Floats
-from privot.integral.learners.networks import Network
-from privot.integral.learners.spline import SplineRatio
-from privot.integral.learners.trees import Trees
+from privot.integral.learners.networks import Negatives, Network, NetworkSettings, train_network
+from privot.integral.learners.spline import SplineRatio, fit_spline
+from privot.integral.learners.trees import Trees, grow_trees
 
+Estimator = Literal["auto", "spline", "mlp", "trees"]
+_FEWEST_DRAWS = 1000  # that trees are grown against
 _MOST = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
@@ -133,3 +137,46 @@ def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt
     if kind not in _KINDS:
         raise PrivotError(f"kind of tilt is {kind!r}: one of {', '.join(_KINDS)}; upgrade privot")
     return _KINDS[kind].unpack(fields, arrays, reference)
+
+
+def fit_log_ratio(
+    records: Floats, reference: Reference, estimator: Estimator, network: NetworkSettings, seed: int
+) -> Tilt:
+    """The ratio log p/q₀ up to a constant, learned from records (n, dim) (**not private**).
+
+    Raises:
+        PrivotError: for a spline of several coordinates, or of a discrete one.
+    """
+    marginals = reference.marginals
+    smooth = marginals is not None and len(marginals) == 1 and marginals[0].num_values is None
+    if estimator == "spline" and not smooth:
+        raise PrivotError(
+            "estimator is 'spline', which needs one continuous coordinate with a marginal: "
+            "choose 'mlp' or 'trees'"
+        )
+    if marginals is not None and smooth and estimator in ("auto", "spline"):
+        return fit_spline(records, marginals[0], seed)
+
+    def negatives(num: int, rng: np.random.Generator) -> Floats:
+        return reference.features(reference.sample(num, rng))
+
+    trees = estimator == "trees"
+    learned = tell_apart(
+        reference.features(records), negatives, network if not trees else None, seed
+    )
+    return FeatureTilt(reference, (learned,), (1.0,))
+
+
+def tell_apart(
+    positives: Floats,
+    negatives: Negatives,
+    network: NetworkSettings | None,
+    seed: int,
+    bound: float | None = None,
+) -> Network | Trees:
+    """A classifier of records' features (n, k) against those of draws, |·| ≤ bound; None: trees."""
+    if network is not None:
+        return train_network(positives, negatives, network, seed, bound)
+    # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
+    drawn = negatives(max(len(positives), _FEWEST_DRAWS), np.random.default_rng([seed, 1]))
+    return grow_trees(positives, drawn, seed, bound)
