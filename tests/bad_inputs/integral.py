@@ -28,6 +28,7 @@ CASES = cases(
     ("integral sample secret -o people.csv", "people.csv exists"),
     ("integral sample secret -o out.xlsx", "unknown format"),
     ("integral sample secret -o nowhere/out.csv", "nowhere"),
-    *((f"integral sample secret -n {n} -o out.csv", "draw") for n in ("0", "-1", "6", "1" + "0" * 20)),
+    *((f"integral sample secret -n {n} -o out.csv", "num_rows") for n in ("0", "-1", "1" + "0" * 20)),
+    ("integral sample secret -n 6 -o out.csv", "draw"),
     *((f"integral sample secret --shortfall {n} -o out.csv", "shortfall") for n in ("0", "-1", "nan", "2")),
 )  # fmt: skip

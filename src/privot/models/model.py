@@ -209,6 +209,11 @@ def load(path: str | Path) -> Learned:
     """
     path = Path(path)
     recover_folder(path)
+    if not path.is_dir():
+        raise PrivotError(
+            f"model {path} cannot be read (no such folder): give the folder that `privot fit`, or "
+            "another fit, wrote"
+        )
     kind = kind_of(path) or ""
     # Letters alone: no path, and no `__main__`.
     package = re.match(r"[a-z]+(?=\.|$)", kind)
