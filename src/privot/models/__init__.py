@@ -2,8 +2,7 @@
 
 from privot.models.checkpoint import NOWHERE, Checkpoint
 from privot.models.folder import ModelKind
-from privot.models.history import History
-from privot.models.model import Guarantee, Learned, Model, Stored, load
+from privot.models.model import Guarantee, History, Learned, Model, Stored, load
 
 __all__ = [
     "NOWHERE",

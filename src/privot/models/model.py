@@ -12,12 +12,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import safetensors
 import safetensors.torch
 import torch
@@ -27,12 +29,34 @@ from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
 from privot.limits import MOST_ROWS, require_count, require_seed
 from privot.models.folder import HISTORY, WEIGHTS, ModelKind, kind_of
-from privot.models.history import History
 from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
 from privot.summary import Summarized
 
 Guarantee = PureDP | ApproximateDP | IntegralPrivacy
+COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
+
+
+@dataclass
+class History:
+    """Rows of (step, mean loss since the last row, learning rate, marginal error, seconds)."""
+
+    rows: list[tuple[float, ...]] = field(default_factory=list)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """One column as an array."""
+        return np.array([row[COLUMNS.index(column)] for row in self.rows])
+
+    def save(self, path: Path) -> None:
+        """Write `history.parquet`."""
+        pq.write_table(pa.table({name: self[name] for name in COLUMNS}), path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read `history.parquet`."""
+        table = pq.read_table(path)
+        columns = [table.column(name).to_pylist() for name in COLUMNS]
+        return cls(list(zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,7 @@ from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.releases.pooled import PooledMean
 from privot.sliced.settings import SlicedSettings
 from privot.sliced.tables import TableRecords
-from privot.training import Interrupted, Progress
-from privot.training.interrupt import deferred_interruption
+from privot.training import Interrupted, Progress, deferred_interruption
 from privot.training.threads import threads_for
 
 _PIECE = 16_384  # rows drawn at once

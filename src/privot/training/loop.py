@@ -7,20 +7,24 @@ exponential moving average over the steps, which removes most of the noise of th
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from types import FrameType
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from privot.errors import PrivotError
 from privot.limits import MOST_STEPS, require_count, require_learning_rate, require_seed
 from privot.models import NOWHERE, Checkpoint, History
-from privot.training.interrupt import deferred_interruption
+from privot.models.model import COLUMNS
 from privot.training.parallel import ALONE, Group
-from privot.training.state import TrainingState
 
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
@@ -170,3 +174,90 @@ class _Recent:
 
     def means(self, rate: float) -> tuple[float, float, float]:
         return self.loss / self.count, rate, self.marginal_error / self.count
+
+
+class TrainingState:
+    """The moving parts of a run: all that it needs to continue bit for bit on the same machine."""
+
+    def __init__(self, model: nn.Module, averaging: float, learning_rate: float, seed: int) -> None:
+        self.model = model
+        self.average = AveragedModel(model, multi_avg_fn=_running_average(averaging))
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
+        self.rng = torch.Generator().manual_seed(seed)
+        self.step = 0
+        self.seconds = 0.0
+        self.history = History()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, by name."""
+        tensors = {"rng": self.rng.get_state(), "step": torch.tensor(self.step)}
+        tensors |= {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{k}": v for k, v in moments.items()}
+        tensors["history"] = torch.tensor(self.history.rows, dtype=torch.float64)
+        tensors["seconds"] = torch.tensor(self.seconds, dtype=torch.float64)
+        return tensors
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from the tensors of a run with the same model and settings."""
+        self.model.load_state_dict(_part(tensors, "model."))
+        self.average.load_state_dict(_part(tensors, "average."))
+        optimizer = self.optimizer.state_dict()
+        for key, value in _part(tensors, "optimizer.").items():
+            index, moment = key.split(".")
+            optimizer["state"].setdefault(int(index), {})[moment] = value
+        self.optimizer.load_state_dict(optimizer)
+        self.rng.set_state(tensors["rng"])
+        rows = tensors["history"].reshape(-1, len(COLUMNS)).tolist()
+        self.history = History([tuple(row) for row in rows])
+        self.step, self.seconds = int(tensors["step"]), float(tensors["seconds"])
+
+
+def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
+    """An exponential moving average that forgets its first steps as fast as they are few.
+
+    At step t its decay is min(`decay`, (1+t)/(10+t)): otherwise the initial weights would weigh on
+    every run of less than a few times 1/(1−`decay`) steps.
+    """
+
+    def update(averages: Any, weights: Any, num_averaged: Any) -> None:
+        t = float(num_averaged)
+        get_ema_multi_avg_fn(min(decay, (1 + t) / (10 + t)))(averages, weights, num_averaged)
+
+    return update
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+class Interruption:
+    """Whether somebody asked to stop."""
+
+    requested = False
+
+
+@contextmanager
+def deferred_interruption() -> Iterator[Interruption]:
+    """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
+
+    A half-made step could not be resumed.
+    """
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption  # signals only ever reach the main thread
+        return
+    previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interruption.requested = True
+        signal.signal(number, previous[signal.Signals(number)])
+
+    for number in previous:
+        signal.signal(number, note)
+    try:
+        yield interruption
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -31,8 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.generators import MLP, Conditional
-from privot.generators.conditional import Network
+from privot.generators import MLP, Conditional, Network
 from privot.local.generators.covariance_start import leading_axes, start_at_moments
 from privot.local.generators.minibatches import Minibatches
 from privot.local.likelihood.cost import LikelihoodCost, Reports

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.generators.conditional import Network
+from privot.generators import Network
 from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.release import Release
 from privot.release.reports.rows import ReportTable

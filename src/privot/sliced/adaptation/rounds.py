@@ -70,8 +70,7 @@ from privot.sliced.releases.checkpoints import Counted, open_ledger
 from privot.sliced.releases.mechanism import SlicingMechanism, given_labels
 from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.releases.pooled import PooledMean, with_blanks
-from privot.training import Interrupted, Progress, TrainingSettings, train
-from privot.training.interrupt import deferred_interruption
+from privot.training import Interrupted, Progress, TrainingSettings, deferred_interruption, train
 from privot.training.loop import Objective
 from privot.training.threads import threads_for
 

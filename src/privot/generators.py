@@ -1,14 +1,8 @@
-r"""Generators that know which class they draw: a label beside the latent.
-
-$$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
-
-with $e_c$ the unit vector of class c: any network whose latent is `num_labels` wider than z. The output
-is the image followed by $e_c$, so that a labeled image is *one* record: what the privatized label says
-about c and what the privatized pixels say about the image enter the same cost.
-"""
+"""Generators: networks from latents to features, alone or with a label. Know nothing of privacy."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -16,6 +10,58 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.errors import PrivotError
+
+
+class MLP(nn.Module):
+    r"""The generator $G(z) = W_L\, φ(… φ(W_1 z + b_1) …) + b_L$ with $z ∼ N(0, I)$.
+
+    φ is a leaky rectifier of slope 0.1: piecewise linear, so that sharp edges and isolated clusters
+    are cheap to express.
+
+    Arguments:
+        latent_dim: Dimension of z.
+        num_features: Dimension of G(z).
+        hidden: Widths of the hidden layers.
+        seed: Of the initial weights.
+
+    Examples:
+        >>> MLP(latent_dim=2, num_features=3, hidden=(8,), seed=0)(torch.zeros(5, 2)).shape
+        torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        latent_dim: int,
+        num_features: int,
+        hidden: tuple[int, ...] = (256, 256),
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if latent_dim < 1 or num_features < 1 or any(width < 1 for width in hidden):
+            raise PrivotError(
+                f"latent_dim {latent_dim}, num_features {num_features}, hidden {hidden}: "
+                "give sizes of at least 1"
+            )
+        self.latent_dim, self.num_features, self.hidden = latent_dim, num_features, tuple(hidden)
+        widths = [latent_dim, *hidden]
+        layers: list[nn.Module] = []
+        # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            for width_in, width_out in pairwise(widths):
+                layers += [nn.Linear(width_in, width_out), nn.LeakyReLU(0.1)]
+            layers.append(nn.Linear(widths[-1], num_features))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Features (n, num_features) of latents (n, latent_dim)."""
+        features: Tensor = self.layers(latent)
+        return features
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Standard normal latents (num_rows, latent_dim) on the generator's device."""
+        latent = torch.randn(num_rows, self.latent_dim, generator=rng)
+        return latent.to(next(self.parameters()).device)
 
 
 class Network(Protocol):
@@ -32,14 +78,19 @@ class Network(Protocol):
 
 
 class Conditional(nn.Module):
-    """Features (n, network.num_features + num_labels), the last ones a unit vector of the label.
+    r"""A generator that knows which class it draws: a label beside the latent.
+
+    $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
+
+    with $e_c$ the unit vector of class c. Features are the image's, followed by $e_c$, so that a labeled
+    image is *one* record: what the privatized label says about c and what the privatized pixels say
+    about the image enter the same cost.
 
     Arguments:
         network: With `num_labels` latent coordinates more than z has.
         shares: Probability of each label, public or estimated from private reports.
 
     Examples:
-        >>> from privot.generators import MLP
         >>> generator = Conditional(MLP(latent_dim=2 + 3, num_features=4), torch.ones(3) / 3)
         >>> latent = generator.draw_latent(5, torch.Generator(), labels=torch.tensor([0, 1, 2, 2, 1]))
         >>> generator(latent).shape, generator(latent)[:, 4:].argmax(dim=1).tolist()

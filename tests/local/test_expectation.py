@@ -1,0 +1,89 @@
+"""A pass of expectation and maximization climbs, whatever the order of columns."""
+
+import numpy as np
+import pytest
+
+from privot.local.classes.count_tables import count_tables
+from privot.local.classes.expectation import expectation
+from privot.local.classes.latent_classes import ascend, random_start
+from privot.local.classes.marginals import stacked_marginals
+from privot.local.classes.product_mixture import LatentClasses
+from simulated_reports import draw_classes, draw_people, joint_group, joint_reports, split_reports
+
+SIZES = (4, 3, 5, 2, 3)
+
+
+def objective(tables, prior, p, weights, strength):
+    """What `ascend` climbs: log-likelihood plus log prior, up to constants."""
+    possible = prior[:, 0] > 0
+    log_prior = strength * (prior[possible] * np.log(p[possible])).sum() + np.log(weights).sum()
+    return expectation(tables, p, weights).total(tables.counts) + float(log_prior)
+
+
+def two_classes(seed, count):
+    rng = np.random.default_rng(seed)
+    truth = LatentClasses(*draw_classes(rng, SIZES, 2))
+    return rng, truth, draw_people(rng, truth.weights, truth.probabilities, count)
+
+
+@pytest.mark.parametrize("make", [joint_reports, split_reports])
+@pytest.mark.parametrize("num_classes", [1, 3, 8])
+def test_every_pass_raises_the_objective(make, num_classes):
+    rng, _, people = two_classes(0, 3000)
+    tables = count_tables(make(rng, people, SIZES, 2.0), SIZES)
+    prior = stacked_marginals(tables)
+    p, weights = random_start(prior, tables, num_classes, 0, 0)
+    reached = [objective(tables, prior, p, weights, 1.5)]
+    for _ in range(40):
+        p, weights = ascend(tables, prior, p, weights, 1.5, 1)
+        reached.append(objective(tables, prior, p, weights, 1.5))
+    assert (np.diff(reached) > -1e-9 * abs(reached[-1])).all()
+    if num_classes > 1:
+        assert reached[-1] > reached[0] + 5
+
+
+def test_passes_do_not_depend_on_the_columns_order():
+    rng, _, people = two_classes(5, 3000)
+    order = [3, 0, 4, 1, 2]
+    sizes = tuple(SIZES[c] for c in order)
+    pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
+    assigned = rng.integers(len(pairs), size=len(people))
+    starts = draw_classes(rng, SIZES, 4)
+    found = []
+    for shuffled in (False, True):
+        groups = []
+        for number, (i, j) in enumerate(pairs):
+            noise = np.random.default_rng(number)
+            mine = people[assigned == number]
+            # w = 1 at this epsilon: the set of one cell does not depend on the cells' order.
+            cells = noise.random(len(mine)) < 0.8
+            told = np.where(cells[:, None], mine[:, [i, j]], 0)
+            columns = (i, j)
+            if shuffled:
+                columns = tuple(order.index(c) for c in (i, j))
+                if columns[0] > columns[1]:
+                    columns, told = columns[::-1], told[:, ::-1]
+            shape = tuple((sizes if shuffled else SIZES)[c] for c in columns)
+            whole = np.zeros((len(told), 5), np.int64)
+            whole[:, list(columns)] = told
+            assert np.prod(shape) < 1 + np.exp(6.0)
+            groups.append(joint_group(Silent(), whole, columns, sizes if shuffled else SIZES, 6.0))
+        size = sizes if shuffled else SIZES
+        tables = count_tables(groups, size)
+        start = [starts[1][c] for c in order] if shuffled else starts[1]
+        prior = stacked_marginals(tables)
+        p, weights = ascend(tables, prior, np.concatenate(start), starts[0], 1.0, 30)
+        columns = np.split(p, np.cumsum(size)[:-1])
+        found.append(
+            (weights, [columns[order.index(c)] for c in range(5)] if shuffled else columns)
+        )
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
+    for a, b in zip(found[0][1], found[1][1]):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-8)
+
+
+class Silent:
+    """A source of coins that always keeps the true cell."""
+
+    def random(self, size):
+        return np.zeros(size)
