@@ -22,7 +22,8 @@ class Done:
 
 def privot(folder, *arguments, stdin="", **environment):
     """Run `privot …` in a folder."""
-    out, err = io.StringIO(), io.StringIO()
+    printed, err = io.BytesIO(), io.StringIO()
+    out = io.TextIOWrapper(printed, "utf-8", newline="", write_through=True)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
         for name, value in environment.items():
@@ -34,4 +35,4 @@ def privot(folder, *arguments, stdin="", **environment):
             warnings.simplefilter("default")
             with pytest.raises(SystemExit) as stopped:
                 main()
-    return Done(int(stopped.value.code or 0), out.getvalue(), err.getvalue())
+    return Done(int(stopped.value.code or 0), printed.getvalue().decode(), err.getvalue())

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.csv as csv
 import pytest
 
+from commands import privot
 from numbered_people import RANDOMIZER, people
 
 NUM = 20_000
@@ -41,9 +42,13 @@ def broken(process, lines=2001):
     return got, process.wait(), err
 
 
-def whole(process):
-    out, err = process.communicate(timeout=300)
-    return out.splitlines(keepends=True), process.returncode, err.decode()
+def whole(folder, *arguments, source="people.csv", sent=None, output="-"):
+    """What a reader that stays gets, and how a run ended, in this process."""
+    done = privot(
+        folder, "privatize", source, "-r", "randomizer.json", "-o", output, *arguments,
+        stdin=(folder / sent).read_text() if sent else "", PRIVOT_STATE_DIR=folder / "state",
+    )  # fmt: skip
+    return done.stdout.encode().splitlines(keepends=True), done.returncode, done.stderr
 
 
 def who(lines):
@@ -63,19 +68,19 @@ def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
     for held in (folder / "state", folder / "state" / "pipes"):
         assert held.stat().st_mode & 0o077 == 0
     # A plain run again is refused, and gives the reader nothing.
-    out, code, err = whole(start(folder))
+    out, code, err = whole(folder)
     assert (out, code) == ([], 2)
     assert "continue it with --resume" in err
     assert "budget is spent twice" in err
     # Whatever the file is called now.
     os.rename(folder / "people.csv", folder / "moved.csv")
-    out, code, err = whole(start(folder, "--resume", source="moved.csv"))
+    out, code, err = whole(folder, "--resume", source="moved.csv")
     assert code == 0, err
     assert out[:2001] == got
     assert set(who(out)) == set(range(NUM))
     assert kept(folder) == []
     assert left not in err
-    out, code, err = whole(start(folder, "--resume", source="moved.csv"))
+    out, code, err = whole(folder, "--resume", source="moved.csv")
     assert (out, code) == ([], 2)
     assert "they went through" in err
 
@@ -85,21 +90,15 @@ def test_nor_is_a_file_written_of_records_whose_reports_a_pipe_has_kept(folder, 
     broken(start(folder))
 
     def privatize(*more):
-        with open(folder / "people.csv", "rb") as file:
-            arguments = ["privatize", source, "-r", "randomizer.json", "-o", "out.parquet", *more]
-            return subprocess.run(
-                [sys.executable, "-m", "privot", *arguments],
-                cwd=folder, env=os.environ | {"PRIVOT_STATE_DIR": str(folder / "state")},
-                stdin=file, capture_output=True, text=True,
-            )  # fmt: skip
+        return whole(folder, *more, source=source, sent="people.csv", output="out.parquet")
 
     for more in ([], ["--resume"]):
-        done = privatize(*more)
-        assert done.returncode == 2
-        assert "send the same again with -o - --resume" in done.stderr or source == "-"
+        _, code, err = privatize(*more)
+        assert code == 2
+        assert "send the same again with -o - --resume" in err or source == "-"
         assert sorted(os.listdir(folder)) == ["people.csv", "randomizer.json", "state"]
-    done = privatize("--discard")
-    assert done.returncode == 0, done.stderr
+    _, code, err = privatize("--discard")
+    assert code == 0, err
     assert kept(folder) == []
 
 
@@ -120,7 +119,7 @@ def test_reports_few_enough_for_the_pipe_to_hold_are_not_taken_for_read(folder):
     process.stdout.close()
     assert process.wait() == 2
     assert len(kept(folder)) == 1
-    out, code, _ = whole(start(folder, "--resume"))
+    out, code, _ = whole(folder, "--resume")
     assert (len(out), code) == (501, 0)
 
 
@@ -129,17 +128,14 @@ def test_records_that_come_on_a_pipe_are_known_again_by_their_bytes(folder):
         got, code, _ = broken(start(folder, source="-", stdin=file))
     assert code == 2
     (left,) = kept(folder)
-    with open(folder / "people.csv", "rb") as file:
-        out, code, err = whole(start(folder, source="-", stdin=file))
+    out, code, err = whole(folder, source="-", sent="people.csv")
     assert (out, code) == ([], 2)
     assert "--resume" in err
     csv.write_csv(people(5, NUM), folder / "others.csv")
-    with open(folder / "others.csv", "rb") as file:
-        out, code, err = whole(start(folder, source="-", stdin=file))  # other people: their own run
+    out, code, err = whole(folder, source="-", sent="others.csv")  # other people: their own run
     assert (len(out), code) == (NUM - 5 + 1, 0)
     assert kept(folder) == [left]
-    with open(folder / "people.csv", "rb") as file:
-        out, code, err = whole(start(folder, "--resume", source="-", stdin=file))
+    out, code, err = whole(folder, "--resume", source="-", sent="people.csv")
     assert (code, out[:2001]) == (0, got), err
     assert kept(folder) == []
 
@@ -149,17 +145,17 @@ def test_a_kill_while_sending_keeps_the_reports(folder):
     got = [process.stdout.readline() for _ in range(100)]
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    out, code, _ = whole(start(folder))
+    out, code, _ = whole(folder)
     assert (out, code) == ([], 2)
-    out, code, _ = whole(start(folder, "--resume"))
+    out, code, _ = whole(folder, "--resume")
     assert (code, out[:100]) == (0, got)
 
 
 def test_what_is_kept_is_discarded_by_explicit_choice_only(folder):
     got, _, _ = broken(start(folder))
-    out, code, err = whole(start(folder, "--resume", "--discard"))
+    out, code, err = whole(folder, "--resume", "--discard")
     assert (code, "give one" in err) == (2, True)
-    out, code, err = whole(start(folder, "--discard"))
+    out, code, err = whole(folder, "--discard")
     assert code == 0
     first, second = who(got), who(out)
     assert set(second) == set(range(NUM))
@@ -169,7 +165,7 @@ def test_what_is_kept_is_discarded_by_explicit_choice_only(folder):
 
 def test_a_state_folder_that_cannot_be_written_is_told_first(folder):
     (folder / "state").write_text("a file")
-    out, code, err = whole(start(folder))
+    out, code, err = whole(folder)
     assert (out, code) == ([], 2)
     assert "cannot be written" in err
     assert "Traceback" not in err
