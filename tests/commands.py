@@ -7,8 +7,12 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
 import pytest
+from typer.main import get_command
 
+from privot.cli import app as commands
 from privot.cli import main
+
+_APP = get_command(commands.app)  # made once: to make it takes longer than most refusals
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ def privot(folder, *arguments, stdin="", **environment):
         patch.chdir(folder)
         for name, value in environment.items():
             patch.setenv(name, str(value))
+        patch.setattr(commands, "app", _APP)
         patch.setattr(sys, "argv", ["privot", *map(str, arguments)])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it

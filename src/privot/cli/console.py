@@ -1,13 +1,14 @@
-"""What is printed: facts on standard output, complaints and progress on standard error."""
+"""What commands share: options; facts on standard output, complaints and progress on standard error."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Exit
+from typer import Argument, Exit, Option
 
 from privot.errors import printable
 
@@ -18,7 +19,25 @@ if TYPE_CHECKING:
 
     from privot.release import Collection
     from privot.release.streaming.publishing import Progress as RowProgress
+    from privot.tables.csv_records import RecordForm
     from privot.training import Progress
+
+SchemaFile = Annotated[Path, Argument(help="The schema: schema.toml.")]
+Force = Annotated[bool, Option("--force", help="Replace an output that exists.")]
+Separator = Annotated[
+    str, Option(help="What stands between a CSV's fields: one character, or tab.")
+]
+Ignore = Annotated[
+    list[str] | None,
+    Option(help="A column of the records that the schema does not know. May be repeated."),
+]
+
+
+def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
+    """What `--separator` and `--ignore` say."""
+    from privot.tables.csv_records import RecordForm
+
+    return RecordForm(separator, tuple(ignore or ()))
 
 
 def complain(message: str) -> None:

@@ -10,8 +10,17 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import counted, note, row_bar, tell_quarantined, training_bar
-from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.cli.console import (
+    Force,
+    Ignore,
+    Separator,
+    counted,
+    note,
+    record_form,
+    row_bar,
+    tell_quarantined,
+    training_bar,
+)
 from privot.errors import PrivotError
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from privot.cli.console import note, training_bar
-from privot.cli.options import Force
+from privot.cli.console import Force, note, training_bar
 
 if TYPE_CHECKING:
     from privot.local import FitSettings

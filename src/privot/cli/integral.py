@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from privot.cli.console import note
-from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.cli.console import Force, Ignore, Separator, note, record_form
 from privot.errors import PrivotError
 from privot.privacy.guarantees.figures import at_most
 

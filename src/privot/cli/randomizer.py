@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
-from privot.cli.console import complain, note
-from privot.cli.options import Force, SchemaFile
+from privot.cli.console import Force, SchemaFile, complain, note
 from privot.errors import PrivotError
 from privot.privacy.guarantees.figures import at_least, at_most
 

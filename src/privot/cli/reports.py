@@ -8,8 +8,15 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from privot.cli.console import note, row_bar, tell_quarantined
-from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.cli.console import (
+    Force,
+    Ignore,
+    Separator,
+    note,
+    record_form,
+    row_bar,
+    tell_quarantined,
+)
 from privot.errors import PrivotError
 
 

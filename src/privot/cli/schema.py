@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
-from privot.cli.console import note
-from privot.cli.options import Force, Ignore, SchemaFile, Separator, record_form
+from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.errors import PrivotError
 from privot.privacy.guarantees.figures import at_most, exactly
 

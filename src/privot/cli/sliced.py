@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from privot.cli.console import note, note_unit, training_bar
-from privot.cli.options import Force, Ignore, Separator, record_form
+from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
 from privot.errors import PrivotError
 
 
