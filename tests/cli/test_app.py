@@ -110,7 +110,7 @@ def test_bad_records_are_refused_and_nothing_is_written(folder, case):
         ("calibrate nowhere.toml --epsilon 1", "cannot be read"),
         ("fit nowhere.parquet", "is not there"),
         ("fit people.csv", "reports without their randomizer"),
-        ("sample nowhere", "nowhere holds no model"),
+        ("sample nowhere", "cannot be read"),
         ("sample nowhere -o x.docx", "unknown format"),
         ("evaluate nowhere --against people.csv", "cannot be read"),
     ],
