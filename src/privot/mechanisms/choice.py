@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive.laplace import Laplace
-from privot.mechanisms.mechanism import Mechanism, mechanism_kinds, require_positive
+from privot.mechanisms.mechanism import Mechanism, mechanism_kinds
 from privot.privacy.guarantees.figures import at_most
+from privot.privacy.rounding import require_finite
 from privot.schema import Column
 
 _AS_GOOD = 0.98
@@ -66,7 +67,7 @@ def choose_mechanism(
     Raises:
         PrivotError: if epsilon is not positive, or `among` names a kind that is not for the column.
     """
-    require_positive("epsilon", epsilon)
+    require_finite("epsilon", epsilon, positive=True)
     codes, fitting = not takes_points(column), mechanism_kinds(column)
     if among is None:
         kinds = [k for k, c in fitting.items() if c.among_auto and c.takes_codes == codes]

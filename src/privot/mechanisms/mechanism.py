@@ -35,6 +35,7 @@ from privot.errors import PrivotError
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees.figures import at_least, at_most, percent_at_least
 from privot.privacy.guarantees.guarantee import ApproximateDP, PureDP
+from privot.privacy.rounding import require_finite
 from privot.schema import Array, Column, Domain
 
 # Reports that are less likely than this, whatever the record, are nobody's.
@@ -42,9 +43,6 @@ UNHEARD_OF = 2.0**-64
 
 # e^ε has more than 400 digits beyond; whoever wants that wants no noise.
 LARGEST_EPSILON = 1000.0
-
-# Of float64: an integer may be larger.
-_LARGEST = float(np.finfo(np.float64).max)
 
 _KINDS: dict[str, type[Mechanism]] = {}
 
@@ -74,11 +72,7 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """The most accurate one that spends `epsilon` on a column that it is not `unfit` for.
-
-        Raises:
-            PrivotError: if epsilon, or the column's size, is out of range.
-        """
+        """The most accurate one that spends `epsilon` on a column that it is not `unfit` for."""
 
     def fits(self, column: Column) -> bool:
         """Whether it reports every value that the column declares."""
@@ -202,11 +196,7 @@ class Mechanism(ABC):
 
 
 def mechanism_kind(kind: object) -> type[Mechanism]:
-    """The class of a kind.
-
-    Raises:
-        PrivotError: for an unknown one.
-    """
+    """The class of a kind."""
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
     return _KINDS[kind]
@@ -218,11 +208,7 @@ def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
 
 
 def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism that `to_dict` described.
-
-    Raises:
-        PrivotError: for an unknown kind, or missing, unknown or invalid fields.
-    """
+    """Return the mechanism that `to_dict` described."""
     cls = mechanism_kind(description.get("kind"))
     values = {name: value for name, value in description.items() if name != "kind"}
     expected = {f.name for f in fields(cls)}
@@ -234,34 +220,15 @@ def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
     return cls(**parts)
 
 
-def require_positive(name: str, value: float) -> None:
-    """Refuse anything but a finite number above 0.
-
-    Raises:
-        PrivotError: naming the argument, its value and the remedy.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value <= _LARGEST:
-        raise PrivotError(f"{name} is {value!r:.40}: give a finite number above 0")
-
-
 def require_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is not a positive number, or so large that it promises nothing.
-
-    Raises:
-        PrivotError: naming the value and the remedy.
-    """
-    require_positive("epsilon", epsilon)
+    """Refuse an ε that is not a positive number, or so large that it promises nothing."""
+    require_finite("epsilon", epsilon, positive=True)
     if epsilon > LARGEST_EPSILON:
         raise PrivotError(f"epsilon is {epsilon!r}: give at most {LARGEST_EPSILON:g}")
 
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
-    """Integer codes as int64, or a refusal of any that is not in 0 … num_codes−1.
-
-    Raises:
-        PrivotError: naming the argument and the remedy, never the code itself (it is private).
-    """
+    """Integer codes as int64, or a refusal that never tells the code itself (it is private)."""
     codes = np.asarray(codes)
     if codes.dtype.kind not in "iu":
         raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import TableForm
-from privot.mechanisms.mechanism import Mechanism, require_positive
+from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers.entropy import (
     EXACT,
     WORDS,
@@ -45,7 +45,7 @@ from privot.mechanisms.samplers.entropy import (
     words_outside,
 )
 from privot.privacy.guarantees.guarantee import PureDP
-from privot.privacy.rounding import multiply_up
+from privot.privacy.rounding import multiply_up, require_finite
 from privot.schema import Array, Column, Domain
 
 STEPS = 2**10
@@ -67,7 +67,7 @@ class SquareWave(Mechanism, kind="square_wave"):
     noise_word = "an estimate"
 
     def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
+        require_finite("epsilon", self.epsilon, positive=True)
         if not 2.0**-10 <= self.epsilon <= 40:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-10 to 40")
 

@@ -94,11 +94,7 @@ def bracket(
 
 
 def require_finite(name: str, value: float, *, positive: bool = False) -> None:
-    """Refuse a number that is not finite, or negative (or, with `positive`, zero).
-
-    Raises:
-        PrivotError: naming the argument, its value and the remedy.
-    """
+    """Refuse a number that is not finite, or negative (or, with `positive`, zero)."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     # An integer may be larger than any float, and have more digits than anybody reads.
     if not number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
@@ -107,11 +103,7 @@ def require_finite(name: str, value: float, *, positive: bool = False) -> None:
 
 
 def require_delta(delta: float, *, positive: bool = False) -> None:
-    """Refuse a δ outside [0, 1) (with `positive`, outside (0, 1)).
-
-    Raises:
-        PrivotError: naming the value and the remedy.
-    """
+    """Refuse a δ outside [0, 1) (with `positive`, outside (0, 1))."""
     if not 0 <= delta < 1 or (positive and delta == 0):
         interval = "0 < delta < 1" if positive else "0 <= delta < 1"
         raise PrivotError(

@@ -97,11 +97,7 @@ class Schema(Summarized, BaseModel):
 
     @classmethod
     def from_dict(cls, fields: Any) -> Self:
-        """Check plain values and build the schema.
-
-        Raises:
-            PrivotError: naming the column, the value and the remedy.
-        """
+        """Check plain values and build the schema."""
         try:
             return cls.model_validate(fields)
         except ValidationError as error:

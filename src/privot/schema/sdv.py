@@ -192,11 +192,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string, on one line whatever the text holds.
-
-    Raises:
-        PrivotError: for half of a surrogate pair, which no file can hold.
-    """
+    """A TOML basic string, on one line whatever the text holds."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import Mechanism, require_positive
+from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers.exact_rounding import check_ratio
-from privot.privacy.rounding import round_up
+from privot.privacy.rounding import require_finite, round_up
 from privot.schema import Array, Column, Domain
 
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
@@ -60,11 +60,7 @@ def choose_grid(noise: float) -> float:
 
 
 def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
-    """Largest ℓ_norm distance of two rounded records in unit coordinates, rounded up.
-
-    Raises:
-        PrivotError: if no domain is given; sensitivity is a property of the domain.
-    """
+    """Largest ℓ_norm distance of two rounded records in unit coordinates, rounded up."""
     if domain is None:
         raise PrivotError("domain is None: additive noise hides what its domain's diameter bounds")
     unit = domain.unit
@@ -104,8 +100,8 @@ class AdditiveNoise(Mechanism):
         """How likely a report is at a distance."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
-        require_positive(name, noise)
-        require_positive("grid", grid)
+        require_finite(name, noise, positive=True)
+        require_finite("grid", grid, positive=True)
         if grid > 1 or math.frexp(grid)[0] != 0.5 or grid < _FINEST:
             raise PrivotError(f"grid is {grid!r}: give a power of two between 2^-40 and 1")
         check_ratio(noise / grid)

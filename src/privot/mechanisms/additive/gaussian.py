@@ -67,11 +67,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float, delta: float) -> Self:
-        """The least σ that is (ε, δ)-private on `domain`, rounding included, on the safe side.
-
-        Raises:
-            PrivotError: if epsilon or delta is out of range.
-        """
+        """The least σ that is (ε, δ)-private on `domain`, rounding included, on the safe side."""
         stddev = calibrate_gaussian(domain.unit.diameter(2), epsilon, delta)
         grid = choose_grid(stddev)
         # The noise is proportional to the sensitivity: rounding only scales it.

@@ -65,11 +65,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float) -> Self:
-        """The least noise with Δ₁/b ≤ ε, rounding to the grid included, in exact arithmetic.
-
-        Raises:
-            PrivotError: if epsilon is not finite and positive.
-        """
+        """The least noise with Δ₁/b ≤ ε, rounding to the grid included, in exact arithmetic."""
         grid = choose_grid(calibrate_laplace(domain.unit.diameter(1), epsilon))
         return cls(calibrate_laplace(rounded_sensitivity(domain, 1, grid), epsilon), grid)
 

@@ -110,11 +110,7 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @classmethod
     def around(cls, noise: type[_Noise], domain: Domain, epsilon: float) -> Self:
-        """The split that the module's docstring gives.
-
-        Raises:
-            PrivotError: for an epsilon or domain that the noise refuses.
-        """
+        """The split that the module's docstring gives."""
         half = epsilon / 2
         value = noise.calibrate(domain, epsilon if domain.symmetric else half)
         return cls(value, RandomizedResponse(2, half))

@@ -104,11 +104,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return keep / WORDS, other / WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Reported codes (int64, the shape of `x`) for true codes 0 … k−1.
-
-        Raises:
-            PrivotError: if `x` is not of integers 0 … k−1.
-        """
+        """Reported codes (int64, the shape of `x`) for true codes 0 … k−1."""
         codes = np.asarray(x)
         if codes.size <= _SMALL:
             reports = [self._privatize_one(code) for code in codes.ravel().tolist()]

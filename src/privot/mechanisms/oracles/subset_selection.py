@@ -165,11 +165,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return inside, (self.subset_size - inside) / (self.num_cells - 1)
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Sorted sets of w cells, shape (n, w), for true cells 0 … K−1, shape (n,).
-
-        Raises:
-            PrivotError: if `x` is not a vector of integers 0 … K−1.
-        """
+        """Sorted sets of w cells, shape (n, w), for true cells 0 … K−1, shape (n,)."""
         cells = require_codes("x", x, self.num_cells)
         if cells.ndim != 1:
             raise PrivotError(f"x has shape {cells.shape}: give one cell a person, shape (n,)")

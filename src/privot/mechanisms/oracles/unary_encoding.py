@@ -118,11 +118,7 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         return own / WORDS, other / WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.bool_]:
-        """Bits of shape (n, k) for true categories 0 … k−1, shape (n,).
-
-        Raises:
-            PrivotError: if `x` is not a vector of integers 0 … k−1.
-        """
+        """Bits of shape (n, k) for true categories 0 … k−1, shape (n,)."""
         codes = require_codes("x", x, self.num_categories)
         if codes.ndim != 1:
             raise PrivotError(f"x has shape {codes.shape}: give one code a person, shape (n,)")
@@ -143,11 +139,7 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         bits[ties] = random_words(ties.size) >> np.uint64(8) < np.uint64(rest)
 
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
-        """$\\ln f(y | v)$ for bits `y` (…, k) and codes `x` (…), broadcast over the leading axes.
-
-        Raises:
-            PrivotError: if `y` has other than k bits, or `x` a code outside 0 … k−1.
-        """
+        """$\\ln f(y | v)$ for bits `y` (…, k) and codes `x` (…), broadcast over the leading axes."""
         y, x = np.asarray(y), require_codes("x", x, self.num_categories)
         if y.dtype != np.bool_ or y.shape[-1:] != (self.num_categories,):
             raise PrivotError(

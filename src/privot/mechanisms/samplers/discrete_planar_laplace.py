@@ -62,11 +62,7 @@ _FAR = 2.0**7
 
 @lru_cache(maxsize=256)
 def proposal_ratio(ratio: float) -> float:
-    """A float s ≥ √2·ratio, next to it.
-
-    Raises:
-        PrivotError: if either leaves (0, 2^40].
-    """
+    """A float s ≥ √2·ratio, next to it."""
     proposal = math.sqrt(2.0) * check_ratio(ratio)
     while Fraction(proposal) ** 2 < 2 * Fraction(ratio) ** 2:
         proposal = math.nextafter(proposal, math.inf)

@@ -60,11 +60,7 @@ def compose(*guarantees: Guarantee) -> Any:
 
 
 def guarantee_from_dict(values: dict[str, Any]) -> Any:
-    """Return the guarantee that `to_dict` wrote.
-
-    Raises:
-        PrivotError: if "kind" is unknown, or the other entries do not fit it.
-    """
+    """Return the guarantee that `to_dict` wrote."""
     kind = values.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind is {kind!r}: choose one of {', '.join(_KINDS)}")

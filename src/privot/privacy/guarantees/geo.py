@@ -76,11 +76,7 @@ class GeoIndistinguishability(Guarantee):
         )
 
     def epsilon_at(self, distance: float) -> float:
-        """Return ε between two places at `distance`, rounded up.
-
-        Raises:
-            PrivotError: if distance is not finite and at least 0.
-        """
+        """Return ε between two places at `distance`, rounded up."""
         require_finite("distance", distance)
         exact = Fraction(self.epsilon_per_unit) * Fraction(distance)
         return round_up(exact + Fraction(self.epsilon_rounding))

@@ -89,9 +89,6 @@ def expected_errors(
     """Expected total variation of every column (m,) and pair (m, m); infinite where nothing is told.
 
     The table of pairs is symmetric; its diagonal is zero.
-
-    Raises:
-        PrivotError: if the report cannot be made.
     """
     if report == "joint":
         main, pair = _joint_information(JointReport(sizes, report_columns, epsilon))

@@ -48,9 +48,6 @@ def share_budget(
 
     With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each column
     that is split from it.
-
-    Raises:
-        PrivotError: if the values are out of range, or do not fit each other or the schema.
     """
     budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
     num_reported = budget.report_columns or len(budget.mechanisms)
@@ -123,11 +120,7 @@ def promise(
     delta: float,
     joint: JointReport | None,
 ) -> PureDP | ApproximateDP:
-    """What a joint report and any `num_reported` split columns promise together, from their noise.
-
-    Raises:
-        PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
-    """
+    """What a joint report and any `num_reported` split columns promise together, from their noise."""
     parts: list[PureDP | ApproximateDP] = []
     if joint is not None:
         parts.append(PureDP(joint.epsilon, unit=schema.unit))
@@ -143,11 +136,7 @@ def require_cover(
     report_columns: int | None,
     joint: JointReport | None,
 ) -> None:
-    """Refuse a randomizer that does not report every column of the schema, as declared, once.
-
-    Raises:
-        PrivotError: naming what does not fit.
-    """
+    """Refuse a randomizer that does not report every column of the schema, as declared, once."""
     sizes = {} if joint is None else joint.sizes
     if sorted([*mechanisms, *sizes]) != sorted(schema.columns):
         raise PrivotError(

@@ -55,11 +55,7 @@ _HAIR = 1 + 2.0**-38
 
 
 def require_budget(epsilon: float, delta: float) -> None:
-    """Refuse an ε or δ that is out of range.
-
-    Raises:
-        PrivotError: naming the argument, the value and the remedy.
-    """
+    """Refuse an ε or δ that is out of range."""
     if not isinstance(epsilon, int | float) or not 0 < epsilon <= LARGEST_EPSILON:
         raise PrivotError(
             f"epsilon {epsilon} promises nothing: give a number > 0, at most {LARGEST_EPSILON:g}"
@@ -68,11 +64,7 @@ def require_budget(epsilon: float, delta: float) -> None:
 
 
 def require_kind(mechanism: str, delta: float) -> None:
-    """Refuse a mechanism that nobody knows, or a δ that does not fit it.
-
-    Raises:
-        PrivotError: naming the value and the remedy.
-    """
+    """Refuse a mechanism that nobody knows, or a δ that does not fit it."""
     known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if not cls.flagged)]
     if mechanism not in known:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
@@ -100,9 +92,6 @@ def calibrate_columns(
     """One mechanism for each of the columns `names`, such that any k are (ε, δ)-private together.
 
     `shares` are the ε of some pure columns; then all columns must be reported.
-
-    Raises:
-        PrivotError: if ε ≤ 0, δ is outside [0, 1), or a mechanism does not fit δ or a column.
     """
     require_budget(epsilon, delta)
     require_kind(mechanism, delta)

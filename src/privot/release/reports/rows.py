@@ -112,11 +112,7 @@ class ReportTable:
                 )
 
     def pieces(self, size: int = PIECE) -> Iterator[pa.Table]:
-        """All rows in order, about `size` at a time.
-
-        Raises:
-            PrivotError: if the file turns out to be damaged, or is gone.
-        """
+        """All rows in order, about `size` at a time."""
         held: list[pa.RecordBatch] = []
         rows = 0
         try:
@@ -148,11 +144,7 @@ class ReportTable:
         ]
 
     def read(self, group: RowGroup) -> pa.Table:
-        """One row group.
-
-        Raises:
-            PrivotError: if its file is damaged, or is gone.
-        """
+        """One row group."""
         try:
             table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
         except (pa.ArrowException, OSError) as error:

@@ -23,11 +23,7 @@ def seal(fields: dict[str, Any]) -> str:
 
 
 def unseal(text: str | bytes) -> dict[str, Any]:
-    """The fields of a sealed JSON.
-
-    Raises:
-        PrivotError: if it is damaged, altered, or from a newer version.
-    """
+    """The fields of a sealed JSON; refused if it is damaged, altered, or from a newer version."""
     try:
         fields: dict[str, Any] = json.loads(text)
         fingerprint = fields.pop("fingerprint")
@@ -49,11 +45,7 @@ def unseal(text: str | bytes) -> dict[str, Any]:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a randomizer's file.
-
-    Raises:
-        PrivotError: if it cannot be read.
-    """
+    """The text of a randomizer's file."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -87,11 +87,7 @@ class RecordError(PrivotError):
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise what is wrong in the first row that has a problem.
-
-    Raises:
-        RecordError: if there is any.
-    """
+    """Raise what is wrong in the first row that has a problem."""
     for problem in sorted(problems, key=lambda problem: problem.first):
         raise RecordError(problem.first, problem.words)
 

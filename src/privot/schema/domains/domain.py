@@ -105,11 +105,7 @@ def sqrt_up(square: Fraction | int) -> float:
 
 
 def check_norm(norm: int) -> None:
-    """Refuse a norm other than ℓ1 and ℓ2.
-
-    Raises:
-        PrivotError: naming it.
-    """
+    """Refuse a norm other than ℓ1 and ℓ2."""
     if norm not in (1, 2):
         raise PrivotError(f"norm {norm!r} is not known: use 1 or 2")
 

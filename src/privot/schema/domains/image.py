@@ -257,11 +257,7 @@ def _l1_ball_in_box(num_pixels: int, ball: L1Ball) -> float:
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
-    """Refuse what is no height and width, with or without channels.
-
-    Raises:
-        PrivotError: naming the shape and the remedy.
-    """
+    """Refuse what is no height and width, with or without channels."""
     if len(shape) not in (2, 3) or min(shape) < 1:
         raise PrivotError(
             f"shape {list(shape)} is not an image's: give [height, width] or "
