@@ -95,9 +95,10 @@ def gaussian(
     promise = f"epsilon = {rounded_up(epsilon, not forward)} at delta = {exactly(delta)}"
     lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l2")]
     if closed_form is not None:
+        more = closed_form / stddev - 1
         lines.append(
             f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
-            f"promise, {closed_form / stddev - 1:.0%} more."
+            f"promise, {more:.0%} more."
         )
     tell(as_json, "stddev" if forward else "epsilon", fields, lines)
 

@@ -11,6 +11,7 @@ from privot.errors import PrivotError
 from privot.local.fitting import fit, require_release
 from privot.local.model import LocalModel
 from privot.local.settings import FitSettings
+from privot.privacy.guarantees.figures import at_most, exactly
 from privot.release import Release
 from privot.schema import Schema
 from privot.summary import Summarized
@@ -59,7 +60,7 @@ class Synthesizer(Summarized):
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
-        limit = "any" if self.epsilon is None else f"at most {self.epsilon:g}"
+        limit = "any" if self.epsilon is None else f"at most {exactly(self.epsilon)}"
         return self.schema.summary() | {"epsilon": limit, "fitted": hasattr(self, "model_")}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -93,8 +94,8 @@ class Synthesizer(Summarized):
         spent = release.guarantee.epsilon
         if self.epsilon is not None and spent > self.epsilon:
             raise PrivotError(
-                f"epsilon {self.epsilon:g} is less than the release's {spent:g}: calibrate the "
-                "randomizer to it, or allow more"
+                f"epsilon {exactly(self.epsilon)} is less than the release's {at_most(spent)}: "
+                "calibrate the randomizer to it, or allow more"
             )
         self.model_ = fit(release, self.settings, seed=self.seed)
         return self
