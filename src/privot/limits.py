@@ -31,6 +31,12 @@ SMALLEST_DELTA = 1e-300
 MOST_SEED = 2**63 - 1
 
 
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if value not in choices:
+        raise PrivotError(f"{name} is {value!r}: choose one of {', '.join(choices)}")
+
+
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
     """A whole number between `least` and `most`, whatever library's: 2.0 and `True` are none.
 

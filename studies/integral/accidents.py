@@ -41,7 +41,7 @@ from studies.common.rows import write_rows
 ACCIDENTS = "uk_road_accidents_2d.csv.gz"
 LOWER, UPPER = (-8.0, 49.5), (2.5, 61.0)
 SETTINGS = ClippedRatioSettings(
-    floor_share=0.35, network=NetworkSettings(hidden=(128, 128), activation="tanh", steps=2000)
+    floor_share=0.35, network=NetworkSettings(hidden=(128, 128), steps=2000)
 )
 
 

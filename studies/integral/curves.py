@@ -58,9 +58,7 @@ from studies.rivals.published_mbde import PublishedSettings, fit_published, on_g
 
 NUM_RECORDS = 10_000
 WIDE = 1.5
-_SETTINGS = ClippedRatioSettings(
-    floor_share=0.35, network=NetworkSettings(hidden=(128, 128), activation="tanh")
-)
+_SETTINGS = ClippedRatioSettings(floor_share=0.35, network=NetworkSettings(hidden=(128, 128)))
 METHODS = ("ratio", "boost", "published", "bernstein", "reference")
 _DEGREES = {1: (20, 50, 100, 200), 2: (10, 20, 40, 80)}
 _BANDWIDTHS = (0.02, 0.04, 0.08)

@@ -10,7 +10,7 @@ from privot.errors import PrivotError
 from privot.integral import BoostSettings, NetworkSettings, StandardNormal, boost
 from privot.integral.boosting import BOUND, coefficients
 
-QUICK = NetworkSettings(hidden=(16,), activation="tanh", steps=150, batch_size=256)
+QUICK = NetworkSettings(hidden=(16,), steps=150, batch_size=256)
 X = np.linspace(-6, 6, 2001)
 
 
@@ -30,12 +30,14 @@ def test_coefficients(epsilon, rounds):
 
 
 def test_exact_coefficients_spend_epsilon_and_published_ones_less():
-    exact = boost(records(), StandardNormal(1), 10.0, BoostSettings(network=QUICK))
+    exact = boost(records(), StandardNormal(1), 4.0, BoostSettings(network=QUICK))
     settings = BoostSettings(network=QUICK, coefficients="published")
-    published = boost(records(), StandardNormal(1), 10.0, settings)
-    assert exact.epsilon == 10.0
-    assert published.epsilon == pytest.approx(5.2, abs=0.05)
-    assert published.acceptance_floor > exact.acceptance_floor == pytest.approx(math.exp(-5))
+    published = boost(records(), StandardNormal(1), 4.0, settings)
+    assert exact.epsilon == 4.0
+    spent = 4 * BOUND * sum(coefficients(4.0, 3, "published"))
+    assert published.epsilon == pytest.approx(spent)
+    assert published.epsilon < 3.2
+    assert published.acceptance_floor > exact.acceptance_floor == pytest.approx(math.exp(-2))
 
 
 @pytest.mark.parametrize("classifier", ["mlp", "trees"])

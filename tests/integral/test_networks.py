@@ -28,7 +28,6 @@ def test_log_odds_are_a_log_ratio_up_to_its_bound():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"activation": "relu"}, "activation is 'relu'"),
         ({"steps": 0}, "at least 1"),
         ({"hidden": (0,)}, "at least 1"),
         ({"learning_rate": math.nan}, "learning_rate"),

@@ -22,5 +22,5 @@ def test_settings_refuse():
         AdaptationSettings(epsilon=1, unit="patient", weight=-1)
     with pytest.raises(PrivotError, match="rounds 0 cannot be"):
         AdaptationSettings(epsilon=1, unit="patient", rounds=0)
-    with pytest.raises(PrivotError, match="alignment 'other'"):
+    with pytest.raises(PrivotError, match="alignment is 'other'"):
         AdaptationSettings(epsilon=1, unit="patient", alignment="other")

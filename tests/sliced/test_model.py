@@ -1,6 +1,7 @@
 """Fits of images and tables, and the laws of all models."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -98,19 +99,29 @@ def test_files_and_whole_numbers_of_numpy_are_taken(tmp_path):
             model.sample(rows)
 
 
+@cache
+def of_images():
+    return learn({"steps": 150})
+
+
+@cache
+def of_a_table():
+    columns = {"age": {"kind": "numeric", "bounds": [0, 9]}, "sick": {"kind": "boolean"}}
+    people = {"age": np.arange(60) % 9.0, "sick": np.arange(60) % 2 == 0}
+    settings = {"steps": 20, "generated": 20, "num_projections": 4}
+    return learn(settings, people, Schema.from_dict({"columns": columns}))
+
+
 class TestImages(ModelLaws):
     @pytest.fixture
     def model(self):
-        return learn({"steps": 150})
+        return of_images()
 
 
 class TestNetworkOfATable(ModelLaws):
     @pytest.fixture
     def model(self):
-        columns = {"age": {"kind": "numeric", "bounds": [0, 9]}, "sick": {"kind": "boolean"}}
-        people = {"age": np.arange(60) % 9.0, "sick": np.arange(60) % 2 == 0}
-        settings = {"steps": 20, "generated": 20, "num_projections": 4}
-        return learn(settings, people, Schema.from_dict({"columns": columns}))
+        return of_a_table()
 
 
 def test_factors_need_images():

@@ -12,5 +12,5 @@ def test_settings_refuse():
             SlicedSettings(batch_size=size)
     with pytest.raises(PrivotError, match="needs release='once'"):
         SlicedSettings(loss="entropic")
-    with pytest.raises(PrivotError, match="loss 'other'"):
+    with pytest.raises(PrivotError, match="loss is 'other'"):
         SlicedSettings(loss="other")

@@ -13,7 +13,7 @@ from privot.errors import PrivotError
 
 def fit(
     data: Annotated[
-        Path, Argument(help="Private records: csv, csv.gz, parquet, npz, a folder of images.")
+        Path, Argument(help="Private: csv, parquet, npz (arrays named as columns), image folder.")
     ],
     schema: Annotated[
         Path, Option(help="What a record may be: columns, or images and their label.")

@@ -38,14 +38,14 @@ from privot.integral.densities.secure import Floats
 from privot.integral.learners.networks import Network, NetworkSettings
 from privot.integral.learners.tilts import FeatureTilt, tell_apart
 from privot.integral.learners.trees import Trees
-from privot.limits import require_seed
+from privot.limits import require_choice, require_seed
 from privot.mechanisms.mechanism import require_epsilon
 
 Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]
 BOUND = math.log(2)
 _POOL = 2**16
-_NETWORK = NetworkSettings(hidden=(25, 25, 25), activation="tanh", steps=1000, learning_rate=0.01)
+_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,8 @@ class BoostSettings:
         object.__setattr__(self, "seed", require_seed(self.seed))
         if self.rounds < 1:
             raise PrivotError(f"rounds {self.rounds} is not positive: give at least 1")
-        if self.coefficients not in get_args(Coefficients):
-            raise PrivotError(
-                f"coefficients is {self.coefficients!r}: choose 'exact' or 'published'"
-            )
-        if self.classifier not in get_args(Classifier):
-            raise PrivotError(f"classifier is {self.classifier!r}: choose 'mlp' or 'trees'")
+        require_choice("coefficients", self.coefficients, get_args(Coefficients))
+        require_choice("classifier", self.classifier, get_args(Classifier))
 
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `boost`."""

@@ -55,7 +55,7 @@ from privot.integral.densities.references import Reference
 from privot.integral.densities.secure import Floats, SecureGenerator
 from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.tilts import ConstantTilt, Estimator, ShiftedTilt, fit_log_ratio
-from privot.limits import require_seed
+from privot.limits import require_choice, require_seed
 from privot.mechanisms.mechanism import require_epsilon
 from privot.privacy.rounding import require_delta
 
@@ -75,8 +75,7 @@ class ClippedRatioSettings:
     Arguments:
         estimator: `"spline"` (one continuous coordinate), `"mlp"`, `"trees"`, or `"auto"`.
         normalizer: `"exact"`, `"estimated"` (costs `delta`), `"none"` (half the width), or `"auto"`.
-        floor_share: −log b as a share of the width, in (0, 1). Public: never tuned on the data. One half
-            accepts e^(−ε/2) of the proposals at least; less lets narrow modes rise higher.
+        floor_share: −log b as a share of the width, in (0, 1). Public: never tuned on the data.
         network: How a network is trained.
         delta: Probability that an estimated normalizer's certificate fails.
         normalizer_draws: Draws of the reference behind an estimated normalizer.
@@ -95,15 +94,8 @@ class ClippedRatioSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", require_seed(self.seed))
-        if self.estimator not in get_args(Estimator):
-            raise PrivotError(
-                f"estimator is {self.estimator!r}: choose one of {', '.join(get_args(Estimator))}"
-            )
-        if self.normalizer not in get_args(NormalizerKind):
-            raise PrivotError(
-                f"normalizer is {self.normalizer!r}: choose one of "
-                f"{', '.join(get_args(NormalizerKind))}"
-            )
+        require_choice("estimator", self.estimator, get_args(Estimator))
+        require_choice("normalizer", self.normalizer, get_args(NormalizerKind))
         if not 0 < self.floor_share < 1:
             raise PrivotError(f"floor_share {self.floor_share} is not in (0, 1): try 0.5")
         require_delta(self.delta, positive=True)
@@ -240,19 +232,15 @@ def _unnormalized(
 def _eta(epsilon: float, settings: ClippedRatioSettings) -> float:
     """The public η with 1 − e^−η = 3t, for the widest window that it can go with."""
     low, high = _limits(epsilon, 0.0, settings.floor_share)
-    miss = 3 * _hoeffding(math.exp(high) - math.exp(low), settings)
+    tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)
+    span = math.exp(high) - math.exp(low)
+    miss = 3 * span * math.sqrt(tail / (2 * settings.normalizer_draws))
     if not miss < 0.5 * -math.expm1(-epsilon / 2):
         raise PrivotError(
             f"normalizer_draws {settings.normalizer_draws} leave nothing of epsilon {epsilon}: "
             "give more, or choose normalizer 'none'"
         )
     return -math.log1p(-miss) * (1 + 1e-12)
-
-
-def _hoeffding(span: float, settings: ClippedRatioSettings) -> float:
-    """The t of the module's text: how far a mean of numbers in a span may be off."""
-    tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)
-    return span * math.sqrt(tail / (2 * settings.normalizer_draws))
 
 
 def _estimated(ratio: ShiftedTilt, blank: TiltedDensity, draws: int) -> TiltedDensity:

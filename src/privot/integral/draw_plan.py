@@ -1,8 +1,9 @@
 r"""The plan of a model: how many draws, at what price each, and what they promise together.
 
-**The budget.** The promise is about **all `draws` together**: each has its share of ε. Densities of
-independent draws multiply, so $N$ draws of $ε_d$ each are $N ε_d$: basic composition, tight for this
-family. Any two data sets, of any sizes, are covered.
+**The budget.** The promise is about **all `draws` together**: each costs ε/draws (or the price of one
+is declared instead, and the whole is that times draws). Densities of independent draws multiply, so $N$
+draws of $ε_d$ each are $N ε_d$: basic composition, tight for this family. Any two data sets, of any
+sizes, are covered.
 
 **Stopping early.** Here, and not for (ε, δ), the sum over the draws that *were* made is a bound as well
 (an odometer), even if the number $T$ of them is chosen by what they showed. Let $x_1, …, x_T$ be what a
@@ -80,11 +81,7 @@ class DrawPlan:
 
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
-    """ε of one draw, rounded down so that all together stay within ε.
-
-    Raises:
-        PrivotError: unless exactly one of the two is given, and is positive.
-    """
+    """ε of one draw, rounded down so that all together stay within ε."""
     draws = _declared(draws)
     if (epsilon is None) == (epsilon_per_draw is None):
         raise PrivotError(

@@ -2,11 +2,7 @@ r"""An integral model: a secret density, a declared number of draws, and a ledge
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
 parameters and plots of it are not private, and `model.json` says so (`"publishable": false`). What may
-leave are the records that `sample` returns.
-
-**The budget.** `epsilon` is the promise about **all `draws` together**: each costs `epsilon/draws`.
-`epsilon_per_draw` declares the price of one instead, and the whole is `draws` times that
-(`privot.integral.draw_plan`).
+leave are the records that `sample` returns, at the price of `privot.integral.draw_plan`.
 
 **Nothing is drawn before the model is saved**: its folder counts. Copies of an unsaved model share one
 ledger, which begins one folder and no second; it is neither pickled nor used in a forked process. Saving
@@ -103,7 +99,7 @@ class IntegralModel(Learned):
         ((3, 1), 1)
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("integral", 4, "privot integral fit")
+    kind: ClassVar[ModelKind] = ModelKind("integral", 5, "privot integral fit")
     publishable: ClassVar[bool] = False
     history: History | None = None
 

@@ -188,11 +188,7 @@ class RecordSpace:
         return raw_table(data, self.schema)
 
     def encode(self, raw: pa.Table, seed: int) -> Floats:
-        """See `Space`.
-
-        Raises:
-            RecordError: naming column and row of what the schema does not allow, and no value.
-        """
+        """See `Space`."""
         rng = np.random.default_rng(seed)
         return np.concatenate(
             [self._encode(name, raw, rng) for name in self.schema.columns], axis=1

@@ -110,11 +110,7 @@ def _least_share(stddev: float, size: int) -> float:
 
 
 def estimate_factors(pooled: PooledMean, images: SquaredImages, dither: float) -> Factors:
-    """Factors of all classes from the mean record.
-
-    Raises:
-        PrivotError: if noise drowns every class.
-    """
+    """Factors of all classes from the mean record."""
     flat = pooled.estimate.double().reshape(images.num_labels, -1)
     moments = unsquare(flat).numpy()
     size = moments.shape[1]

@@ -1,16 +1,15 @@
 r"""Models that are learned through noisy slices: fitting one, drawing records, what it promises.
 
 The mechanism owns the records; everything here sees releases only, so the guarantee of the plan is the
-model's, however it is trained (post-processing), and all of its folder may be published: counts of
-clipped records and times are not in it. The mean record is pooled over all releases
-(`privot.sliced.releases.pooled`). When the budget is spent, `"factors"` reads classes off the pooled
-mean in closed form (`privot.sliced.factors`); a `"network"` is trained at every release
+model's, however it is trained (post-processing), and all of its folder may be published: times, which
+depend on raw records, are in checkpoints alone, which stay with the curator. The mean record is pooled
+over all releases (`privot.sliced.releases.pooled`). When the budget is spent, `"factors"` reads classes
+off the pooled mean in closed form (`privot.sliced.factors`); a `"network"` is trained at every release
 (`privot.sliced.network`).
 
 **Resuming.** The checkpoint holds the model, the pooled mean and the optimizer; the ledger is a file of
 its own that is never behind (`privot.disk.ledger`). After a kill, releases that were counted but
-whose effect was lost stay spent. Losses in the history are functions of releases. Times depend on
-raw records: a model has none, a checkpoint keeps them, and stays with the curator.
+whose effect was lost stay spent. Losses in the history are functions of releases.
 """
 
 from __future__ import annotations
@@ -177,11 +176,7 @@ class SlicedModel(Model):
 
 
 def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> Records:
-    """The records of a schema, by features of a degree: labeled images if it declares any.
-
-    Raises:
-        PrivotError: if columns cannot be sliced, or the settings do not fit them.
-    """
+    """The records of a schema, by features of a degree: labeled images if it declares any."""
     if schema.images:
         return ImageRecords(schema, degree=degree, **of_images)
     return TableRecords(schema, degree=degree)
@@ -190,11 +185,7 @@ def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> Records:
 def pool_releases(
     mechanism: SlicingMechanism, checkpoint: Checkpoint, progress: Progress | None = None
 ) -> PooledMean:
-    """The mean record, pooled over all that is left of the budget.
-
-    Raises:
-        Interrupted: on a signal, between two releases, after saving.
-    """
+    """The mean record, pooled over all that is left of the budget."""
     ledger = mechanism.ledger
     counted = Counted(pooled=(pooled := PooledMean(ledger.plan)))
     counted.restore(checkpoint, ledger)

@@ -126,11 +126,7 @@ def train_network(
     checkpoint: Checkpoint,
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
-    """A network that follows the mechanism's releases, and its losses.
-
-    Raises:
-        Interrupted: on a signal, after saving.
-    """
+    """A network that follows the mechanism's releases, and its losses."""
     network = LabeledNetwork(records, settings.latent_dim, settings.hidden, settings.seed)
     pooled, ledger = PooledMean(mechanism.ledger.plan), mechanism.ledger
     follow = SliceObjective(mechanism, pooled, network, settings)

@@ -121,11 +121,7 @@ class Records(RecordMap):
 
     @abstractmethod
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor | None]:
-        """Raw values (n, …) and labels (n,) of rows; None where there are no labels.
-
-        Raises:
-            RecordError: for what the schema does not allow.
-        """
+        """Raw values (n, …) and labels (n,) of rows; None where there are no labels."""
 
     @abstractmethod
     def activate(self, outputs: Tensor) -> Tensor:
@@ -136,11 +132,7 @@ class Records(RecordMap):
         """A table of raw values and labels; codes are drawn from their probabilities."""
 
     def wanted(self, where: Mapping[str, Any]) -> Tensor:
-        """Which labels (num_labels,) meet a condition.
-
-        Raises:
-            PrivotError: if it names anything but the labels, or none of them.
-        """
+        """Which labels (num_labels,) meet a condition."""
         if where:
             raise PrivotError(
                 f"where names {', '.join(where)}: only labels of images can be asked for; draw more, "
@@ -154,11 +146,7 @@ class Records(RecordMap):
 
 
 def raw_table(data: Any, schema: Schema) -> pa.Table:
-    """A curator's records as they are given, a table or its file, checked against the schema.
-
-    Raises:
-        PrivotError: if they are none, or a release; values are not repeated.
-    """
+    """A curator's records as they are given, a table or its file, checked against the schema."""
     table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
     schema.check_table(require_raw(table))
     return table

@@ -12,6 +12,7 @@ from privot.limits import (
     MOST_PEOPLE,
     MOST_PROJECTIONS,
     MOST_STEPS,
+    require_choice,
     require_count,
     require_seed,
 )
@@ -68,9 +69,8 @@ class ReleaseSettings:
         hints = get_type_hints(type(self))
         for field in fields(self):
             choices, value = get_args(hints[field.name]), getattr(self, field.name)
-            if choices and all(isinstance(one, str) for one in choices) and value not in choices:
-                known = ", ".join(map(repr, choices))
-                raise PrivotError(f"{field.name} {value!r}: use one of {known}")
+            if choices and all(isinstance(one, str) for one in choices):
+                require_choice(field.name, value, choices)
         if self.q not in (1, 2):
             raise PrivotError(f"q {self.q}: use 1 or 2")
 
@@ -100,11 +100,7 @@ class ReleaseSettings:
         )
 
     def plan(self, epsilon: float, delta: float, count: int, records: RecordMap) -> SlicePlan:
-        """The releases that keep (ε, δ) of that many records.
-
-        Raises:
-            PrivotError: if no noise does, or the numbers do not fit each other.
-        """
+        """The releases that keep (ε, δ) of that many records."""
         steps = 1 if self.sampling == "none" else self.steps
         return SlicePlan.calibrate(
             epsilon, delta, steps, lambda grid: self.accounting(count, records, grid), self.method

@@ -185,11 +185,7 @@ def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Float
 
 
 def require_inside(reference: Reference, records: object) -> Floats:
-    """Records as points (n, dim) within the support, or a refusal that tells nothing of them.
-
-    Raises:
-        PrivotError: if there is none, or one lies outside.
-    """
+    """Records as points (n, dim) within the support, or a refusal that tells nothing of them."""
     points = require_points(records, reference.dim)
     if len(points) == 0:
         raise PrivotError("records are empty: give at least one")

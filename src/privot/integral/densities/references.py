@@ -137,13 +137,11 @@ class CustomReference:
         sampler: n and a generator (`random`, `standard_normal`, `integers`) to draws (n, dim). It
             must use no other randomness: a seeded one would make draws a function of the data.
         density: Points (n, dim) to log densities (n,), −∞ outside the support.
-        scaler: Points to what a classifier sees of them, of order 1; by default themselves.
     """
 
     dim: int
     sampler: Callable[[int, Generator], Floats]
     density: Callable[[Floats], Floats]
-    scaler: Callable[[Floats], Floats] | None = None
     marginals = None
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
@@ -162,8 +160,8 @@ class CustomReference:
         return np.isfinite(self.log_density(x))
 
     def features(self, x: Floats, /) -> Floats:
-        """What `scaler` makes of the points."""
-        return x if self.scaler is None else np.asarray(self.scaler(x), np.float64)
+        """The points themselves."""
+        return x
 
     def to_dict(self) -> None:
         """See `Reference`."""

@@ -8,7 +8,7 @@ that a network cannot do worse than its first guess, $f = 0$, on records it has 
 A network is trained by PyTorch and kept as its weights: drawing needs no PyTorch, and a saved model is
 arrays and nothing else.
 
-$$ f(x) = W_L φ(… φ(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
+$$ f(x) = W_L \tanh(… \tanh(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
 
 and, where a bound $β$ is set, $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$: bounded by construction, whatever the
 weights are.
@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -35,7 +35,6 @@ from privot.errors import PrivotError
 from privot.integral.densities.density import Arrays
 from privot.integral.densities.secure import Floats
 
-Activation = Literal["tanh", "silu"]
 # How many draws' features are wanted, and with which generator.
 Negatives = Callable[[int, np.random.Generator], Floats]
 
@@ -44,7 +43,7 @@ _HELD_OUT = 0.1
 _MOST_HELD_OUT = 5000
 _CHECKS = 30
 _AVERAGING = 0.98
-_ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "silu": nn.SiLU}
+_WEIGHT_DECAY = 1e-3  # decoupled
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +59,6 @@ class Network:
     kind: ClassVar[str] = "mlp"
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
-    activation: Activation = "tanh"
     bound: float | None = None
 
     def __call__(self, features: Floats) -> Floats:
@@ -70,14 +68,13 @@ class Network:
 
     def _forward(self, u: Floats) -> Floats:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            u = u @ weight.T + bias
-            u = np.tanh(u) if self.activation == "tanh" else _silu(u)
+            u = np.tanh(u @ weight.T + bias)
         f: Floats = (u @ self.weights[-1].T + self.biases[-1])[:, 0]
         return f if self.bound is None else self.bound * np.tanh(f / self.bound)
 
     def spec(self) -> dict[str, Any]:
         """What the arrays do not say."""
-        return {"activation": self.activation, "bound": self.bound}
+        return {"bound": self.bound}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Named arrays to be written."""
@@ -85,53 +82,37 @@ class Network:
         return named | {f"bias{i}": bias for i, bias in enumerate(self.biases)}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, activation: Activation, bound: float | None) -> Self:
+    def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
         """The network of the arrays and the `spec` that were written."""
-        if activation not in _ACTIVATIONS:
-            raise PrivotError(f"activation is {activation!r}: only 'tanh' and 'silu' are known")
         depth = len(arrays) // 2
         weights, biases = ([arrays[f"{n}{i}"] for i in range(depth)] for n in ("weight", "bias"))
-        return cls(tuple(weights), tuple(biases), activation, bound)
-
-
-def _silu(u: Floats) -> Floats:
-    return np.asarray(u * (0.5 + 0.5 * np.tanh(0.5 * u)), np.float64)
+        return cls(tuple(weights), tuple(biases), bound)
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How a classifying network is trained.
+    """How a classifying network is trained; tanh, its activation, stays level beyond the data.
 
     Arguments:
         hidden: Widths of the hidden layers.
-        activation: `"tanh"`, whose output stays level beyond the data, or `"silu"`, which goes on
-            along a line and misleads the clipping where records are rare.
         steps: Optimizer steps.
         batch_size: Records, and as many draws, a step.
         learning_rate: Peak learning rate of Adam; warm-up and cosine decay around it.
-        weight_decay: Decoupled decay of the weights.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64)
-    activation: Activation = "tanh"
     steps: int = 1500
     batch_size: int = 1024
     learning_rate: float = 4e-3
-    weight_decay: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.activation not in _ACTIVATIONS:
-            raise PrivotError(f"activation is {self.activation!r}: choose 'tanh' or 'silu'")
         if min((self.steps, self.batch_size, *self.hidden)) < 1:
             raise PrivotError(
                 f"hidden {self.hidden}, steps {self.steps}, batch_size {self.batch_size}: "
                 "give sizes of at least 1"
             )
-        if not (0 < self.learning_rate <= 1 and 0 <= self.weight_decay <= 1):
-            raise PrivotError(
-                f"learning_rate {self.learning_rate}, weight_decay {self.weight_decay}: give (0, 1], "
-                "such as 4e-3, and 0 to 1"
-            )
+        if not 0 < self.learning_rate <= 1:
+            raise PrivotError(f"learning_rate {self.learning_rate}: give (0, 1], such as 4e-3")
 
 
 def train_network(
@@ -151,9 +132,7 @@ def train_network(
     if held:
         judged = (_tensor(testing), _tensor(negatives(max(held, 2000), rng)))
     layers = _build(positives.shape[1], settings, seed)
-    optimizer = torch.optim.AdamW(
-        layers.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-    )
+    optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
     average = [p.detach().clone() for p in layers.parameters()]
     best = (_judge(layers, average, judged, bound), [p.clone() for p in average])
     every = max(1, settings.steps // _CHECKS)
@@ -175,7 +154,7 @@ def train_network(
             if judged is None or score < best[0]:
                 best = (score, [p.clone() for p in average])
     arrays = [p.double().numpy() for p in best[1]]
-    return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), settings.activation, bound)
+    return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), bound)
 
 
 def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
@@ -185,7 +164,7 @@ def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequen
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for width_in, width_out in pairwise(widths):
-            parts += [nn.Linear(width_in, width_out), _ACTIVATIONS[settings.activation]()]
+            parts += [nn.Linear(width_in, width_out), nn.Tanh()]
         last = nn.Linear(widths[-1], 1)
     with torch.no_grad():  # the first guess is 0: the reference itself
         last.weight.zero_()

@@ -128,11 +128,7 @@ def pack(tilt: Tilt) -> Packed:
 
 
 def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:
-    """The tilt that `pack` took apart; the reference is the one it was learned with.
-
-    Raises:
-        PrivotError: if its kind is unknown, or the arrays do not fit the reference.
-    """
+    """The tilt that `pack` took apart; the reference is the one it was learned with."""
     kind = fields.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind of tilt is {kind!r}: one of {', '.join(_KINDS)}; upgrade privot")
@@ -142,11 +138,7 @@ def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt
 def fit_log_ratio(
     records: Floats, reference: Reference, estimator: Estimator, network: NetworkSettings, seed: int
 ) -> Tilt:
-    """The ratio log p/q₀ up to a constant, learned from records (n, dim) (**not private**).
-
-    Raises:
-        PrivotError: for a spline of several coordinates, or of a discrete one.
-    """
+    """The ratio log p/q₀ up to a constant, learned from records (n, dim) (**not private**)."""
     marginals = reference.marginals
     smooth = marginals is not None and len(marginals) == 1 and marginals[0].num_values is None
     if estimator == "spline" and not smooth:

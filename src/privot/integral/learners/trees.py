@@ -105,11 +105,7 @@ def _sum_leaves(
 
 
 def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
-    """Trees that tell `positives` (n, k) from `negatives`, stopped early on a tenth held out.
-
-    Raises:
-        PrivotError: without scikit-learn.
-    """
+    """Trees that tell `positives` (n, k) from `negatives`, stopped early on a tenth held out."""
     if HistGradientBoostingClassifier is None:
         raise PrivotError(
             "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"

@@ -20,6 +20,7 @@ from privot.limits import (
     MOST_PEOPLE,
     MOST_PROJECTIONS,
     MOST_STEPS,
+    require_choice,
     require_count,
 )
 from privot.privacy.guarantees.figures import exactly
@@ -187,7 +188,7 @@ class SlicedAccounting:
         """
         require_finite("epsilon", epsilon, positive=True)
         left = self._delta_left(steps, delta)
-        _require_method(method)
+        require_choice("method", method, get_args(Method))
         stddev = _least_stddev(
             lambda noise: self._epsilon(noise, steps, left, "rdp"),
             epsilon,
@@ -221,7 +222,7 @@ class SlicedAccounting:
 
     def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
         """Return ε at what overflows leave of δ."""
-        _require_method(method)
+        require_choice("method", method, get_args(Method))
         by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
         if method == "rdp" or by_renyi == 0:
             return by_renyi
@@ -253,11 +254,6 @@ class SlicedAccounting:
         check_delta(delta, self.records)
         spent, _ = self.overflow(steps, delta)
         return math.nextafter(delta - spent, 0.0) if spent else delta
-
-
-def _require_method(method: str) -> None:
-    if method not in get_args(Method):
-        raise PrivotError(f"method is {method!r}: choose one of {', '.join(get_args(Method))}")
 
 
 def _least_stddev(

@@ -32,6 +32,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.limits import require_choice
 from privot.privacy.rounding import require_finite
 from privot.privacy.slicing.kummer import Floats, log_kummer
 
@@ -48,14 +49,9 @@ def record_sensitivity(
     1.0
     >>> record_sensitivity(1.0, "zero_out", "padded_poisson")
     1.0
-
-    Raises:
-        PrivotError: if the radius is not positive, or no proof covers the combination.
     """
     require_finite("radius", radius, positive=True)
-    if sampling not in get_args(Sampling):
-        choices = ", ".join(get_args(Sampling))
-        raise PrivotError(f"sampling is {sampling!r}: choose one of {choices}")
+    require_choice("sampling", sampling, get_args(Sampling))
     if neighboring not in get_args(CentralNeighboring):
         raise PrivotError(
             f"neighboring is {neighboring!r}: a trusted curator's slices are accounted for "
@@ -75,11 +71,7 @@ def record_sensitivity(
 
 @dataclass(frozen=True)
 class ProjectedLength:
-    """H = ‖Uᵀz‖² at ‖z‖ = Δ, and (√H + √k·g)² where projections are rounded to a grid g.
-
-    Raises:
-        PrivotError: if a length is negative, or there are more orthonormal directions than dimensions.
-    """
+    """H = ‖Uᵀz‖² at ‖z‖ = Δ, and (√H + √k·g)² where projections are rounded to a grid g."""
 
     dim: int
     num_projections: int

@@ -12,32 +12,48 @@ the adapter's own map: images are resampled once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-_CHANNELS, _RANK = 8, 32
 _WARP_RATE = 3.0  # affine entries move this much faster than weights
 _LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, halves of a side
 
 
-class ImageAdapter(nn.Module):
-    """Images (n, c, h, w) in [0, 1] → the same shape: an affine map, two 5 × 5 convolutions."""
+class Adapter(nn.Module):
+    """Records to records of the same shape, by a residual through two layers; and class shares."""
 
-    def __init__(self, channels: int, shares: Tensor, seed: int = 0) -> None:
+    inner: ClassVar[int]
+
+    def __init__(
+        self, size: int, shares: Tensor, seed: int, layer: Callable[..., nn.Module]
+    ) -> None:
         super().__init__()
-        self.warp = nn.Parameter(torch.zeros(2, 3))
         self.log_shares = nn.Parameter(shares.log())
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            first = nn.Conv2d(channels, _CHANNELS, 5, padding=2)
-            last = nn.Conv2d(_CHANNELS, channels, 5, padding=2)
-        self.correction = _from_nothing(first, last)
+            first, last = layer(size, self.inner), layer(self.inner, size)
+        for parameter in last.parameters():  # begin with an output of 0
+            nn.init.zeros_(parameter)
+        self.correction = nn.Sequential(first, nn.ReLU(), last)
 
     @property
     def shares(self) -> Tensor:
         """The target's class shares as fitted."""
         return self.log_shares.softmax(dim=0)
+
+
+class ImageAdapter(Adapter):
+    """Images (n, c, h, w) in [0, 1] → the same shape: an affine map, two 5 × 5 convolutions."""
+
+    inner = 8
+
+    def __init__(self, channels: int, shares: Tensor, seed: int = 0) -> None:
+        super().__init__(channels, shares, seed, partial(nn.Conv2d, kernel_size=5, padding=2))
+        self.warp = nn.Parameter(torch.zeros(2, 3))
 
     def forward(self, x: Tensor, jitter: Tensor | None = None) -> Tensor:
         """Moved images; `jitter` (n, 2, 3) from `random_affine` comes on top."""
@@ -52,29 +68,18 @@ class ImageAdapter(nn.Module):
         return corrected
 
 
-class VectorAdapter(nn.Module):
+class VectorAdapter(Adapter):
     """Records (n, p) → the same shape: x plus a residual through 32 units."""
 
-    def __init__(self, dim: int, shares: Tensor, seed: int = 0) -> None:
-        super().__init__()
-        self.log_shares = nn.Parameter(shares.log())
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            first, last = nn.Linear(dim, _RANK), nn.Linear(_RANK, dim)
-        self.correction = _from_nothing(first, last)
+    inner = 32
 
-    @property
-    def shares(self) -> Tensor:
-        """The target's class shares as fitted."""
-        return self.log_shares.softmax(dim=0)
+    def __init__(self, dim: int, shares: Tensor, seed: int = 0) -> None:
+        super().__init__(dim, shares, seed, nn.Linear)
 
     def forward(self, x: Tensor, jitter: Tensor | None = None) -> Tensor:
         """Moved records; there is no jitter of vectors."""
         moved: Tensor = x + self.correction(x)
         return moved
-
-
-Adapter = ImageAdapter | VectorAdapter
 
 
 def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
@@ -101,11 +106,3 @@ def make_adapter(shape: tuple[int, ...], images: bool, shares: Tensor, seed: int
     if images:
         return ImageAdapter(shape[0], shares, seed)
     return VectorAdapter(math.prod(shape), shares, seed)
-
-
-def _from_nothing(first: nn.Module, last: nn.Conv2d | nn.Linear) -> nn.Sequential:
-    """Two layers that begin with an output of 0."""
-    nn.init.zeros_(last.weight)
-    if last.bias is not None:
-        nn.init.zeros_(last.bias)
-    return nn.Sequential(first, nn.ReLU(), last)

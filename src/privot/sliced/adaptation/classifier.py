@@ -243,11 +243,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Widths of the convolutions for records of a shape; () where they are not images.
-
-    Raises:
-        PrivotError: if convolutions are asked for and do not fit.
-    """
+    """Widths of the convolutions for records of a shape; () where they are not images."""
     images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if images else ()

@@ -225,11 +225,7 @@ def adapter_training(settings: AdaptationSettings, seed: int) -> TrainingSetting
 
 
 def pool(mechanism: SlicingMechanism, releases: int, progress: Progress | None = None) -> Tensor:
-    """The mean record pooled over as many new releases.
-
-    Raises:
-        Interrupted: on a signal, between two releases.
-    """
+    """The mean record pooled over as many new releases."""
     pooled = PooledMean(mechanism.ledger.plan)
     with deferred_interruption() as interruption:
         for made in range(releases):

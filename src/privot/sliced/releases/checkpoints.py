@@ -53,12 +53,7 @@ class Counted(nn.Module):
         checkpoint.save(self.state_dict())
 
     def restore(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
-        """Read what `keep` wrote, if there is anything to go on from.
-
-        Raises:
-            PrivotError: if the file is damaged, or was made with other settings, or if the ledger is
-                not the one that counted its releases, all of them.
-        """
+        """Read what `keep` wrote, if there is anything to go on from."""
         state = checkpoint.load()
         if state is None:
             return
@@ -74,11 +69,7 @@ class Counted(nn.Module):
 
 
 def open_ledger(plan: SlicePlan, checkpoint: Path | None, resume: bool) -> Ledger[SlicePlan]:
-    """The ledger of a run: beside its checkpoint, or in memory if there is none.
-
-    Raises:
-        PrivotError: if a run is to go on whose ledger is gone, or that is finished.
-    """
+    """The ledger of a run: beside its checkpoint, or in memory if there is none."""
     if checkpoint is None:
         return Ledger(plan)
     path = checkpoint.with_name(checkpoint.name + ".ledger")

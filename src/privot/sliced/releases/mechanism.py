@@ -21,10 +21,9 @@ release (`privot.disk.accounts`), and the ledger is charged before a batch is dr
 nothing happens. Threads may share a mechanism: the ledger keeps them apart.
 
 **Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
-records stays with the curator: how many were clipped (`num_clipped`), the fingerprint by which a second
-run on the same records is seen, the warning of it, and the time of a release
-(rows are grouped by label for speed, and the rejections of the samplers), so releases are not to be
-timed by anyone but the curator. Nothing is logged.
+records stays with the curator: the fingerprint by which a second run on the same records is seen, the
+warning of it, and the time of a release (rows are grouped by label for speed, and the rejections of the
+samplers), so releases are not to be timed by anyone but the curator. Nothing is logged.
 """
 
 from __future__ import annotations
@@ -102,15 +101,6 @@ class SlicingMechanism:
         self._digest = fingerprint(part.numpy(force=True) for part in values.split(_CHUNK))
         self._entered = False
 
-    @property
-    def num_clipped(self) -> int:
-        """How many records lie beyond the radius. A function of raw records: the curator's."""
-        radius = self.ledger.plan.accounting.radius * (1 + 2.0**-30)
-        return sum(
-            int((self.map.features(part).norm(dim=1) > radius).sum())
-            for part in self._values.split(_CHUNK)
-        )
-
     def release(self) -> Slices:
         """Noisy slices of one batch, along fresh directions; counted first.
 
@@ -174,11 +164,7 @@ def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
 
 
 def given_values(values: ArrayLike | Tensor) -> Tensor:
-    """Raw records (n, …) as numbers with fractions.
-
-    Raises:
-        PrivotError: if there are none, or they are no such numbers.
-    """
+    """Raw records (n, …) as numbers with fractions."""
     tensor = _as_tensor("values", values)
     if tensor.ndim == 0 or len(tensor) == 0:
         raise PrivotError("there are no records: give at least one")
@@ -190,11 +176,7 @@ def given_values(values: ArrayLike | Tensor) -> Tensor:
 
 
 def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
-    """Their labels (n,), int64; zeros where there are none.
-
-    Raises:
-        PrivotError: if a label is missing, or is no whole number from 0 to num_labels - 1.
-    """
+    """Their labels (n,), int64; zeros where there are none."""
     if labels is None:
         if num_labels > 1:
             raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")

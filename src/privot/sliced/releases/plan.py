@@ -74,11 +74,7 @@ class SlicePlan:
         accounting: Callable[[float], SlicedAccounting],
         method: Method = "rdp",
     ) -> Self:
-        """The plan with the least noise that keeps (ε, δ); `accounting` makes one of a grid.
-
-        Raises:
-            PrivotError: if no noise keeps the promise.
-        """
+        """The plan with the least noise that keeps (ε, δ); `accounting` makes one of a grid."""
         free = accounting(0.0)
         grid, rows = fine_grid(free), free.overflow(steps, delta)[1]
         exact = accounting(accounted_grid(grid, rows))
