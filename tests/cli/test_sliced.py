@@ -23,10 +23,10 @@ categories = ["0", "1"]
 """
 
 
-def images(path, labels=True):
+def images(path, labels=True, side=6):
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
-    x = (rng.random((300, 6, 6)) * (100 + 100 * y[:, None, None])).astype(np.uint8)
+    x = (rng.random((300, side, side)) * (100 + 100 * y[:, None, None])).astype(np.uint8)
     np.savez(path, x=x, **({"y": y} if labels else {}))
     return path
 
@@ -80,7 +80,8 @@ def test_labels_are_the_schemas(tmp_path):
 
 
 def test_adapt(tmp_path):
-    source, target = images(tmp_path / "s.npz"), images(tmp_path / "t.npz", labels=False)
+    source = images(tmp_path / "s.npz", side=4)
+    target = images(tmp_path / "t.npz", labels=False, side=4)
     done = run.invoke(
         app,
         f"sliced adapt {source} {target} --unit visit --epsilon 50 --delta 1e-3 --steps 50 "
