@@ -61,17 +61,17 @@ def test_a_checkpoint_of_one_process_is_continued_by_two(folder):
     """Begun alone, stopped in the middle, ended by torchrun: as if nothing had happened."""
     from privot import FitSettings, Release, fit
 
-    settings = FitSettings(steps=400, batch_size=60, seed=5)
+    settings = FitSettings(steps=80, batch_size=60, seed=5)
     release = Release.load(folder / "split.parquet")
     whole = fit(release, settings)
 
     def stop(step, steps, loss):
-        if step == 200:
+        if step == 40:
             os.kill(os.getpid(), 2)
 
     with pytest.raises(Interrupted):
         fit(release, settings, checkpoint=folder / "model.checkpoint", progress=stop)
-    done = torchrun(folder, *FIT, "--steps", "400", "--resume")
+    done = torchrun(folder, *FIT, "--steps", "80", "--resume")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("learned from") == 1
     assert not (folder / "model.checkpoint").exists()

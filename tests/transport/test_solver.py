@@ -46,18 +46,18 @@ def test_plan_is_a_coupling_of_gibbs_form(seed, n, m, reg, spread):
         assert result.marginal_error <= 1e-6
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("reg", [0.02, 0.3, 5.0])
 @pytest.mark.parametrize("cost", [manhattan, squared_euclidean])
-def test_matches_pot_in_double_precision(dtype, reg, cost):
+def test_matches_pot_in_double_precision(reg, cost):
     x, y = cloud(0, 50, 60, 4)
     expected = ot.sinkhorn(
         np.full(50, 1 / 50), np.full(60, 1 / 60), cost(x, y).numpy(), reg,
-        method="sinkhorn_log", stopThr=1e-12, numItermax=200_000,
+        method="sinkhorn_log", stopThr=1e-8, numItermax=200_000,
     )  # fmt: skip
     solver = SinkhornSolver(tolerance=1e-5, max_iterations=100_000)
-    plan = solver.solve(Problem(cost(x, y).to(dtype), reg)).plan
-    assert np.abs(plan.double().numpy() - expected).sum() < 2e-3
+    for dtype in (torch.float32, torch.float64):
+        plan = solver.solve(Problem(cost(x, y).to(dtype), reg)).plan
+        assert np.abs(plan.double().numpy() - expected).sum() < 2e-3
 
 
 def test_domains_agree_with_weights():
@@ -104,7 +104,7 @@ def test_single_precision_survives_small_reg_and_outliers():
     x, y = cloud(4, 40, 40, 20, spread=3)
     x[0] += 100
     problem = Problem(squared_euclidean(x, y), 2.0)
-    exact = solve_log(problem, 1e-9)
+    exact = solve_log(problem, 1e-7)
     single = SinkhornSolver(1e-4, 100_000).solve(Problem(problem.cost.float(), 2.0))
     assert single.status is Status.CONVERGED
     assert float((single.plan.double() - exact.plan).abs().sum()) < 2e-2
