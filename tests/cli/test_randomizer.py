@@ -49,7 +49,7 @@ def write(tmp_path):
             change(fields)
         unsealed = {k: v for k, v in fields.items() if k not in ("fingerprint", "format")}
         path = tmp_path / "randomizer.json"
-        path.write_text(seal(unsealed))
+        path.write_text(seal(**unsealed))
         return path
 
     return save

@@ -200,7 +200,7 @@ def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mecha
             before, place[name] = place[name], absurd
             told = promised
             try:  # what is of no consequence may load: a δ that nothing spends
-                told = str(Randomizer.from_json(seal(fields)).guarantee)
+                told = str(Randomizer.from_json(seal(**fields)).guarantee)
             except PrivotError as refused:
                 longest = max(longest, len(str(refused)))
             assert told == promised

@@ -65,8 +65,7 @@ class Randomizer(Summarized):
         require_cover(self.schema, self.mechanisms, self.report_columns, self.joint)
         if not 0 <= self.delta < 1:
             raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
-        # Computing the promise refuses mechanisms that do not fit, or promise nothing.
-        _ = self.guarantee
+        _ = self.guarantee  # computing it refuses mechanisms that do not fit, or promise nothing
 
     @classmethod
     def calibrate(
@@ -167,17 +166,20 @@ class Randomizer(Summarized):
         return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
     def to_json(self) -> str:
-        """Canonical JSON, with the guarantee it implies and a fingerprint against alteration."""
+        """Canonical JSON, with guarantee and fingerprint; of one that was read, what was read."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         held = [name for name in self.schema.columns if name in self.mechanisms]
-        fields = {
-            "schema": self.schema.to_dict(),
-            "mechanisms": {name: self.mechanisms[name].to_dict() for name in held},
-            "report_columns": self.report_columns,
-            "delta": self.delta,
-            "joint": None if self.joint is None else asdict(self.joint),
-            "guarantee": self.guarantee.to_dict(),
-        }
-        return seal(fields)
+        return seal(
+            schema=self.schema.to_dict(),
+            mechanisms={name: self.mechanisms[name].to_dict() for name in held},
+            report_columns=self.report_columns,
+            delta=self.delta,
+            joint=None if self.joint is None else asdict(self.joint),
+            guarantee=self.guarantee.to_dict(),
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -199,6 +201,8 @@ class Randomizer(Summarized):
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: "
                 "calibrate again with `privot calibrate`"
             )
+        # Reports, and records whose reports wait for a pipe, are known by it, whatever a version rounds.
+        vars(randomizer)["_text"] = seal(**fields)
         return randomizer
 
     @classmethod
@@ -259,8 +263,7 @@ class Release(Summarized):
 
     def pieces(self) -> Iterator[Release]:
         """The same reports, some 10⁵ at a time: what counts them need not hold them all."""
-        for piece in self.rows.pieces():
-            yield Release(ReportTable.of(piece), self.randomizer)
+        return (Release(ReportTable.of(piece), self.randomizer) for piece in self.rows.pieces())
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """One split column's reports, and a mask (n,) of who reported it.
@@ -283,10 +286,7 @@ class Release(Summarized):
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open a file or a folder of shards, whose reports nobody has checked yet.
-
-        They stay in the file, which must not change, and are read whenever they are used.
-        """
+        """Open a file or folder of shards, which must not change; its reports nobody has checked yet."""
         rows, text = ReportTable.open(path)
         release = cls(rows, Randomizer.from_json(text))
         rows.require_types(release.randomizer.types)

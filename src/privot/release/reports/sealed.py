@@ -14,16 +14,20 @@ from typing import Any
 from privot.errors import PrivotError
 
 FORMAT = 1
+_FIELDS = ("schema", "mechanisms", "report_columns", "delta", "joint", "guarantee")
 
 
-def seal(fields: dict[str, Any]) -> str:
+def seal(**fields: Any) -> str:
     """Canonical JSON of a randomizer's fields, with their format and fingerprint."""
     fields = {"format": FORMAT} | fields
     return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
 
 
 def unseal(text: str | bytes) -> dict[str, Any]:
-    """The fields of a sealed JSON; refused if it is damaged, altered, or from a newer version."""
+    """The fields of a sealed JSON; refused if it is damaged, altered, or from a newer version.
+
+    Others than a randomizer's, by which somebody could mark reports, are left out.
+    """
     try:
         fields: dict[str, Any] = json.loads(text)
         fingerprint = fields.pop("fingerprint")
@@ -41,7 +45,7 @@ def unseal(text: str | bytes) -> dict[str, Any]:
             "the randomizer was altered after it was calibrated, so its guarantee is void: "
             "calibrate again with `privot calibrate`"
         )
-    return fields
+    return {name: fields[name] for name in _FIELDS if name in fields}
 
 
 def read_text(path: str | Path) -> str:
