@@ -114,7 +114,7 @@ def test_refused_tables():
 
 
 def test_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(prediction, "LogisticRegression", None)
+    monkeypatch.setattr(prediction, "find_spec", lambda name: None)
     with pytest.raises(PrivotError, match=r"pip install 'privot\[evaluate\]'"):
         predict_target(SCHEMA, records(20, 0), records(20, 1), "kind")
 

@@ -26,6 +26,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -37,14 +39,6 @@ from privot.evaluation.distances import unit_pixels
 from privot.evaluation.pairs import Array, Codes
 from privot.evaluation.tables import require_records
 from privot.schema import Schema
-
-try:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
-except ModuleNotFoundError:  # an optional extra; asking for a prediction says so
-    HistGradientBoostingClassifier = LogisticRegression = None
 
 _FOLDS, _IMAGE_FOLDS = 5, 2
 # Trees take columns of no more categories as such, and others in the order of their codes.
@@ -122,7 +116,11 @@ def predict_target(
     folds = _folds(answers, np.random.default_rng(seed))
     scores = []
     for name, classifier, inputs in (
-        ("logistic regression", LogisticRegression(max_iter=300), _one_hot),
+        (
+            "logistic regression",
+            _sklearn("linear_model").LogisticRegression(max_iter=300),
+            _one_hot,
+        ),
         ("gradient boosting", _trees(schema, target, seed), _numbers),
     ):
         x, y = inputs(schema, ours), inputs(schema, theirs)
@@ -140,7 +138,7 @@ def predict_target(
 def label_column(schema: Schema) -> str | None:
     """The one category that images have, if there is exactly one and scikit-learn is installed."""
     named = _targets(schema)
-    return named[0] if LogisticRegression and schema.images and len(named) == 1 else None
+    return named[0] if schema.images and len(named) == 1 and find_spec("sklearn") else None
 
 
 def predict_label(
@@ -183,8 +181,8 @@ def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarra
     if len(np.unique(labels)) < 2:
         return np.full(len(at), labels[0])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(max_iter=_ITERATIONS).fit(x, labels)
+        warnings.simplefilter("ignore", _sklearn("exceptions").ConvergenceWarning)
+        model = _sklearn("linear_model").LogisticRegression(max_iter=_ITERATIONS).fit(x, labels)
     predicted: np.ndarray = model.predict(at)
     return predicted
 
@@ -193,7 +191,8 @@ def area_under_curve(truth: Codes, scores: Array) -> float:
     """AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ if there is only one class."""
     counts = np.bincount(truth, minlength=scores.shape[1])
     present = np.flatnonzero((counts > 0) & (counts < len(truth)))
-    areas = [roc_auc_score(truth == k, scores[:, k]) for k in present]
+    area = _sklearn("metrics").roc_auc_score
+    areas = [area(truth == k, scores[:, k]) for k in present]
     return float(np.average(areas, weights=counts[present])) if areas else 0.5
 
 
@@ -203,7 +202,7 @@ def _targets(schema: Schema) -> list[str]:
 
 
 def _require_target(schema: Schema, target: str) -> None:
-    if LogisticRegression is None:
+    if find_spec("sklearn") is None:
         raise PrivotError(
             "training classifiers needs scikit-learn: pip install 'privot[evaluate]', or name no target"
         )
@@ -263,4 +262,10 @@ def _numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
 def _trees(schema: Schema, target: str, seed: int) -> Any:
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
     named = [a.centers is None and a.size <= _MOST_TREE_CATEGORIES for a in alphabets]
-    return HistGradientBoostingClassifier(categorical_features=named, random_state=seed)
+    trees = _sklearn("ensemble").HistGradientBoostingClassifier
+    return trees(categorical_features=named, random_state=seed)
+
+
+def _sklearn(module: str) -> Any:
+    """A module of scikit-learn, loaded by the first prediction: comparisons do without."""
+    return import_module(f"sklearn.{module}")
