@@ -9,7 +9,7 @@ import pytest
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import rounded_sensitivity
-from privot.privacy import gaussian_delta, gaussian_epsilon
+from privot.privacy import ApproximateDP, gaussian_delta, gaussian_epsilon
 from privot.privacy.rounding import sum_up
 from privot.release import Randomizer, state_noise
 from privot.release.budget.split_columns import calibrate_columns, split_guarantee
@@ -201,3 +201,16 @@ def test_joint_gaussian_spends_delta_once(columns):
     assert worst <= delta
     assert worst >= delta * 0.999  # and no more noise than needed
     assert randomizer.guarantee.epsilon <= epsilon
+
+
+class Leaky(RandomizedResponse):
+    """Somebody's own mechanism, which now and then sends the truth."""
+
+    def guarantee(self, domain=None, delta=0.0):
+        return ApproximateDP(self.epsilon, 1e-3)
+
+
+def test_a_delta_of_somebodys_own_mechanism_is_not_lost():
+    schema = Schema.from_toml('[columns.sex]\nkind = "categorical"\ncategories = ["F", "M"]')
+    with pytest.raises(PrivotError, match="'sex' spends δ"):
+        Randomizer(schema, {"sex": Leaky(2, 1.0)})

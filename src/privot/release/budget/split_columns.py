@@ -206,7 +206,13 @@ def split_guarantee(
             )
         mu = None if column.domain is None else mechanism.gaussian_mu(column.domain)
         if mu is None:
-            losses.append(mechanism.guarantee(column.domain).epsilon)
+            spent = mechanism.guarantee(column.domain)
+            if not isinstance(spent, PureDP):
+                raise PrivotError(
+                    f"mechanism {mechanism.kind!r} of column {name!r} spends δ and is not Gaussian, "
+                    "whose shares alone add up: report the column by another"
+                )
+            losses.append(spent.epsilon)
         else:
             multipliers.append(mu)
     multipliers.sort(reverse=True)
