@@ -161,3 +161,11 @@ def test_records_of_pixels_are_left_alone(name, seed):
 
 def test_the_plain_box_is_on_the_grid_and_nothing_else_is():
     assert [name for name, domain in DOMAINS.items() if domain.on_grid] == ["box", "color"]
+
+
+@pytest.mark.parametrize("name", ["cosine", "low pass", "color low pass"])
+def test_no_images_have_no_coefficients(name):
+    domain = DOMAINS[name]
+    none = domain.decode(np.empty((0, domain.dimension)))
+    assert none.shape == (0, domain.num_pixels)
+    assert domain.transform(none).shape == (0, domain.dimension)

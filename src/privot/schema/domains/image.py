@@ -185,19 +185,21 @@ class ImageDomain:
         """The linear step alone: points (n, d) of images (n, N)."""
         if self.kept is None:
             return pixels
-        cube = pixels.reshape(len(pixels), *self.shape[:2], -1)
+        cube = pixels.reshape(len(pixels), *self.shape[:2], *self.shape[2:] or (1,))
         along = np.tensordot(cube, cosine_rows(self.shape[0], self.kept[0]), axes=(1, 1))
         both = np.tensordot(along, cosine_rows(self.shape[1], self.kept[1]), axes=(1, 1))
-        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(len(pixels), -1)
+        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(len(pixels), self.dimension)
 
     def decode(self, points: Array) -> Array:
         """Images (n, N) of points (n, d): the transpose, all else being 0; not clipped."""
         if self.kept is None:
             return points
-        cube = points.reshape(len(points), *self.kept, -1)
+        cube = points.reshape(len(points), *self.kept, *self.shape[2:] or (1,))
         along = np.tensordot(cube, cosine_rows(self.shape[0], self.kept[0]), axes=(1, 0))
         both = np.tensordot(along, cosine_rows(self.shape[1], self.kept[1]), axes=(1, 0))
-        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(len(points), -1)
+        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(
+            len(points), self.num_pixels
+        )
 
     def project(self, x: Array) -> Array:
         """The records of the images that points (n, d) stand for.
