@@ -31,7 +31,7 @@ FITS = {
     ),
     "sliced_images": (
         SlicedModel,
-        f"sliced fit digits.npz --schema digits.json --low-pass 3 {SLICED}",
+        f"sliced fit digits.npz --schema digits.json --low-pass 3 {SLICED} --epsilon 500",
     ),
     "sliced_table": (SlicedModel, f"sliced fit people.csv --schema schema.toml {SLICED}"),
     "integral_trees": (
