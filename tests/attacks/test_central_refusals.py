@@ -118,7 +118,7 @@ def test_settings_that_cannot_learn_are_refused_at_once(changes, message):
 def test_networks_of_densities_learn_at_such_rates_too():
     with pytest.raises(PrivotError, match="learning_rate 2.0"):
         NetworkSettings(learning_rate=2.0)
-    with pytest.raises(PrivotError, match="estimator 'forest'"):
+    with pytest.raises(PrivotError, match="estimator is 'forest'"):
         SlicedSettings(estimator="forest")
 
 

@@ -15,3 +15,12 @@ def test_unknown_kinds_are_refused(kind):
 def test_fields_are_validated_when_read():
     with pytest.raises(PrivotError, match="scale"):
         mechanism_from_dict(Laplace(1.0, 2.0**-10).to_dict() | {"scale": "1.0"})
+
+
+def test_a_kind_that_is_taken_cannot_be_taken_over():
+    with pytest.raises(PrivotError, match="mechanism kind 'laplace' is privot"):
+
+        class Impostor(Laplace, kind="laplace"):
+            """Noise that a stored randomizer does not mean."""
+
+    assert type(mechanism_from_dict(Laplace(1.0, 2.0**-10).to_dict())) is Laplace

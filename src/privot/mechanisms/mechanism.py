@@ -61,8 +61,14 @@ class Mechanism(ABC):
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
-            cls.kind = kind
-            _KINDS[kind] = cls
+            known = _KINDS.setdefault(kind, cls)
+            # A module that is loaded again defines its class again.
+            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise PrivotError(
+                    f"mechanism kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a "
+                    "name of its own"
+                )
+            cls.kind, _KINDS[kind] = kind, cls
 
     @classmethod
     @abstractmethod
