@@ -31,7 +31,7 @@ def test_sampling_with_a_seed_repeats(whole):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals are a matter of POSIX here")
 def test_ctrl_c_saves_and_resume_finishes_with_the_same_model(whole, tmp_path):
     shutil.copy(whole / "release.parquet", tmp_path)
-    steps = ["fit", "release.parquet", "--steps", "3000", "--batch-size", "50"]
+    steps = ["fit", "release.parquet", "--steps", "1500", "--batch-size", "50"]
     code = "from privot.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, *steps],

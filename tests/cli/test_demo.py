@@ -6,7 +6,7 @@ from commands import privot
 
 
 def test_demo_writes_its_report_and_its_metrics(tmp_path):
-    done = privot(tmp_path, "demo", "--people", "3000", "--steps", "40", "-o", "out")
+    done = privot(tmp_path, "demo", "--people", "1000", "--steps", "40", "-o", "out")
     assert done.returncode == 0, done.stderr
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     for key in (
