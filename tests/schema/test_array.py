@@ -9,31 +9,6 @@ from privot.release import state_noise
 from privot.schema import ArrayColumn, ImageDomain, Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 
-GRAY, COLOR = (6, 8), (4, 4, 3)
-
-
-DOMAINS = {
-    "box": ImageDomain(GRAY),
-    "color": ImageDomain(COLOR),
-    "ball": ImageDomain(GRAY, radius=3.0),
-    "wide ball": ImageDomain(GRAY, radius=500.0),
-    "dark ball": ImageDomain(GRAY, radius=3.0, center_at="lower"),
-    "l1 ball": ImageDomain(GRAY, radius=9.0, norm=1),
-    "dark l1 ball": ImageDomain(GRAY, radius=9.0, norm=1, center_at="lower"),
-    "l1 ball of a part": ImageDomain(GRAY, radius=2.75, norm=1),
-    "dark l1 ball of a part": ImageDomain(GRAY, radius=2.75, norm=1, center_at="lower"),
-    "wide dark l1 ball": ImageDomain((3, 3), radius=9.5, norm=1, center_at="lower"),
-    "cosine": ImageDomain(GRAY, kept=GRAY),
-    "low pass": ImageDomain(GRAY, kept=(3, 3)),
-    "color low pass": ImageDomain(COLOR, kept=(2, 2)),
-    "dark ball, low pass": ImageDomain(GRAY, radius=3.0, center_at="lower", kept=(4, 4)),
-    "ball, low pass": ImageDomain(GRAY, radius=3.0, kept=(4, 4)),
-    "l1 ball of coefficients": ImageDomain(GRAY, radius=5.0, norm=1, kept=(4, 4)),
-    "dark l1 ball of coefficients": ImageDomain(
-        GRAY, radius=5.0, norm=1, center_at="lower", kept=(4, 4)
-    ),
-}
-
 
 def test_raw_pixels_and_back():
     column = ArrayColumn(kind="array", shape=(2, 2), bounds=(0, 255))
@@ -78,7 +53,9 @@ def test_a_schema_with_images_survives_its_json():
         "transform": "dct", "low_pass": 4,
     }}})  # fmt: skip
     assert Schema.from_json(schema.to_json()) == schema
-    assert schema.images["image"].domain == DOMAINS["dark ball, low pass"]
+    assert schema.images["image"].domain == ImageDomain(
+        (6, 8), radius=3.0, center_at="lower", kept=(4, 4)
+    )
     assert schema.coded == {}
 
 
