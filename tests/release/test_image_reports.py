@@ -3,39 +3,11 @@
 import numpy as np
 import pytest
 
+from labeled_images import SCHEMAS, records, schema_of
 from privot.errors import PrivotError
 from privot.release import as_table, read_table, state_noise, write_table
 from privot.release.audits.audit import audit_randomizer
-from privot.schema import Schema
 from privot.schema.columns.array import tensor_values
-
-LABELED = """
-[columns.image]
-kind = "array"
-shape = [4, 6]
-bounds = [0, 255]
-{more}
-[columns.label]
-kind = "categorical"
-categories = ["cat", "dog", "eel"]
-"""
-
-
-def schema_of(more=""):
-    return Schema.from_toml(LABELED.format(more=more))
-
-
-def records(num, seed=0):
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (num, 4, 6)).astype(np.uint8)
-    return {"image": images, "label": rng.choice(["cat", "dog", "eel"], num)}
-
-
-SCHEMAS = {
-    "pixels": "",
-    "coefficients": 'transform = "dct"\nlow_pass = 3',
-    "ball": 'radius = 3\ncenter = "lower"\ntransform = "dct"',
-}
 
 
 @pytest.mark.parametrize("more", SCHEMAS.values(), ids=SCHEMAS.keys())

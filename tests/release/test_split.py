@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from labeled_images import SCHEMAS, records, schema_of
 from privot.errors import PrivotError
 from privot.release import Randomizer, Release, state_noise
 from privot.schema import Schema
@@ -78,35 +79,6 @@ def test_reports_return_to_the_grid_they_were_drawn_on():
     for name, mechanism in release.randomizer.mechanisms.items():
         reports, _ = release.reports(name)
         assert np.isfinite(mechanism.log_likelihood(reports, np.zeros((1, 1)))).all()
-
-
-LABELED = """
-[columns.image]
-kind = "array"
-shape = [4, 6]
-bounds = [0, 255]
-{more}
-[columns.label]
-kind = "categorical"
-categories = ["cat", "dog", "eel"]
-"""
-
-
-def schema_of(more=""):
-    return Schema.from_toml(LABELED.format(more=more))
-
-
-def records(num, seed=0):
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (num, 4, 6)).astype(np.uint8)
-    return {"image": images, "label": rng.choice(["cat", "dog", "eel"], num)}
-
-
-SCHEMAS = {
-    "pixels": "",
-    "coefficients": 'transform = "dct"\nlow_pass = 3',
-    "ball": 'radius = 3\ncenter = "lower"\ntransform = "dct"',
-}
 
 
 @pytest.mark.parametrize("more", SCHEMAS.values(), ids=SCHEMAS.keys())

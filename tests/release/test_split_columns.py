@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeled_images import SCHEMAS, schema_of
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import rounded_sensitivity
@@ -14,28 +15,6 @@ from privot.privacy.rounding import sum_up
 from privot.release import Randomizer, state_noise
 from privot.release.budget.split_columns import calibrate_columns, split_guarantee
 from privot.schema import Schema
-
-LABELED = """
-[columns.image]
-kind = "array"
-shape = [4, 6]
-bounds = [0, 255]
-{more}
-[columns.label]
-kind = "categorical"
-categories = ["cat", "dog", "eel"]
-"""
-
-
-def schema_of(more=""):
-    return Schema.from_toml(LABELED.format(more=more))
-
-
-SCHEMAS = {
-    "pixels": "",
-    "coefficients": 'transform = "dct"\nlow_pass = 3',
-    "ball": 'radius = 3\ncenter = "lower"\ntransform = "dct"',
-}
 
 
 @pytest.mark.parametrize("more", SCHEMAS.values(), ids=SCHEMAS.keys())

@@ -3,32 +3,11 @@
 import numpy as np
 import pytest
 
+from labeled_images import records, schema_of
 from privot.mechanisms import Gaussian, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import choose_grid
 from privot.privacy import gaussian_epsilon
 from privot.release import Randomizer, state_noise
-from privot.schema import Schema
-
-LABELED = """
-[columns.image]
-kind = "array"
-shape = [4, 6]
-bounds = [0, 255]
-{more}
-[columns.label]
-kind = "categorical"
-categories = ["cat", "dog", "eel"]
-"""
-
-
-def schema_of(more=""):
-    return Schema.from_toml(LABELED.format(more=more))
-
-
-def records(num, seed=0):
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (num, 4, 6)).astype(np.uint8)
-    return {"image": images, "label": rng.choice(["cat", "dog", "eel"], num)}
 
 
 def test_noise_has_the_stated_size():

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from labeled_images import records, schema_of
 from privot.errors import PrivotError
 from privot.release import state_noise
 from privot.schema import ArrayColumn, ImageDomain, Schema
@@ -57,28 +58,6 @@ def test_a_schema_with_images_survives_its_json():
         (6, 8), radius=3.0, center_at="lower", kept=(4, 4)
     )
     assert schema.coded == {}
-
-
-LABELED = """
-[columns.image]
-kind = "array"
-shape = [4, 6]
-bounds = [0, 255]
-{more}
-[columns.label]
-kind = "categorical"
-categories = ["cat", "dog", "eel"]
-"""
-
-
-def schema_of(more=""):
-    return Schema.from_toml(LABELED.format(more=more))
-
-
-def records(num, seed=0):
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (num, 4, 6)).astype(np.uint8)
-    return {"image": images, "label": rng.choice(["cat", "dog", "eel"], num)}
 
 
 IMAGES_REFUSED = {
