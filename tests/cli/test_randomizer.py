@@ -9,7 +9,7 @@ import pytest
 
 from privot.cli import main
 from privot.release import Randomizer
-from privot.release.reports.sealed import seal
+from privot.release.reports.genuine import seal
 from privot.schema import Schema
 
 TWO = Schema.from_toml("""

@@ -15,9 +15,9 @@ from privot import Randomizer, Release, collect
 from privot.errors import PrivotError
 from privot.release.collecting.collect import collect_files
 from privot.release.collecting.report_text import write_text
+from privot.release.reports.genuine import seal
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.rows import ReportTable
-from privot.release.reports.sealed import seal
 from release.strange_reports import answers, changed, homes
 
 

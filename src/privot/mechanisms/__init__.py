@@ -15,8 +15,10 @@ from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.oracles.randomized_response import RandomizedResponse
 from privot.mechanisms.oracles.subset_selection import SubsetSelection
 from privot.mechanisms.oracles.unary_encoding import UnaryEncoding
-from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
-from privot.mechanisms.samplers.discrete_planar_laplace import sample_planar_laplace
+from privot.mechanisms.samplers.discrete_laplace import (
+    sample_discrete_laplace,
+    sample_planar_laplace,
+)
 from privot.mechanisms.samplers.entropy import random_bits, random_words
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.mechanisms.square_wave import SquareWave

@@ -32,11 +32,10 @@ from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.release.budget.sharing import promise, require_cover, share_budget
 from privot.release.budget.split_columns import same_promise
-from privot.release.collecting.possible import require_possible
+from privot.release.reports.genuine import read_text, require_possible, seal, unseal
 from privot.release.reports.ids import ID_TYPE, REPORT_ID, draw_ids, in_order
 from privot.release.reports.joint import JointAnswers, JointReport
 from privot.release.reports.rows import ReportTable
-from privot.release.reports.sealed import read_text, seal, unseal
 from privot.release.reports.split import SplitReport, privatize_columns
 from privot.schema import Schema
 from privot.summary import Summarized

@@ -55,7 +55,7 @@ from privot.mechanisms.additive.additive_noise import (
 from privot.mechanisms.additive.nullable_noise import noise_for
 from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
-from privot.mechanisms.samplers.discrete_planar_laplace import (
+from privot.mechanisms.samplers.discrete_laplace import (
     draw_planar_laplace,
     proposal_ratio,
     sample_planar_laplace,

@@ -25,8 +25,8 @@ from privot.privacy.audits.independence import (
 )
 from privot.release.audits.streams import draw_streams
 from privot.release.audits.trials import Indices, Mask, Read, Trial
-from privot.release.collecting.possible import require_possible
 from privot.release.randomizer import Randomizer
+from privot.release.reports.genuine import require_possible
 from privot.release.reports.ids import REPORT_ID
 
 _MOST_DRAWS, _FEWEST_DRAWS = 200_000, 1_000

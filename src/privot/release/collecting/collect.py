@@ -40,9 +40,9 @@ from privot.release.collecting.inbox import (
     report_files,
     their_randomizer,
 )
-from privot.release.collecting.possible import first_fault, reasons
 from privot.release.collecting.report_text import as_text
 from privot.release.randomizer import Randomizer, Release
+from privot.release.reports.genuine import first_fault, reasons
 from privot.release.reports.ids import REPORT_ID, id_words, in_order, one_array
 from privot.release.reports.rows import ReportTable, write_reports
 from privot.release.streaming.publishing import gather, write_scattered

@@ -1,15 +1,24 @@
-"""What a randomizer can have sent, row by row: the rest of a release are other people's words.
+"""What is as it was made: a randomizer under its seal, and the reports that it can have sent.
 
-Reports come from strangers. A row that no device makes, or makes with probability below 2^−64 whatever
-the record (`Mechanism.possible`), is told with the first reason found. What is left may still be a lie,
-of a kind that the mechanism bounds: no report, honest or made up, says more of a record than ε allows.
+**The seal** of a randomizer's JSON is a hash against alteration by accident or by hand, not a signature:
+whoever can write the file can seal it again. What a randomizer promises is computed from its noise
+whenever it is read.
 
-**Privacy review.** Done to reports, by whoever receives them: post-processing, which costs nothing.
+**Reports** come from strangers. A row that no device makes, or makes with probability below 2^−64
+whatever the record (`Mechanism.possible`), is told with the first reason found. What is left may still
+be a lie, of a kind that the mechanism bounds: no report, honest or made up, says more of a record than
+ε allows.
+
+**Privacy review.** Done to what was received, by whoever receives it: post-processing, which costs
+nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +31,54 @@ from privot.release.reports.rows import ReportTable
 
 if TYPE_CHECKING:
     from privot.release.randomizer import Randomizer
+
+FORMAT = 1
+_FIELDS = ("schema", "mechanisms", "report_columns", "delta", "joint", "guarantee")
+
+
+def seal(**fields: Any) -> str:
+    """Canonical JSON of a randomizer's fields, with their format and fingerprint."""
+    fields = {"format": FORMAT} | fields
+    return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
+
+
+def unseal(text: str | bytes) -> dict[str, Any]:
+    """The fields of a sealed JSON; refused if it is damaged, altered, or from a newer version.
+
+    Others than a randomizer's, by which somebody could mark reports, are left out.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        fingerprint = fields.pop("fingerprint")
+        version = fields["format"]
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise PrivotError(
+            "the randomizer is not readable: write it again with `privot calibrate`"
+        ) from None
+    if version != FORMAT:
+        raise PrivotError(
+            f"the randomizer has format {version}, this version reads {FORMAT}: upgrade privot"
+        )
+    if fingerprint != _fingerprint(fields):
+        raise PrivotError(
+            "the randomizer was altered after it was calibrated, so its guarantee is void: "
+            "calibrate again with `privot calibrate`"
+        )
+    return {name: fields[name] for name in _FIELDS if name in fields}
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a randomizer's file."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"randomizer {path} cannot be read: {error}") from None
+
+
+def _fingerprint(fields: dict[str, Any]) -> str:
+    # In the order given: columns are numbered by it.
+    text = json.dumps(fields, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
