@@ -11,7 +11,7 @@ from solver_settings import DENSE_UP_TO, Setting, certified_gradient, reference_
 from torch import Tensor
 
 from privot.transport import SinkhornSolver, entropic_cost, manhattan, squared_euclidean
-from privot.transport.costs.products import product
+from privot.transport.ground import product
 from studies.full_batch.solver import FullBatchResult, full_batch_cost
 
 REFERENCE_ERROR = 1e-6

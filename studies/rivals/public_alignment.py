@@ -18,7 +18,7 @@ from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, 
 from privot.sliced.adaptation.rounds import Course, adapter_training
 from privot.training import TrainingSettings, train
 from privot.training.threads import threads_for
-from privot.transport.line import random_directions
+from privot.transport.exact import random_directions
 
 _CHUNK = 2000
 

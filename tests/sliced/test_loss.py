@@ -3,7 +3,7 @@ import torch
 
 from privot.errors import PrivotError
 from privot.sliced.loss import smoothed_sliced_loss, spread_loss
-from privot.transport.line import transport_cost_1d
+from privot.transport.exact import transport_cost_1d
 
 
 def rng(seed=0):

@@ -14,7 +14,7 @@ from privot.errors import PrivotError
 from privot.training import Interrupted
 from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornSolver, entropic_cost
-from privot.transport.entropic import entropic_cost_of_rows
+from privot.transport.sinkhorn.solver import entropic_cost_of_rows
 from training.parallel_fits import LOSSES, fits, write_releases
 
 TESTS = Path(__file__).parents[1]

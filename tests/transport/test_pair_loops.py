@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.transport import manhattan
-from privot.transport.costs import pair_loops
+from privot.transport import manhattan, pair_loops
 
 
 @settings(max_examples=30, deadline=None)

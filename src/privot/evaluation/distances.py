@@ -22,7 +22,7 @@ import torch
 from privot.errors import PrivotError
 from privot.schema import Schema
 from privot.transport import sliced_wasserstein, wasserstein
-from privot.transport.line import random_directions
+from privot.transport.exact import random_directions
 
 _PROJECTIONS = 500
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.line import transport_cost_1d
+from privot.transport.exact import transport_cost_1d
 
 
 def smoothed_sliced_loss(

@@ -1,10 +1,14 @@
 """Optimal transport on tensors. Knows nothing of privacy."""
 
-from privot.transport.costs.ground import manhattan, squared_euclidean
-from privot.transport.entropic import entropic_cost
-from privot.transport.exact import wasserstein
-from privot.transport.line import sliced_wasserstein
-from privot.transport.sinkhorn.solver import Problem, SinkhornResult, SinkhornSolver, Status
+from privot.transport.exact import sliced_wasserstein, wasserstein
+from privot.transport.ground import manhattan, squared_euclidean
+from privot.transport.sinkhorn.solver import (
+    Problem,
+    SinkhornResult,
+    SinkhornSolver,
+    Status,
+    entropic_cost,
+)
 
 __all__ = [
     "Problem",

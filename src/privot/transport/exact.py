@@ -1,4 +1,6 @@
-r"""Unregularized Wasserstein distances of two equally large samples, by exact assignment.
+r"""Exact Wasserstein distances, nothing regularized: by assignment, on the line, along directions.
+
+**By assignment**, of two equally large samples,
 
 $$ W_p(x, y) = \Big( \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p \Big)^{1/p} $$
 
@@ -9,6 +11,32 @@ Adding a number to a row or a column of the costs changes no assignment's rank. 
 from the costs reduced by the potentials of an entropic problem of little regularization: nearly all
 of its augmenting paths are then short, and what took 40 seconds at n = 3000 takes 4. The result is
 exact whatever the potentials are.
+
+**On the line**, sorting solves it. For a cost that is convex in the difference, such as $|x − y|^p$ with
+p ≥ 1, the optimal coupling of two laws is the monotone one, and
+
+$$ W_p^p(μ, ν) = \int_0^1 |F_μ^{-1}(t) − F_ν^{-1}(t)|^p\, dt . $$
+
+The quantile functions of samples are steps. Merging the levels at which either of them jumps, i/n and
+j/m, cuts [0, 1] into at most n + m − 1 pieces on which both are constant: the integral is a sum, exact
+for any sizes, and of n terms for two samples of n points. Levels are merged as the integers i·m and j·n:
+no rounding decides which points meet. The coupling is piecewise constant in the points, so the gradient
+is that of the matched gaps.
+
+**Sliced Wasserstein distances** are means over directions of distances on the line:
+
+$$ \mathrm{SW}_p^p(μ, ν) = \int_{‖u‖ = 1} W_p^p(⟨u, ·⟩_\# μ,\ ⟨u, ·⟩_\# ν)\, du $$
+
+is a metric, is computed by sorting, and its sampling error is free of the dimension. The integral
+is replaced by a mean over directions: unbiased for $\mathrm{SW}_p^p$ when they are drawn uniformly
+and independently of the data. For two point masses $\mathrm{SW}_2^2 = ‖x − y‖^2 / d$.
+
+References:
+    Santambrogio, *Optimal transport for applied mathematicians* (2015), section 2.2. Peyré, Cuturi,
+    *Computational optimal transport* (2019), section 2.6. Rabin, Peyré, Delon, Bernot, *Wasserstein
+    barycenter and its application to texture mixing* (2011). Bonneel, Rabin, Peyré, Pfister, *Sliced and
+    Radon Wasserstein barycenters of measures* (2015). Nadjahi et al., *Statistical and topological
+    properties of sliced probability divergences* (2020).
 """
 
 from __future__ import annotations
@@ -18,7 +46,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.costs.ground import manhattan, squared_euclidean
+from privot.transport.ground import manhattan, squared_euclidean
 from privot.transport.sinkhorn.solver import Problem, SinkhornSolver, Status
 
 _REDUCE_FROM = 300
@@ -54,3 +82,95 @@ def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
     """
     gap = x - y[assignment(x, y, p)]
     return gap.abs().sum(dim=1).mean() if p == 1 else (gap * gap).sum(dim=1).mean().sqrt()
+
+
+def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
+    """$W_p^p$ of points x (n,) and y (m,) on the line, or of each column of (n, k) and (m, k).
+
+    O((n + m) log(n + m)) a column; differentiable in x and y.
+
+    Arguments:
+        x: Points (n,), or k problems (n, k) at once.
+        y: Points (m,) or (m, k).
+        p: Exponent, at least 1.
+
+    Returns:
+        A scalar, or (k,) costs, in units of x to the power p.
+
+    Examples:
+        >>> x, y = torch.tensor([0.0, 1.0]), torch.tensor([5.0, 3.0, 4.0])
+        >>> transport_cost_1d(x, y, p=1)
+        tensor(3.5000)
+    """
+    if not p >= 1:
+        raise PrivotError(f"p {p} is below 1: sorting is optimal for convex costs only, p >= 1")
+    if x.ndim not in (1, 2) or x.shape[1:] != y.shape[1:] or 0 in (len(x), len(y)):
+        raise PrivotError(
+            f"points have shapes {tuple(x.shape)} and {tuple(y.shape)}: "
+            "give (n,) and (m,), or (n, k) and (m, k), with at least one point"
+        )
+    x, y = x.sort(dim=0).values, y.sort(dim=0).values
+    if len(x) == len(y):
+        return (x - y).abs().pow(p).mean(dim=0)
+    i, j, mass = _merge(len(x), len(y), x)
+    return torch.tensordot(mass, (x[i] - y[j]).abs().pow(p), dims=1)
+
+
+def _merge(n: int, m: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Ranks i, j that meet and their mass, for n and m points of equal weights."""
+    jumps_x = torch.arange(1, n + 1, device=like.device) * m
+    jumps_y = torch.arange(1, m + 1, device=like.device) * n
+    levels = torch.unique(torch.cat([jumps_x, jumps_y]))
+    mass = levels.diff(prepend=levels.new_zeros(1)).to(like.dtype) / (n * m)
+    # The piece that ends at a level belongs to the first point whose jump is not before it.
+    return torch.searchsorted(jumps_x, levels), torch.searchsorted(jumps_y, levels), mass
+
+
+def random_directions(dimension: int, num_projections: int, rng: torch.Generator) -> Tensor:
+    """Independent uniform directions, the unit columns of a (dimension, num_projections) matrix.
+
+    In double precision and on the generator's device, so that one seed gives one set of directions.
+
+    Examples:
+        >>> directions = random_directions(3, 10, torch.Generator().manual_seed(0))
+        >>> directions.norm(dim=0).allclose(torch.ones(10, dtype=torch.float64))
+        True
+    """
+    if dimension < 1 or num_projections < 1:
+        raise PrivotError(
+            f"dimension {dimension} and num_projections {num_projections}: give at least 1 of each"
+        )
+    shape = (dimension, num_projections)
+    normal = torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
+    return normal / normal.norm(dim=0)
+
+
+def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0) -> Tensor:
+    """SW_p of points x (n, d) and y (m, d) along given directions, differentiable in the points.
+
+    Arguments:
+        x: Points (n, d).
+        y: Points (m, d), as many as one likes.
+        directions: Unit columns (d, k), such as `random_directions` draws; cast to x's type.
+        p: Exponent, at least 1.
+
+    Examples:
+        >>> x = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+        >>> sliced_wasserstein(x, x + torch.tensor([3.0, 4.0]), torch.eye(2), p=1)
+        tensor(3.5000)
+    """
+    if x.ndim != 2 or y.ndim != 2 or directions.ndim != 2:
+        shapes = [tuple(t.shape) for t in (x, y, directions)]
+        raise PrivotError(
+            f"x, y and directions have shapes {shapes}: give (n, d), (m, d) and (d, k)"
+        )
+    if not len(directions) == x.shape[1] == y.shape[1]:
+        raise PrivotError(
+            f"x and y have {x.shape[1]} and {y.shape[1]} coordinates, "
+            f"directions {len(directions)}: give as many"
+        )
+    directions = directions.to(x)
+    cost = transport_cost_1d(x @ directions, y @ directions, p).mean()
+    # At distance zero the gradient is zero, a subgradient, instead of NaN.
+    positive = cost > 0
+    return torch.where(positive, torch.where(positive, cost, 1.0).pow(1 / p), 0.0 * cost)

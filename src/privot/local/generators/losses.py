@@ -41,7 +41,7 @@ from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.local.likelihood.heads import Outputs
 from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
-from privot.transport.entropic import entropic_cost_of_rows
+from privot.transport.sinkhorn.solver import entropic_cost_of_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,0 @@
-"""Ground costs between points, and their gradients."""
