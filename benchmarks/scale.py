@@ -121,7 +121,7 @@ import json, resource, sys, time
 import torch
 torch.set_num_threads(1)
 from privot import FitSettings, Release, fit
-from privot.local.generators import minibatches
+from privot.local.generators import steps
 from privot.training.parallel import is_first
 path, steps, size, loss, hidden = sys.argv[1:6]
 start = time.perf_counter()

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from privot.local import FitSettings, LocalModel, fit
 from privot.local.generators.image_generators import image_generator
-from privot.local.generators.losses import LOSSES as OURS
+from privot.local.generators.steps import LOSSES as OURS
 from privot.local.likelihood.heads import Head
 from privot.local.samplers import GeneratorSampler
 from privot.release import Release

@@ -26,7 +26,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from privot.local.generators.losses import Step
+from privot.local.generators.steps import Step
 from studies.rivals.divergence import sinkhorn_divergence as divergence
 
 

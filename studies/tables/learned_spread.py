@@ -40,7 +40,7 @@ from privot.files import replacing_file
 from privot.generators import MLP
 from privot.local import FitSettings
 from privot.local.generators.entropic_fit import TransportObjective
-from privot.local.generators.losses import LOSSES
+from privot.local.generators.steps import LOSSES
 from privot.local.likelihood.heads import Head
 from privot.release import Release
 from privot.training import TrainingSettings, train

@@ -4,7 +4,7 @@ import pytest
 
 from privot import Randomizer, Schema
 from privot.local.generators.entropic_fit import choose_loss
-from privot.local.generators.losses import likelihood, plain, self_corrected
+from privot.local.generators.steps import likelihood, plain, self_corrected
 from privot.local.likelihood.heads import Head
 
 WIDE = {"kind": "vector", "columns": list("abcdefgh"), "radius": 1.0}

@@ -23,8 +23,7 @@ from privot.privacy import (
     laplace_epsilon,
     randomized_response_epsilon,
 )
-from privot.privacy.guarantees.figures import at_least, at_most, exactly
-from privot.privacy.rounding import check_delta
+from privot.privacy.rounding import at_least, at_most, check_delta, exactly
 
 Delta = Annotated[float, Option(help="Well below one over the number of people.")]
 Epsilon = Annotated[float | None, Option(help="Privacy loss; asks for the noise.")]

@@ -15,7 +15,7 @@ from typer import Option
 
 from privot.cli.account import AsJson, Epsilon, Unit, rounded_up, solve, tell
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import exactly
+from privot.privacy.rounding import exactly
 
 if TYPE_CHECKING:
     from privot.privacy.slicing import SlicedAccounting

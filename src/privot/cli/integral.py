@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from privot.cli.console import Force, Ignore, Separator, note, record_form
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import at_most
+from privot.privacy.rounding import at_most
 
 
 def fit(

@@ -11,7 +11,7 @@ from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, SchemaFile, complain, note
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import at_least, at_most
+from privot.privacy.rounding import at_least, at_most
 
 if TYPE_CHECKING:
     from privot.release.audits.audit import RandomizerAudit

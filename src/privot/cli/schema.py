@@ -11,7 +11,7 @@ from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import at_most, exactly
+from privot.privacy.rounding import at_most, exactly
 
 if TYPE_CHECKING:
     from privot.release.planning import ExpectedError, Plan

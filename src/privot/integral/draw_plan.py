@@ -28,8 +28,7 @@ from typing import Any, ClassVar, Self
 from privot.errors import PrivotError
 from privot.limits import MOST_ROWS, require_count
 from privot.privacy import ApproximateDP, IntegralPrivacy
-from privot.privacy.guarantees.figures import at_most, percent_at_most
-from privot.privacy.rounding import multiply_up, require_finite
+from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
 
 _LITTLE = 0.05
 

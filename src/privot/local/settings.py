@@ -10,7 +10,7 @@ import torch
 
 from privot.errors import PrivotError
 from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learning_rate, require_seed
-from privot.local.generators.losses import Loss as StepLoss
+from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
 
 Estimator = Literal["auto", "latent_classes", "generator"]

@@ -11,7 +11,7 @@ from privot.errors import PrivotError
 from privot.local.fitting import fit, require_release
 from privot.local.model import LocalModel
 from privot.local.settings import FitSettings
-from privot.privacy.guarantees.figures import at_most, exactly
+from privot.privacy.rounding import at_most, exactly
 from privot.release import Release
 from privot.schema import Schema
 from privot.summary import Summarized

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from privot.errors import PrivotError
 from privot.mechanisms.additive.laplace import Laplace
 from privot.mechanisms.mechanism import Mechanism, mechanism_kinds
-from privot.privacy.guarantees.figures import at_most
-from privot.privacy.rounding import require_finite
+from privot.privacy.rounding import at_most, require_finite
 from privot.schema import Column
 
 _AS_GOOD = 0.98

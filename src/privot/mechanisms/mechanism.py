@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import Form
-from privot.privacy.guarantees.figures import at_least, at_most, percent_at_least
 from privot.privacy.guarantees.guarantee import ApproximateDP, PureDP
-from privot.privacy.rounding import require_finite
+from privot.privacy.rounding import at_least, at_most, percent_at_least, require_finite
 from privot.schema import Array, Column, Domain
 
 # Reports that are less likely than this, whatever the record, are nobody's.

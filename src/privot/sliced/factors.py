@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.privacy.slicing.kummer import Floats
+from privot.privacy.slicing.sensitivity import Floats
 from privot.sliced.records import Records, SquaredImages, unsquare
 from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.releases.pooled import PooledMean, noise_stddev

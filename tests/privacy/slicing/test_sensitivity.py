@@ -1,10 +1,12 @@
-"""Who may differ, how batches are drawn: the Δ that follows, and what no proof covers."""
+"""Who may differ, how batches are drawn: the Δ that follows, what no proof covers; log ₁F₁."""
 
+import mpmath
 import numpy as np
 import pytest
 
 from privot.errors import PrivotError
 from privot.privacy.slicing import record_sensitivity
+from privot.privacy.slicing.sensitivity import log_kummer
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,56 @@ def test_non_negative_rows_are_never_farther_apart():
 def test_refusals(arguments, message):
     with pytest.raises(PrivotError, match=message):
         record_sensitivity(*arguments)
+
+
+def exact(a, b, x):
+    with mpmath.workdps(60):
+        return mpmath.log(
+            mpmath.hyp1f1(mpmath.mpf(a), mpmath.mpf(b), mpmath.mpf(x), maxterms=10**6)
+        )
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 784, 7840])
+@pytest.mark.parametrize("share", ["direction", "two", "half", "all but one"])
+def test_against_mpmath(dim, share):
+    a = {"direction": 0.5, "two": 1.0, "half": dim / 4, "all but one": (dim - 1) / 2}[share]
+    # Both branches, both sides of the switch, and the transition at x = b.
+    x = np.array(
+        [1e-12, 1e-3, 1.0, 39.9, 40.1, dim / 4 + 1, dim / 2, dim / 2 * 1.02, 3.0 * dim, 1e4]
+    )
+    for got, at in zip(log_kummer(a, dim / 2, x), x):
+        true = exact(a, dim / 2, at)
+        assert got >= true * (1 - mpmath.mpf(2) ** -52)
+        assert got <= true * (1 + 2e-9)
+
+
+@pytest.mark.parametrize("dim", [10**5, 10**6])
+@pytest.mark.parametrize("part", [1e-3, 0.5])
+def test_large_dimension(dim, part):
+    x = part * dim / 2
+    true = exact(0.5, dim / 2, x)
+    got = log_kummer(0.5, dim / 2, np.array([x]))[0]
+    assert true * (1 - 1e-15) <= got <= true * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("dim", [2, 5, 784, 10**6])
+def test_huge_arguments_follow_the_asymptotic_series(dim):
+    # log ₁F₁ ~ x + (a−b) log x + log Γ(b)/Γ(a), with an error of order b²/x.
+    a, b = 0.5, dim / 2
+    for x in (1e15, 1e30, 1e100):
+        leading = x + (a - b) * mpmath.log(x) + mpmath.loggamma(b) - mpmath.loggamma(a)
+        got = log_kummer(a, b, np.array([x]))[0]
+        assert float(leading) * (1 - 1e-15) <= got <= x
+
+
+def test_one_dimension_is_the_exponential():
+    x = np.array([0.0, 1e-300, 2.0, 1e200])
+    assert np.array_equal(log_kummer(0.5, 0.5, x), x)
+
+
+def test_is_increasing_and_convex_across_the_branches():
+    for a, b in ((0.5, 392.0), (100.0, 392.0), (0.5, 1.0)):
+        x = np.linspace(1.0, 900.0, 2000)
+        slopes = np.diff(log_kummer(a, b, x))
+        assert (slopes > 0).all()
+        assert (np.diff(slopes) > -1e-10).all()

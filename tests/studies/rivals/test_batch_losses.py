@@ -6,7 +6,7 @@ import torch
 
 from privot import FitSettings, Randomizer, Schema, fit
 from privot.local import LikelihoodCost
-from privot.local.generators.losses import Step
+from privot.local.generators.steps import Step
 from privot.local.likelihood.cost import Reports
 from privot.release import state_noise
 from privot.transport import SinkhornSolver, wasserstein

@@ -63,8 +63,7 @@ from privot.errors import PrivotError
 from privot.integral.densities.references import Reference, require_points
 from privot.integral.densities.secure import Floats, SecureGenerator
 from privot.mechanisms import random_words
-from privot.privacy.guarantees.figures import at_most
-from privot.privacy.rounding import round_up
+from privot.privacy.rounding import at_most, round_up
 
 Arrays = Mapping[str, NDArray[Any]]
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]

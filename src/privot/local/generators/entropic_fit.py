@@ -1,6 +1,6 @@
 r"""Fitting a generator to a release by steps: each draws reports and latents and follows a loss.
 
-What the losses are, and why, is in `privot.local.generators.losses`. `loss="auto"` is the likelihood for
+What the losses are, and why, is in `privot.local.generators.steps`. `loss="auto"` is the likelihood for
 joint reports of codes alone, `plain` up to 5 features, `self_corrected` beyond.
 
 Joint reports depend on a batch's mixture through its table over few columns, so one step of the
@@ -25,8 +25,7 @@ from privot.local.generators.image_generators import (
     fits_images,
     image_generator,
 )
-from privot.local.generators.losses import LOSSES, Loss, Step, likelihood
-from privot.local.generators.minibatches import Minibatches, minibatches
+from privot.local.generators.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head, Outputs
 from privot.local.model import LocalModel

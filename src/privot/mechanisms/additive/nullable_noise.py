@@ -42,9 +42,8 @@ from privot.mechanisms.additive.additive_noise import AdditiveNoise, stand_in
 from privot.mechanisms.forms import FlaggedForm
 from privot.mechanisms.mechanism import Mechanism, mechanism_kind
 from privot.mechanisms.oracles.randomized_response import RandomizedResponse
-from privot.privacy.guarantees.figures import percent_at_most
 from privot.privacy.guarantees.guarantee import PureDP
-from privot.privacy.rounding import sum_up
+from privot.privacy.rounding import percent_at_most, sum_up
 from privot.schema import Array, Column, Domain
 
 

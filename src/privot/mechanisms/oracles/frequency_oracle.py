@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
-from privot.privacy.guarantees.figures import percent_at_least, percent_at_most
 from privot.privacy.guarantees.guarantee import PureDP
+from privot.privacy.rounding import percent_at_least, percent_at_most
 from privot.schema import Array, Column, Domain
 
 

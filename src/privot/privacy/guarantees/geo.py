@@ -26,9 +26,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import at_most, odds_factor
 from privot.privacy.guarantees.guarantee import Guarantee, Neighboring, PureDP
-from privot.privacy.rounding import require_finite, round_up
+from privot.privacy.rounding import at_most, odds_factor, require_finite, round_up
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import at_most, odds_factor
-from privot.privacy.rounding import require_delta, require_finite, sum_up
+from privot.privacy.rounding import at_most, odds_factor, require_delta, require_finite, sum_up
 
 Neighboring = Literal["local", "replace_one", "zero_out", "any"]
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.figures import at_least, at_most
 from privot.privacy.guarantees.guarantee import ApproximateDP, Guarantee, Neighboring, PureDP
-from privot.privacy.rounding import multiply_up, require_delta, sum_up
+from privot.privacy.rounding import at_least, at_most, multiply_up, require_delta, sum_up
 
 # Conversions take a few logarithms of order-one relative error; this covers them amply.
 _CONVERSION_ERROR = 1e-14

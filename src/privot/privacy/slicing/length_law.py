@@ -21,8 +21,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import fft, optimize, special
 
-from privot.privacy.slicing.kummer import Floats, log_kummer
-from privot.privacy.slicing.sensitivity import ProjectedLength
+from privot.privacy.slicing.sensitivity import Floats, ProjectedLength, log_kummer
 
 _LOG_TAIL = -20 * math.log(10)
 _DIRECT, _DIRECT_CELLS, _CELLS = 32, 2**20, 2**18

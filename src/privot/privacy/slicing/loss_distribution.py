@@ -59,7 +59,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft, optimize, special
 
-from privot.privacy.slicing.kummer import Floats
+from privot.privacy.slicing.sensitivity import Floats
 
 _MOST_CELLS, _MOST_POINTS, _HIGHEST_LOSS = 2**17, 2**23, 600.0
 _ROUNDING = 1e-9

@@ -30,8 +30,7 @@ import math
 import numpy as np
 from scipy import special
 
-from privot.privacy.slicing.kummer import Floats
-from privot.privacy.slicing.sensitivity import ProjectedLength
+from privot.privacy.slicing.sensitivity import Floats, ProjectedLength
 
 SAMPLED_ORDERS = np.array(
     [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64

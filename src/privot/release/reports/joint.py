@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers.entropy import uniforms_below
-from privot.privacy.guarantees.figures import percent_at_most
+from privot.privacy.rounding import percent_at_most
 from privot.release.reports.ids import one_array
 from privot.schema import Array
 
