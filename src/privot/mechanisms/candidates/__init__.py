@@ -1,0 +1,1 @@
+"""Seeded candidates: a report names one of many public random directions."""

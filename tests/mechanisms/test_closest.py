@@ -1,0 +1,159 @@
+"""Closest candidates: the odds in integers, the law of reports, and means without bias."""
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from privot.errors import PrivotError
+from privot.mechanisms.candidates import closest
+from privot.mechanisms.candidates.closest import ClosestCandidates, best_share
+from privot.mechanisms.candidates.codebook import Codebook
+
+FALSE_ALARM = 1e-6
+
+
+def unit(size: int, seed: int = 0) -> np.ndarray:
+    x = np.random.default_rng(seed).standard_normal(size)
+    return x / np.linalg.norm(x)
+
+
+@given(st.floats(0.01, 14.0), st.integers(1, 500))
+def test_odds_never_exceed_e_to_the_epsilon(epsilon, dimension):
+    mechanism = ClosestCandidates.for_dimension(dimension, epsilon)
+    inside, outside = mechanism.words
+    rest = mechanism.codebook.num_candidates - mechanism.closest
+    assert inside + outside == 2**64
+    with mpmath.workdps(60):
+        odds = mpmath.mpf(inside) * rest / (mpmath.mpf(outside) * mechanism.closest)
+        assert odds <= mpmath.exp(mpmath.mpf(epsilon))
+        assert odds > mpmath.exp(mpmath.mpf(epsilon)) * (1 - mpmath.mpf(2) ** -30)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_share_is_the_best_there_is(epsilon):
+    t = np.linspace(0, 6, 60_001)
+    told = stats.norm.pdf(t) * math.expm1(epsilon) / (stats.norm.sf(t) * math.expm1(epsilon) + 1)
+    assert best_share(epsilon) == pytest.approx(stats.norm.sf(t[told.argmax()]), rel=1e-3)
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_largest_are_found_with_ties_by_index(count, seed):
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(-4, 5, (3, 256)).astype(np.int16)
+    keys[1] *= np.int16(8191)
+    found = closest._largest(keys, count)
+    expected = np.sort(np.argsort(-keys.astype(int), axis=1, kind="stable")[:, :count], axis=1)
+    assert (found == expected).all()
+
+
+@given(st.sets(st.integers(0, 19), min_size=1, max_size=8))
+def test_skipping_counts_the_others(taken):
+    others = [number for number in range(20) if number not in taken]
+    ranks = np.arange(len(others))
+    rows = np.broadcast_to(sorted(taken), (len(others), len(taken)))
+    assert closest._skip(ranks, rows).tolist() == others
+
+
+def ranks(mechanism, x, num_people):
+    """Place of the reported candidate among all, by decreasing score: 0 is the closest."""
+    seeds, indices = mechanism.privatize(np.broadcast_to(x, (num_people, len(x))))
+    padded = np.zeros((num_people, mechanism.codebook.dimension), np.float32)
+    padded[:, : len(x)] = x
+    scores = mechanism.codebook.products(seeds, padded)
+    own = scores[np.arange(num_people), indices]
+    return (scores > own[:, None]).sum(axis=1)
+
+
+def test_reports_have_the_claimed_law_and_no_other():
+    """Every rank among the w closest is equally likely, so is every other; an ε 10 % off is not."""
+    mechanism = replace(ClosestCandidates.for_dimension(60, 2.0), closest=16)
+    counts = np.bincount(ranks(mechanism, unit(60), 60_000), minlength=256)
+    for epsilon, right in ((2.0, True), (2.2, False), (1.8, False)):
+        inside, outside = replace(mechanism, epsilon=epsilon).probabilities
+        expected = np.where(np.arange(256) < 16, inside, outside) * 60_000
+        assert (stats.chisquare(counts, expected).pvalue > FALSE_ALARM) == right, epsilon
+
+
+def test_seeds_and_odds_do_not_depend_on_the_record():
+    """Whatever is scored, however far out: the same share of reports is among its closest."""
+    mechanism = ClosestCandidates.for_dimension(60, 1.0)
+    for x in (np.zeros(60), np.full(60, 1e9), np.eye(60)[0], -unit(60)):
+        seeds, indices = mechanism.privatize(np.broadcast_to(x, (8_000, 60)))
+        chosen = mechanism.chosen(seeds, np.broadcast_to(x, (8_000, 60)))
+        near = int((chosen == indices[:, None]).any(axis=1).sum())
+        share = mechanism.words[0] / 2**64
+        assert stats.binomtest(near, 8_000, share).pvalue > FALSE_ALARM
+        bits = np.unpackbits(seeds.view(np.uint8)).mean()
+        assert abs(bits - 0.5) < 5 * 0.5 / math.sqrt(64 * 8_000)
+
+
+@pytest.mark.parametrize(("dimension", "epsilon"), [(20, 1.0), (200, 4.0), (900, 8.0)])
+def test_means_are_unbiased_with_the_stated_deviation(dimension, epsilon):
+    mechanism = ClosestCandidates.for_dimension(dimension, epsilon)
+    x, num_people = unit(dimension, 1), 20_000
+    mean, stddev = mechanism.moments(*mechanism.privatize(np.tile(x, (num_people, 1))))
+    error = mean - np.pad(x, (0, len(mean) - dimension))
+    assert stats.chi2.sf(abs(error @ error / stddev**2), len(error)) > FALSE_ALARM
+    # Along x, where a gain that is 10 % off would show.
+    slope = mean[:dimension] @ x
+    assert abs(slope - 1) < 5 * stddev
+    assert 5 * stddev < 0.1
+
+
+@pytest.mark.parametrize(("epsilon", "within"), [(0.5, 0.0005), (2.0, 0.001), (10.0, 0.002)])
+def test_gain_is_that_of_this_codebook_and_near_the_best(epsilon, within):
+    mechanism = ClosestCandidates.for_dimension(300, epsilon)
+    size, rng = mechanism.codebook.dimension, np.random.default_rng(0)
+    inside, outside = mechanism.probabilities
+    x = np.tile(np.pad(unit(300), (0, size - 300)).astype(np.float32), (100, 1))
+    means = []
+    for _ in range(40):
+        scores = mechanism.codebook.products(rng.integers(0, 2**63, 100).astype(np.uint64), x)
+        top = np.partition(scores, -mechanism.closest, axis=1)[:, -mechanism.closest :]
+        means.append(top.sum(axis=1).mean() * (inside - outside) * math.sqrt(size))
+    error = np.std(means) / math.sqrt(40)
+    assert abs(np.mean(means) / mechanism.gain - 1) < within + 5 * error / mechanism.gain
+    assert error < 0.002 * mechanism.gain
+    t = stats.norm.isf(best_share(epsilon))
+    best = stats.norm.pdf(t) / (stats.norm.sf(t) + 1 / math.expm1(epsilon))
+    assert 0.98 < mechanism.gain / best < 1
+
+
+def test_likelihood_is_the_share_of_each_score():
+    """f(y | x) of rows with a given score, averaged over all other candidates."""
+    mechanism = ClosestCandidates.for_dimension(60, 3.0)
+    x, num_people = unit(60, 2), 30_000
+    seeds, indices = mechanism.privatize(np.tile(x, (num_people, 1)))
+    scores = mechanism.codebook.rows(seeds, indices)[:, :60] @ x
+    edges = np.quantile(scores, np.linspace(0, 1, 21)[1:-1])
+    # Where nothing is known of x, scores are those of all rows.
+    prior = np.linspace(-0.5, 0.5, 100_001)
+    density = stats.beta.pdf((1 + prior) / 2, 255 / 2, 255 / 2) / 2
+    density *= np.exp(mechanism.log_likelihood(prior))
+    share = np.histogram(prior, [-1, *edges, 1], weights=density)[0]
+    counts = np.histogram(scores, [-1, *edges, 1])[0]
+    assert share.sum() * 1e-5 == pytest.approx(1, abs=0.01)
+    # Rows of one block are not quite independent, which shows near the threshold.
+    off = np.abs(counts / num_people / (share / share.sum()) - 1)
+    assert off.max() < 0.2
+    assert off.mean() < 0.05
+    assert np.ptp(share) / share.sum() < 0.02 < np.ptp(np.exp(mechanism.log_likelihood(prior)))
+
+
+def test_what_cannot_be_is_refused():
+    mechanism = ClosestCandidates.for_dimension(60, 1.0)
+    for x in (np.full((2, 60), np.nan), np.zeros((2, 257)), np.zeros(60)):
+        with pytest.raises(PrivotError, match="finite"):
+            mechanism.privatize(x)
+    with pytest.raises(PrivotError, match="at most 65,536"):
+        ClosestCandidates.for_dimension(2**16 + 1, 1.0)
+    with pytest.raises(PrivotError, match="from 1 to 128"):
+        ClosestCandidates(1.0, Codebook(256, 1), 129)
+    with pytest.raises(PrivotError, match="epsilon"):
+        ClosestCandidates.for_dimension(60, math.inf)
