@@ -11,6 +11,7 @@ from privot.sliced.releases.plan import accounted_grid
 
 # A large δ: events that reach ε are then frequent enough to be counted.
 RADIUS, DELTA, GRID, SLICES = 1.0, 0.05, 2.0**-18, 4
+AT_ONCE = 50
 
 
 class Identity:
@@ -28,16 +29,27 @@ class Identity:
         return {"kind": "identity"}
 
 
-def releases(record, num, stddev, accounting):
-    """Rows of (U, XU + V): directions (2·k) and noisy projections (k)."""
-    plan = SlicePlan(accounting, stddev, num, DELTA, GRID)
+def setting(slices):
+    return SlicedAccounting(
+        dim=2, num_projections=slices, records=1, batch_size=1, sampling="none",
+        neighboring="replace_one", radius=RADIUS, grid=accounted_grid(GRID, 1),
+    )  # fmt: skip
+
+
+def releases(record, num, stddev):
+    """Rows of (U, XU + V): directions (2·k) and noisy projections (k).
+
+    Slices of one record are independent, so a release of 50·k is 50 releases of k.
+    """
+    plan = SlicePlan(setting(AT_ONCE * SLICES), stddev, num // AT_ONCE, DELTA, GRID)
     private = SlicingMechanism(torch.tensor([record]), None, Identity(), Ledger(plan))
-    outputs = np.empty((num, 3 * SLICES))
-    for row in outputs:
+    rows = []
+    for _ in range(plan.steps):
         slices = private.release()
-        row[: 2 * SLICES] = slices.directions.numpy().ravel()
-        row[2 * SLICES :] = slices.values.numpy().ravel()
-    return outputs
+        directions = slices.directions.numpy().reshape(2, AT_ONCE, SLICES)
+        values = slices.values.numpy().reshape(AT_ONCE, SLICES)
+        rows.append(np.hstack([directions.swapaxes(0, 1).reshape(AT_ONCE, -1), values]))
+    return np.concatenate(rows).astype(float)
 
 
 def log_likelihood_ratio(outputs, record, other):
@@ -50,14 +62,10 @@ def log_likelihood_ratio(outputs, record, other):
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 @pytest.mark.parametrize("weakened", [False, True])
 def test_opposite_records_reach_the_claim_and_do_not_pass_it(epsilon, weakened):
-    accounting = SlicedAccounting(
-        dim=2, num_projections=SLICES, records=1, batch_size=1, sampling="none",
-        neighboring="replace_one", radius=RADIUS, grid=accounted_grid(GRID, 1),
-    )  # fmt: skip
-    stddev = accounting.calibrate(epsilon, DELTA, 1, "pld")
+    stddev = setting(SLICES).calibrate(epsilon, DELTA, 1, "pld")
     result = audit(
         # Noise of a third less must be caught: otherwise the audit says nothing.
-        lambda record, num: releases(record, num, stddev * (0.67 if weakened else 1), accounting),
+        lambda record, num: releases(record, num, stddev * (0.67 if weakened else 1)),
         [((RADIUS, 0.0), (-RADIUS, 0.0))],
         num_draws=20_000, delta=DELTA, score=log_likelihood_ratio,
     )  # fmt: skip
