@@ -14,6 +14,7 @@ from privot.cli.app import app
 from privot.errors import PrivotError
 from privot.integral import (
     Categorical,
+    ClippedRatioSettings,
     NetworkSettings,
     Normal,
     PointSpace,
@@ -212,7 +213,10 @@ def test_what_it_buys_is_a_bound_that_is_reached():
         Schema.from_toml('[columns.sick]\nkind = "boolean"'),
         {"sick": Categorical((1 - share, share))},
     )
-    model = integral.fit({"sick": [True] * 500}, sick, epsilon_per_draw=2.0, draws=10**6)
+    model = integral.fit(
+        {"sick": [True] * 500}, sick, epsilon_per_draw=2.0, draws=10**6,
+        settings=ClippedRatioSettings(estimator="trees"),
+    )  # fmt: skip
     drawn = model.density.draw(100_000).mean()
     assert abs(drawn - share) == pytest.approx(np.tanh(2.0 / 4), abs=0.01)
 

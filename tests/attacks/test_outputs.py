@@ -71,7 +71,8 @@ COMMANDS = {
         f"sliced fit people.csv --schema schema.toml {SLICED}", "new", ("people.csv", "schema.toml")
     ),
     "sliced adapt": Command(
-        f"sliced adapt data.npz target.npz --unit person {SLICED}",
+        f"sliced adapt data.npz target.npz --unit person {SLICED} --training-steps 4 "
+        "--adapter-steps 2",
         "new",
         ("data.npz", "target.npz"),
     ),

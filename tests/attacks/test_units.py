@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from privot import integral
 from privot.cli.app import app
 from privot.errors import PrivotError
-from privot.integral import PointSpace, UniformBox
+from privot.integral import ClippedRatioSettings, PointSpace, UniformBox
 from privot.privacy.slicing import SlicedAccounting
 from privot.release import Randomizer
 from privot.release.planning import plan_reports
@@ -46,6 +46,7 @@ SCHEMA = Schema.from_toml(TOML)
 VISITS = pa.table({"age": np.linspace(1, 99, 300), "sick": np.arange(300) % 3 == 0})
 BUDGET = {"epsilon": 8.0, "delta": 1e-3}
 QUICK = {"steps": 4, "batch_size": 20, "method": "rdp"}
+TREES = ClippedRatioSettings(estimator="trees")
 NETWORK = {"estimator": "network", "generated": 20, "hidden": (4,)}
 
 run = CliRunner()
@@ -104,7 +105,7 @@ def test_integral_models_state_it_and_schemas_are_not_contradicted(tmp_path):
         PointSpace(box)
     array = integral.fit(points, PointSpace(box, "visit"), **price)
     promises_visits(tmp_path / "array", array)
-    promises_visits(tmp_path / "table", integral.fit(VISITS, SCHEMA, **price))
+    promises_visits(tmp_path / "table", integral.fit(VISITS, SCHEMA, **price, settings=TREES))
 
 
 def test_a_plan_for_persons_releases_nothing_of_visits():
@@ -144,7 +145,8 @@ FIT = "--epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
     [
         f"sliced fit visits.csv --schema schema.toml {FIT} -o model",
         f"sliced fit images.npz --schema images.json --low-pass 2 --estimator network {FIT} -o model",
-        "integral fit visits.csv --schema schema.toml --epsilon 1 --draws 2 -o model",
+        "integral fit visits.csv --schema schema.toml --epsilon 1 --draws 2 --estimator trees "
+        "-o model",
         "plan schema.toml --epsilon 4 --people 5000",
         "calibrate schema.toml --epsilon 4 -o randomizer.json",
         "account laplace --epsilon 1 --sensitivity 1 --unit visit",

@@ -31,7 +31,7 @@ def test_sampling_with_a_seed_repeats(whole):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals are a matter of POSIX here")
 def test_ctrl_c_saves_and_resume_finishes_with_the_same_model(whole, tmp_path):
     shutil.copy(whole / "release.parquet", tmp_path)
-    steps = ["fit", "release.parquet", "--steps", "1500", "--batch-size", "50"]
+    steps = ["fit", "release.parquet", "--steps", "800", "--batch-size", "50"]
     code = "from privot.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, *steps],
@@ -41,7 +41,7 @@ def test_ctrl_c_saves_and_resume_finishes_with_the_same_model(whole, tmp_path):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     for line in process.stderr:
-        if "step 300 " in line:
+        if "step 80 " in line:
             process.send_signal(signal.SIGINT)
             break
     rest = process.stderr.read()

@@ -35,10 +35,10 @@ def test_fit_images(tmp_path):
     data, schema = images(tmp_path / "data.npz"), tmp_path / "schema.toml"
     schema.write_text(SCHEMA)
     model = tmp_path / "model"
-    fit = f"sliced fit {data} --schema {schema} --low-pass 3 --epsilon 50 --steps 300"
+    fit = f"sliced fit {data} --schema {schema} --low-pass 3 --epsilon 50 --steps 60"
     done = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
     assert done.exit_code == 0, done.output
-    assert "learned through 300 releases" in done.output
+    assert "learned through 60 releases" in done.output
     fields = json.loads((model / "model.json").read_text())
     assert fields["kind"] == "sliced"
     assert fields["guarantee"]["epsilon"] <= 50
@@ -57,7 +57,7 @@ def test_fit_images(tmp_path):
     assert "only labels of images" in str(refused.exception)
     again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model} --force".split())
     assert isinstance(again.exception, PrivotError)
-    assert "has counted 300 releases already" in str(again.exception)
+    assert "has counted 60 releases already" in str(again.exception)
 
 
 def test_labels_are_the_schemas(tmp_path):
@@ -85,7 +85,7 @@ def test_adapt(tmp_path):
     done = run.invoke(
         app,
         f"sliced adapt {source} {target} --unit visit --epsilon 50 --delta 1e-3 --steps 50 "
-        f"--batch-size 30 -o {tmp_path / 'c'}".split(),
+        f"--batch-size 30 --training-steps 20 --adapter-steps 5 -o {tmp_path / 'c'}".split(),
     )
     assert done.exit_code == 0, done.output
     assert "adapted through 50 releases" in done.stdout

@@ -95,8 +95,8 @@ def test_the_audit_comes_close_to_the_promise_and_catches_a_larger_set_of_odds()
     assert all(1.6 < column.epsilon_lower <= 2 for column in result.columns)
     from privot.privacy import PureDP
 
-    lying = audit_randomizer(randomizer, PureDP(1.5), num_draws=40_000, confidence=1 - 1e-6)
-    assert lying.refuted
+    lying = audit_randomizer(randomizer, PureDP(1.5), num_draws=1000, confidence=1 - 1e-6)
+    assert any(column.refuted for column in lying.columns)
 
 
 def test_json_and_release_round_trip(tmp_path):

@@ -1,6 +1,8 @@
 """What torchrun runs in several processes: fits by every loss, saved by the first of them."""
 
+import atexit
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -41,7 +43,18 @@ def write_releases(folder):
         )
 
 
+def say_when_left():
+    """The first process saves for two seconds; the others' connections are closed when?"""
+    if is_first():
+        time.sleep(2)
+        print(f"saved {time.time()}", flush=True)
+    else:
+        atexit._run_exitfuncs()
+        print(f"left {time.time()}", flush=True)
+
+
 if __name__ == "__main__":
     for loss, model in fits(sys.argv[1]):
         if is_first():
             model.save(Path(sys.argv[1]) / f"{loss}.{sys.argv[2]}")
+    say_when_left()

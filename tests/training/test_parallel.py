@@ -1,6 +1,7 @@
 """Two processes on loopback train what one would: the same batches, the same weights."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import privot
 from privot import load
 from privot.errors import PrivotError
 from privot.training import Interrupted
@@ -23,10 +25,16 @@ TESTS = Path(__file__).parents[1]
 def torchrun(folder, *arguments):
     """Two processes, which end with this call."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    seen = os.pathsep.join([str(TESTS), str(Path(privot.__file__).parents[1])])
+    environment = os.environ | {"PYTHONPATH": seen, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
+
+
+def ends(printed):
+    """When the first process had saved all, and when the other one had left."""
+    return (float(re.search(rf"{word} ([\d.]+)", printed)[1]) for word in ("saved", "left"))
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +59,27 @@ def test_two_processes_learn_what_one_does(folder):
         for name in ours:
             torch.testing.assert_close(ours[name], theirs[name], rtol=1e-3, atol=1e-4)
     assert set(LOSSES) == {path.stem for path in folder.glob("*.two")}
+    saved, left = ends(done.stdout)
+    assert saved < left  # who is done waits for who still saves
+
+
+FAILS = """
+from training.parallel_fits import say_when_left
+import torch
+from privot.training.parallel import join
+assert join(torch.device("cpu")).any(True)
+say_when_left()
+"""
+
+
+@pytest.mark.slow
+def test_who_ends_in_the_middle_of_work_waits_for_nobody(tmp_path):
+    """The others are in a step that would never meet it."""
+    (tmp_path / "fails.py").write_text(FAILS)
+    done = torchrun(tmp_path, "fails.py")
+    assert done.returncode == 0, done.stderr
+    saved, left = ends(done.stdout)
+    assert left < saved
 
 
 FIT = ["-m", "privot", "fit", "split.parquet", "-o", "model", "--batch-size", "60", "--seed", "5"]

@@ -102,6 +102,10 @@ def adapt(
     num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
     neighboring: Annotated[str, Option(help="replace_one or zero_out.")] = "replace_one",
     weight: Annotated[float, Option(help="Of the sliced loss.")] = 1.0,
+    training_steps: Annotated[
+        int, Option(help="On the source alone, before the first round; half as many after each.")
+    ] = 800,
+    adapter_steps: Annotated[int, Option(help="Of the adapter, in each round.")] = 150,
     seed: Annotated[int, Option(help="Of weights and source batches.")] = 0,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     force: Force = False,
@@ -126,6 +130,8 @@ def adapt(
         num_projections=num_projections,
         neighboring=neighboring,  # type: ignore[arg-type]  # checked by the accounting
         weight=weight,
+        training_steps=training_steps,
+        adapter_steps=adapter_steps,
         seed=seed,
     )
     claim_folder(output, FILES, inputs=[source, target], force=force)

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -125,7 +127,8 @@ def join(device: torch.device) -> Group:
     """The group of the processes that torchrun started, or this one alone: gloo, nccl on GPUs.
 
     It is left when the process ends: one that joined, left and joined again would read addresses that
-    are no longer true. (Compiled loops use as many threads as PyTorch, to which torchrun gives one.)
+    are no longer true. Until `stay` is called, at once. (Compiled loops use as many threads as
+    PyTorch, to which torchrun gives one.)
     """
     if not started_by_torchrun():
         return ALONE
@@ -134,8 +137,34 @@ def join(device: torch.device) -> Group:
             torch.cuda.set_device(device)
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=_PATIENCE)
-        atexit.register(dist.destroy_process_group)
+    _at_exit(_leave)
     return Group(dist.get_rank(), dist.get_world_size())
+
+
+def stay(group: Group) -> None:
+    """Work is done: whoever ends first waits for the others before it closes their connections.
+
+    The first process may have to save for long while the others have nothing left to do. One that ends
+    in the middle of work waits for nobody: the others are in a step that would never meet it.
+    """
+    if group.size > 1:
+        _at_exit(_leave_together)
+
+
+def _at_exit(way: Callable[[], None]) -> None:
+    for other in (_leave, _leave_together):
+        atexit.unregister(other)
+    atexit.register(way)
+
+
+def _leave() -> None:
+    dist.destroy_process_group()
+
+
+def _leave_together() -> None:
+    with suppress(RuntimeError):  # another one was killed meanwhile
+        dist.barrier()
+    _leave()
 
 
 def local_device(device: torch.device) -> torch.device:

@@ -60,7 +60,7 @@ def test_impossible_conditions_are_refused():
 
 @pytest.mark.parametrize("make", [joint_reports, split_reports])
 def test_a_tree_is_recovered(tree, make):
-    people = tree.sample(60_000, np.random.default_rng(2))
+    people = tree.sample(30_000, np.random.default_rng(2))
     groups = make(np.random.default_rng(3), people, SIZES, 3.0)
     found = chow_liu(groups, SIZES, seed=0)
     edges = {frozenset(edge) for edge in enumerate(found.parents) if edge[1] >= 0}

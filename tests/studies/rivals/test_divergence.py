@@ -26,7 +26,7 @@ def divergence(x, y, ground=squared_euclidean, reg=1.0, solver=EXACT):
 def entropic_by_pot(x, y, ground, reg):
     cost = ground(x, y).numpy()
     a, b = (np.full(size, 1 / size) for size in cost.shape)
-    plan = ot.sinkhorn(a, b, cost, reg, method="sinkhorn_log", stopThr=1e-11, numItermax=50_000)
+    plan = ot.sinkhorn(a, b, cost, reg, method="sinkhorn_log", stopThr=1e-9, numItermax=50_000)
     return (plan * (cost + reg * np.log(plan / a[:, None] / b))).sum()
 
 

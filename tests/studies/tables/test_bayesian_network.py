@@ -54,7 +54,7 @@ def test_its_likelihood_of_reports_is_the_mechanism_s():
 
 
 def test_more_people_bring_the_fit_closer():
-    few, many = (measure(n, 4.0, 0) for n in (3_000, 60_000))
+    few, many = (measure(n, 4.0, 0) for n in (2_000, 30_000))
     assert many["excess"] < few["excess"] / 2
     assert many["two_way"] < few["two_way"] / 1.5
     assert many["excess"] > -3 * many["standard_error"]

@@ -34,7 +34,7 @@ from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint
 from privot.release import Release
 from privot.training import TrainingSettings, train
-from privot.training.parallel import ALONE, Group, join, local_device
+from privot.training.parallel import ALONE, Group, join, local_device, stay
 from privot.training.threads import short_products, threads_for
 from privot.transport import SinkhornSolver
 
@@ -77,6 +77,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
             seek=objective.batches.seek,
             group=group,
         )
+    stay(group)
     made_with["seconds"] = float(history["seconds"][-1])
     kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
     sampler = kind(generator.cpu().eval(), head)
