@@ -22,6 +22,7 @@ from privot.mechanisms.samplers.discrete_laplace import (
 from privot.mechanisms.samplers.entropy import random_bits, random_words
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.mechanisms.square_wave import SquareWave
+from privot.mechanisms.windows.window import Window
 
 __all__ = [
     "Choice",
@@ -35,6 +36,7 @@ __all__ = [
     "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",
+    "Window",
     "choose_mechanism",
     "mechanism_from_dict",
     "mechanism_kind",

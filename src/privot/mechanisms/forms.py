@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from privot.mechanisms.windows.cells import window_offsets
 from privot.schema import Array, Bins, Column
 
 _MOST_PLACES = 4096
@@ -168,6 +169,56 @@ class TableForm(CodeForm):
             return np.zeros((len(rows), self.likelihood.shape[1]))
         share = (self.likelihood / self._least - 1) / (self.ratio - 1)
         return np.clip(share, 0.0, 1.0)[rows]
+
+
+@dataclass(frozen=True)
+class WindowForm(Form):
+    """Windows on a grid (`privot.mechanisms.windows`): what is learned is a law of record cells.
+
+    Record cells are j ∈ 0 … N a coordinate, at −1 + 2j/N in unit coordinates; report cells −r … N + r.
+    A report cell y has the probability `inside` if it is in the record's window, and else `outside`;
+    of a product each coordinate has, by itself.
+
+    Arguments:
+        dimension: Coordinates d.
+        steps: N.
+        radius: r; the window is $‖y − x‖_2 ≤ r$, or $|y_i − x_i| ≤ r$ of a product.
+        shape: `"ball"` or `"product"`.
+        area: Where records lie: all of the box, or a ball.
+        inside: P(one cell of the window).
+        outside: P(one cell outside of it).
+        nullable: Whether reports (n, d+1) say at the end that they are missing. That one symbol has as
+            much weight as a window's cells: `inside` m if the record is missing, else `outside` m.
+    """
+
+    dimension: int
+    steps: int
+    radius: int
+    shape: Literal["ball", "product"]
+    area: Literal["box", "l1_ball", "l2_ball"]
+    inside: float
+    outside: float
+    nullable: bool
+
+    @property
+    def flagged(self) -> bool:  # type: ignore[override]  # known of an instance
+        """Whether points may be missing."""
+        return self.nullable
+
+    @property
+    def reach(self) -> int:
+        """Report cells beyond the record cells, on each side of a coordinate."""
+        return self.radius
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """The cells (m, d) of the window of 0; of a product, those (m, 1) of one coordinate's."""
+        return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
+
+    def cells(self, reports: Array) -> NDArray[np.int64]:
+        """Report cells (n, d), each −r … N + r, of reports in unit coordinates; flags are left out."""
+        points = np.asarray(reports, np.float64)[:, : self.dimension]
+        return np.rint((points + 1.0) * (self.steps / 2)).astype(np.int64)
 
 
 def _within(low: float, high: float, integer: bool) -> Array:

@@ -54,7 +54,7 @@ class Mechanism(ABC):
     pure: ClassVar[bool] = True  # no δ is needed
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
     names_code: ClassVar[bool] = False  # a report is one code, as a record is
-    flagged: ClassVar[bool] = False  # records and reports have one number more: 1 where missing
+    by_kind: ClassVar[bool] = True  # may be asked for by its kind
     among_auto: ClassVar[bool] = True  # may be chosen without being named
     noise_word: ClassVar[str] = "noise"
 
@@ -79,13 +79,22 @@ class Mechanism(ABC):
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
         """The most accurate one that spends `epsilon` on a column that it is not `unfit` for."""
 
+    @property
+    def flagged(self) -> bool:
+        """Whether records and reports have one number more: 1 where missing."""
+        return False
+
     def fits(self, column: Column) -> bool:
         """Whether it reports every value that the column declares."""
         return not self.unfit(column)
 
     @abstractmethod
     def form(self, column: Column) -> Form:
-        """What the curator learns the column from."""
+        """What the curator learns the column from, as a point or, beside other columns, by its bins."""
+
+    def point_form(self, column: Column) -> Form:
+        """What the curator learns the column's points from, where that is all there is to learn."""
+        return self.form(column)
 
     def information(self, column: Column) -> float:
         """Bits that one report tells of a value of uniform prior; NaN where nobody has worked it out."""

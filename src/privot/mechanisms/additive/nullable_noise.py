@@ -94,7 +94,7 @@ class NullableNoise(Mechanism, kind="nullable"):
     value: AdditiveNoise
     flag: RandomizedResponse
 
-    flagged, among_auto = True, False
+    flagged, by_kind, among_auto = True, False, False
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, AdditiveNoise) or not self.value.by_distance:

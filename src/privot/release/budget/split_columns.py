@@ -65,7 +65,7 @@ def require_budget(epsilon: float, delta: float) -> None:
 
 def require_kind(mechanism: str, delta: float) -> None:
     """Refuse a mechanism that nobody knows, or a δ that does not fit it."""
-    known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if not cls.flagged)]
+    known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if cls.by_kind)]
     if mechanism not in known:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
     pure = mechanism == "auto" or mechanism_kind(mechanism).pure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -64,6 +64,8 @@ class L2Ball(_Ball):
         40.0
     """
 
+    area: ClassVar[Literal["l2_ball"]] = "l2_ball"
+
     def diameter(self, norm: int) -> float:
         """See the class: 2R in ℓ2, more in ℓ1, less where non-negative; rounded up."""
         check_norm(norm)
@@ -111,6 +113,8 @@ class L1Ball(_Ball):
         >>> L1Ball(3, radius=140.0).diameter(1)
         280.0
     """
+
+    area: ClassVar[Literal["l1_ball"]] = "l1_ball"
 
     def diameter(self, norm: int) -> float:
         """See the class: 2R, or √2·R in ℓ2 where non-negative; rounded up."""

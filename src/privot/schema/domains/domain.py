@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,10 @@ class Domain(Protocol):
     @property
     def symmetric(self) -> bool:
         """Whether u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
+
+    @property
+    def area(self) -> Literal["box", "l1_ball", "l2_ball"] | None:
+        """What the unit domain is, or the part of it without negative numbers; None of any other."""
 
     @property
     def nonexpansive(self) -> bool:
@@ -123,6 +127,7 @@ class Box:
     upper: tuple[float, ...]
 
     symmetric = nonexpansive = True
+    area: ClassVar[Literal["box"]] = "box"
 
     def __post_init__(self) -> None:
         if len(self.lower) != len(self.upper) or not self.lower:

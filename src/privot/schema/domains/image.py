@@ -112,6 +112,7 @@ class ImageDomain:
         """Whether u → −u maps records to records."""
         return self.radius is None or self.center_at == "middle"
 
+    area = None
     # Clipping, nearest points of balls and an orthonormal transform, one after another.
     nonexpansive = True
 

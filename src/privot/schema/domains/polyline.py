@@ -39,6 +39,7 @@ class Polyline:
     corners: tuple[tuple[float, ...], ...]
 
     on_grid = symmetric = nonexpansive = False
+    area = None
 
     def __post_init__(self) -> None:
         lengths = {len(corner) for corner in self.corners}

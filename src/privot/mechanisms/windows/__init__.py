@@ -1,0 +1,1 @@
+"""Windows: bounded reports of places of few coordinates, likelier near the record."""

@@ -1,0 +1,88 @@
+r"""The law of one window in numbers: what it tells, how far it scatters, and where an audit looks.
+
+With a and b the probabilities of a cell inside and outside, and m cells in a window, a report of a
+record x has the mean $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, affine in x.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import fftconvolve
+
+from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
+from privot.schema import Array
+
+
+@dataclass(frozen=True)
+class WindowLaw:
+    """Cells, and the probability of one `inside` a window and of one `outside`."""
+
+    cells: WindowCells
+    inside: float
+    outside: float
+
+    def information(self) -> float:
+        r"""Bits about a record of uniform cell: $H(Y) − H(Y | V)$."""
+        window = len(self.cells.window)
+        marginal = self.outside + (self.inside - self.outside) * self._near()
+        told = -float((marginal * np.log2(marginal)).sum())
+        told += window * self.inside * math.log2(self.inside)
+        return told + (self.cells.count - window) * self.outside * math.log2(self.outside)
+
+    def _near(self) -> Array:
+        """Of all records, the share in whose window each cell of reports is (K,)."""
+        cells, d = self.cells, self.cells.dimension
+        grid = cells.cells(np.arange(cells.numbers)).reshape(*[cells.base] * d, d)
+        records = cells.may_record(grid).astype(np.float64)
+        kernel = np.zeros((2 * cells.radius + 1,) * d)
+        kernel[tuple((cells.offsets + cells.radius).T)] = 1.0
+        near = np.rint(fftconvolve(records, kernel, mode="same")).ravel() / records.sum()
+        return np.asarray(near if cells.reached is None else near[cells.reached])
+
+    def variance(self) -> float:
+        """Largest variance, over all records, of a coordinate's affine unbiased estimate."""
+        cells = self.cells
+        excess = self.inside - self.outside
+        gain = excess * len(cells.window)  # the slope of the mean
+        numbers = np.arange(cells.numbers) if cells.reached is None else cells.reached
+        first = numbers // cells.weights[0] - cells.radius - cells.steps / 2
+        # It is convex in the record, so largest at an end.
+        record = np.array([0.0 if cells.non_negative else -1.0, 1.0]) * cells.steps / 2
+        mean = self.outside * first.sum() + gain * record
+        second = self.outside * (first**2).sum() + gain * record**2
+        second += excess * (cells.offsets[:, 0] ** 2).sum()
+        return float(((second - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
+
+    def probability_cells(
+        self, reports: Cells, records: Cells, present: Mask
+    ) -> tuple[Array, Array]:
+        """Ends (…, d) of the part of (0, 1) of each coordinate, given those before it.
+
+        Numbers of cells are in the order of coordinates, so the cells that begin alike have numbers
+        that follow each other, and counting takes two searches.
+
+        Arguments:
+            reports: Cells (…, d).
+            records: Cells (…, d).
+            present: Whether the record is (…), and has a window.
+        """
+        cells = self.cells
+        report, record = cells.number(reports), cells.number(records)
+        excess = (self.inside - self.outside) * present
+
+        def mass(low: Cells, high: Cells) -> Array:
+            near = np.searchsorted(cells.window, high - record)
+            near -= np.searchsorted(cells.window, low - record)
+            return self.outside * (cells.rank(high) - cells.rank(low)) + excess * near
+
+        lows, highs = [], []
+        for width in cells.base ** np.arange(cells.dimension, 0, -1):
+            start, each = report // width * width, width // cells.base
+            own = report // each * each
+            whole = mass(start, start + width)
+            lows.append(mass(start, own) / whole)
+            highs.append(mass(start, own + each) / whole)
+        return np.stack(lows, axis=-1), np.stack(highs, axis=-1)

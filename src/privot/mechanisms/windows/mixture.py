@@ -1,0 +1,82 @@
+r"""How a window's report is drawn: from anywhere, or from the window, in integers only.
+
+With m cells in a window of K, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word below L sends
+the report to one of all K cells, uniformly, any other to one of the window, uniformly. So a cell has the
+probability $b = L / (2^{64} K)$ outside and $a = b + (1 − L/2^{64}) / m$ inside, and
+
+$$ \frac ab = 1 + \frac{2^{64} − L}{L} \frac Km ≤ 1 + \Big( \frac{e^ε m + K − m}{K} − 1 \Big) \frac Km
+   = e^ε. $$
+
+**Missing values** have a window of m cells of their own, so that K includes them; all of them are
+written as one symbol, which is cell number `symbol`.
+
+**Privacy review.** A cell of all, an offset of the window of 0, and the word are drawn for every record,
+before the record is looked at: draws, rejections and their time know nothing of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
+from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
+
+
+@dataclass(frozen=True)
+class WindowMixture:
+    """Reports of cells, at ε.
+
+    Arguments:
+        cells: Of records and reports.
+        epsilon: ε.
+        nullable: Whether records may be missing.
+    """
+
+    cells: WindowCells
+    epsilon: float
+    nullable: bool
+
+    @property
+    def symbol(self) -> int:
+        """The number that stands for all cells of the missing value."""
+        return self.cells.numbers
+
+    @cached_property
+    def total(self) -> int:
+        """K, cells of the missing value included."""
+        return self.cells.count + self.nullable * len(self.cells.window)
+
+    @cached_property
+    def words(self) -> tuple[int, int]:
+        """How many of the 2^64 words send a report into the window, and anywhere."""
+        near = len(self.cells.window)
+        anywhere = words_outside(self.epsilon, near, self.total - near, self.total)
+        return WORDS - anywhere, anywhere
+
+    @cached_property
+    def probabilities(self) -> tuple[float, float]:
+        """P(report) for one cell inside the window, and for one outside."""
+        near, anywhere = self.words
+        outside = anywhere / WORDS / self.total
+        return outside + near / WORDS / len(self.cells.window), outside
+
+    def report(self, records: Cells, missing: Mask | None) -> Cells:
+        """Numbers (n,) of reports, of those of records (n,), some of which may be `missing`."""
+        near, far = self.draw(len(records))
+        inside = random_words(len(records)) >= np.uint64(self.words[1])
+        near += records
+        if missing is not None:
+            near[missing] = self.symbol
+        return np.where(inside, near, far)
+
+    def draw(self, count: int) -> tuple[Cells, Cells]:
+        """What to add to a record's number, and the number of any cell."""
+        cells = self.cells
+        near = cells.window[uniforms_below(len(cells.window), count)]
+        far = uniforms_below(self.total, count)
+        if cells.reached is None:
+            return near, np.minimum(far, self.symbol)
+        return near, np.append(cells.reached, self.symbol)[np.minimum(far, cells.count)]

@@ -1,0 +1,298 @@
+r"""Windows: reports near the record are e^ε times likelier than all others, and all are bounded.
+
+In unit coordinates, on a grid of N steps: a record of d coordinates is rounded to its cell x, and its
+**window** $W(x) = \{y : ‖y − x‖_2 ≤ r\}$, r in cells, has the same number m of cells for all records,
+inside the K cells of reports (`privot.mechanisms.windows.cells`). Then
+
+$$ P(y | x) = a \text{ if } y ∈ W(x), \text{ else } b, \qquad a m + b (K − m) = 1, \quad a ≤ e^ε b, $$
+
+so the likelihood ratio of any two records is at most $e^ε$. In one dimension this is the square wave,
+in two the disk; as a `product`, each coordinate has a window of its own, and ε/d.
+
+**Missing values** are one record more, whose window is one symbol of weight m: think of m cells more,
+all of which are written as the same symbol. Any two records still have windows of m among K + m cells.
+
+`privot.mechanisms.windows.mixture` draws P in integers, with rounding against ε.
+
+**Privacy review.** Adjacency: any two records, missing or not. What is drawn is drawn for every record,
+before the record is looked at; what the record does is one addition. The sampler sees a cell and nothing
+else, so the guarantee is that of any two raw values; a value outside the domain is refused (columns
+project it).
+
+The likelihood is flat in x inside the window, so it gives a point no gradient: what is learned is a
+distribution, over cells or bins.
+
+References:
+    Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
+    differential privacy* (2020), for one coordinate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+from privot.mechanisms.forms import Form, TableForm, WindowForm
+from privot.mechanisms.mechanism import Mechanism
+from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
+from privot.mechanisms.windows.law import WindowLaw
+from privot.mechanisms.windows.mixture import WindowMixture
+from privot.mechanisms.windows.plan import Area, Shape, window_plan
+from privot.privacy.guarantees.guarantee import PureDP
+from privot.privacy.rounding import require_finite
+from privot.schema import Array, Column, Domain
+
+_MOST_COORDINATES = 3
+_AT_ONCE = 2**15
+
+
+@dataclass(frozen=True)
+class Window(Mechanism, kind="window"):
+    """Bounded reports of points of one to three unit coordinates, in a box or a ball.
+
+    Arguments:
+        epsilon: Of the whole report.
+        dimension: Coordinates of a record.
+        steps: N, even.
+        radius: r, in cells.
+        shape: `"ball"`: one window; `"product"`: one for each coordinate.
+        area: Where records lie.
+        non_negative: Whether only in the part of it that is.
+        nullable: Whether they may be missing; records and reports are then (n, d+1).
+
+    Examples:
+        >>> from privot.schema import Box
+        >>> mechanism = Window.for_domain(Box((0.0,), (100.0,)), epsilon=1.0)
+        >>> mechanism.radius / mechanism.steps  # the window's share of the interval, on each side
+        0.255859375
+    """
+
+    epsilon: float
+    dimension: int
+    steps: int
+    radius: int
+    shape: Shape = "ball"
+    area: Area = "box"
+    non_negative: bool = False
+    nullable: bool = False
+
+    noise_word, among_auto = "an estimate", False
+
+    def __post_init__(self) -> None:
+        require_finite("epsilon", self.epsilon, positive=True)
+        if not 2.0**-10 <= self.epsilon <= 40:
+            raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-10 to 40")
+        if self.shape not in get_args(Shape):
+            raise PrivotError(f"shape is {self.shape!r}: give one of {get_args(Shape)}")
+        if self.shape == "product" and (self.area != "box" or self.nullable):
+            raise PrivotError(
+                f"shape is 'product', and area {self.area!r}: give a 'box', not nullable"
+            )
+        if self.dimension not in (1, 2, 3):
+            raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
+        _ = self._block  # making it checks the rest
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """It is for places of few coordinates; a spike is a share of people at one place."""
+        domain, bins = column.domain, column.alphabet
+        spiked = bins is not None and (bins.centers is None or bool(bins.spikes))
+        if domain is None or spiked or column.nullable:
+            return (
+                "it is for numbers and dates without spikes that are never missing: use 'laplace'"
+            )
+        if domain.dimension > _MOST_COORDINATES or domain.area is None:
+            return (
+                f"it is for at most {_MOST_COORDINATES} coordinates in a box or ball: use 'laplace'"
+            )
+        return ""
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Self:
+        """That of the column's domain."""
+        assert column.domain is not None
+        return cls.for_domain(column.domain, epsilon, nullable=column.nullable)
+
+    @classmethod
+    def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
+        """The window that `window_plan` gives."""
+        d, area, part = domain.dimension, domain.area, not domain.symmetric
+        assert area is not None
+        plan = window_plan(d, epsilon, area)
+        return cls(epsilon, d, plan.steps, plan.radius, plan.shape, area, part, nullable)
+
+    def fits(self, column: Column) -> bool:
+        """Whether it is for the column's domain, and for missing values if the column has them."""
+        domain = column.domain
+        if domain is None or self.unfit(column):
+            return False
+        own = (self.dimension, self.area, self.non_negative, self.nullable)
+        return own == (domain.dimension, domain.area, not domain.symmetric, column.nullable)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether a value may be missing."""
+        return self.nullable
+
+    @cached_property
+    def _block(self) -> WindowCells:
+        """Cells of the coordinates that share a window: all, or one."""
+        dimension = 1 if self.shape == "product" else self.dimension
+        return WindowCells(dimension, self.steps, self.radius, self.area, self.non_negative)
+
+    @cached_property
+    def _block_epsilon(self) -> float:
+        if self.shape == "ball":
+            return self.epsilon
+        share = self.epsilon / self.dimension
+        return (
+            share if Fraction(share) * self.dimension <= self.epsilon else math.nextafter(share, 0)
+        )
+
+    @cached_property
+    def _mixture(self) -> WindowMixture:
+        return WindowMixture(self._block, self._block_epsilon, self.nullable)
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """P(report) for one cell inside the window, and for one outside."""
+        return self._mixture.probabilities
+
+    @cached_property
+    def _law(self) -> WindowLaw:
+        return WindowLaw(self._block, *self.probabilities)
+
+    def form(self, column: Column) -> Form:
+        """All its reports by the bins of the column, if it has bins, and else `point_form`."""
+        if column.alphabet is None:
+            return self.point_form(column)
+
+        def likelihood(y: Array, x: Array) -> Array:
+            return np.exp(self.log_likelihood(y, x))
+
+        reports = self._block.units(np.arange(-self.radius, self.steps + self.radius + 1))
+        return TableForm.over_bins(likelihood, reports, 2 / self.steps, column)
+
+    def point_form(self, column: Column) -> WindowForm:
+        """Windows, in integers."""
+        sizes = self.dimension, self.steps, self.radius
+        return WindowForm(*sizes, self.shape, self.area, *self.probabilities, self.nullable)
+
+    def information(self, column: Column) -> float:
+        """About a record of uniform cell, in all blocks."""
+        return self._law.information() * (self.dimension // self._block.dimension)
+
+    def privatize(self, x: Array) -> Array:
+        """Reports in unit coordinates, multiples of the grid; last axis d, or d+1 with a flag.
+
+        Raises:
+            PrivotError: if a value lies outside the domain or is not a number.
+        """
+        x = np.asarray(x, np.float64)
+        rows = x.reshape(-1, x.shape[-1])
+        out = np.empty_like(rows)
+        for start in range(0, len(rows), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            out[part] = self._privatize(rows[part])
+        return out.reshape(x.shape)
+
+    def _privatize(self, x: Array) -> Array:
+        cells, d, missing = self._block, self.dimension, None
+        if self.nullable:
+            missing = x[:, d] == 1.0
+            if not (missing | (x[:, d] == 0.0)).all():
+                raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
+        if not (np.abs(x[:, :d]) <= 1).all():
+            raise self._refusal()
+        own = self._blocks(cells.of_units(x[:, :d])).reshape(-1, cells.dimension)
+        if self.area != "box" and not cells.may_record(own).all():
+            raise self._refusal()
+        return self._read_numbers(self._mixture.report(cells.number(own), missing))
+
+    def _read_numbers(self, numbers: Cells) -> Array:
+        cells = self._block
+        if not self.nullable:
+            return cells.units(cells.cells(numbers)).reshape(-1, self.dimension)
+        missing = numbers == self._mixture.symbol
+        points = cells.units(cells.cells(np.where(missing, 0, numbers)))
+        points[missing] = 0.0
+        return np.hstack([points, missing[:, None]])
+
+    @staticmethod
+    def _refusal() -> PrivotError:
+        return PrivotError("x has a value outside its domain: project it to the domain")
+
+    def _cells(self, x: Array) -> Cells:
+        """Cells (…, blocks, d) of points in unit coordinates, or of points and flags."""
+        return self._blocks(self._block.of_units(x[..., : self.dimension]))
+
+    def _blocks(self, cells: Cells) -> Cells:
+        each = self._block.dimension
+        return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
+
+    def log_likelihood(self, y: Array, x: Array) -> Array:
+        """$\\ln P(y | x)$ of possible reports, one cell or, where missing, its weight; broadcasts."""
+        y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
+        gap = self._cells(y) - self._cells(x)
+        inside, outside = np.log(self.probabilities)
+        near: Mask = (gap**2).sum(axis=-1) <= self.radius**2
+        if not self.nullable:
+            return np.asarray(np.where(near, inside, outside).sum(axis=-1))
+        told, missing = y[..., -1] == 1, x[..., -1] == 1
+        same = np.where(told | missing, told & missing, near[..., 0])
+        weight = math.log(len(self._block.window))
+        return np.asarray(np.where(same, inside, outside) + np.where(told, weight, 0.0))
+
+    def probability_cells(
+        self, reports: Array, x: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Coordinate by coordinate, given those before it in the window; and of the flag."""
+        present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
+        places, records = (self._cells(points) for points in (reports, x))
+        low, high = (
+            ends.reshape(len(x), self.dimension)
+            for ends in self._law.probability_cells(places, records, present[:, None])
+        )
+        if not self.nullable:
+            return low, high
+        told, (inside, outside) = reports[:, -1:] == 1, self.probabilities
+        flag = np.where(present, outside, inside)[:, None] * len(self._block.window)
+        low = np.hstack([np.where(told, 0.0, low), np.where(told, 0.0, flag)])
+        return low, np.hstack([np.where(told, 1.0, high), np.where(told, flag, 1.0)])
+
+    def impossible(self, reports: Array) -> NDArray[np.bool_]:
+        """Those that no window reaches, or whose flag is neither 0 nor 1."""
+        finite = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # and no NaN
+        reports = np.where(finite[:, None], reports, 0.0)
+        reached = self._block.may_report(self._cells(reports)).all(axis=1)
+        if self.nullable:
+            points, flag = reports[:, : self.dimension], reports[:, -1]
+            reached &= (flag == 0) | ((flag == 1) & (points == 0).all(axis=1))
+        return ~(finite & reached)
+
+    def to_grid(self, y: Array) -> Array:
+        """The cells nearest to `y`."""
+        y = np.asarray(y, np.float64)
+        points = self._block.units(self._block.of_units(y[:, : self.dimension]))
+        return np.hstack([points, y[:, self.dimension :]])
+
+    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
+        """ε, between any two records."""
+        return PureDP(self.epsilon)
+
+    @property
+    def bias(self) -> float:
+        """0: see `privot.mechanisms.windows.law`."""
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        """Of a coordinate's affine unbiased estimate, the largest over all records."""
+        return self._law.variance()

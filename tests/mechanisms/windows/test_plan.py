@@ -1,0 +1,33 @@
+"""Plans: the width of greatest information, on a grid that is fine enough."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privot.mechanisms.windows.plan import best_share, most_telling_radius, on_grid, window_plan
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 15.0])
+def test_the_best_share_tells_most(epsilon):
+    shares = np.geomspace(1e-9, 0.6, 200_001)
+    total = 1 + shares * math.expm1(epsilon)
+    told = epsilon * shares * math.exp(epsilon) / total - np.log(total)
+    assert best_share(epsilon) == pytest.approx(shares[told.argmax()], rel=2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_in_one_dimension_it_is_the_square_wave(epsilon):
+    power = math.exp(epsilon)
+    half = (epsilon * power - power + 1) / (2 * power * (power - 1 - epsilon))
+    assert most_telling_radius(1, epsilon) == pytest.approx(2 * half, rel=1e-9)
+
+
+def test_windows_are_of_many_cells_where_the_grid_allows_it():
+    for dimension in (1, 2, 3):
+        for epsilon in (0.001, 0.5, 2.0, 8.0, 40.0):
+            plan = window_plan(dimension, epsilon)
+            assert plan.radius >= 8 or plan.steps == on_grid("ball", dimension, 0.0).steps
+            assert plan.radius <= plan.steps / 2 or dimension == 1
+    assert on_grid("ball", 2, 0.05).steps == 512
+    assert on_grid("ball", 2, 0.2).steps == 256

@@ -1,0 +1,213 @@
+"""Windows: the laws in every shape, the split of ε, and missing values."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from laws.mechanism import MechanismLaws
+from privot.errors import PrivotError
+from privot.mechanisms import Window
+from privot.mechanisms.additive.nullable_noise import mark_missing
+from privot.schema import Box, L1Ball, L2Ball, NumericColumn, Polyline, VectorColumn
+
+EPSILON = 2.0
+
+
+def all_reports(mechanism):
+    """Every report that the mechanism makes, in unit coordinates."""
+    axis = np.arange(-mechanism.radius, mechanism.steps + mechanism.radius + 1)
+    grid = np.stack(np.meshgrid(*[axis] * mechanism.dimension, indexing="ij"), axis=-1)
+    points = grid.reshape(-1, mechanism.dimension) * (2 / mechanism.steps) - 1.0
+    if mechanism.nullable:
+        points = np.hstack([points, np.zeros((len(points), 1))])
+        points = np.vstack([points, [0.0] * mechanism.dimension + [1.0]])
+    return points[~mechanism.impossible(points)]
+
+
+class WindowLaws(MechanismLaws):
+    invalid_fields = (
+        ("epsilon", 0.0),
+        ("epsilon", float("nan")),
+        ("epsilon", 100.0),
+        ("dimension", 4),
+        ("steps", 12),
+        ("radius", -1),
+        ("shape", "square"),
+        ("area", "plane"),
+    )
+
+    def index(self, reports):
+        place = {tuple(report): i for i, report in enumerate(self.outcomes)}
+        unique, inverse = np.unique(reports, axis=0, return_inverse=True)
+        return np.array([place[tuple(report)] for report in unique])[inverse.ravel()]
+
+    def test_variance_is_that_of_the_unbiased_estimate(self):
+        probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes[:, None], self.records))
+        present = np.ones(len(self.records), bool)
+        if self.mechanism.nullable:
+            present = self.records[:, -1] == 0
+        values, x = self.outcomes[:, 0], self.records[present, 0]
+        rounded = np.rint(x * self.mechanism.steps / 2) / (self.mechanism.steps / 2)
+        means = values @ probabilities[:, present]
+        slope, offset = np.polyfit(rounded, means, 1)
+        assert means == pytest.approx(slope * rounded + offset, abs=1e-12)
+        variances = (values**2 @ probabilities[:, present] - means**2) / slope**2
+        assert variances.max() == pytest.approx(self.mechanism.variance, rel=1e-9)
+
+    def test_information_is_its_definition(self):
+        """Of all cells that a record can be in, alike."""
+        mechanism = self.mechanism
+        cells = all_reports(replace(mechanism, nullable=False, radius=0))
+        if mechanism.nullable:
+            pytest.skip("of values that are there")
+        law = np.exp(mechanism.log_likelihood(self.outcomes[:, None], cells))
+        marginal = law.mean(axis=1)
+        told = (law * np.log2(law / marginal[:, None])).sum() / len(cells)
+        assert mechanism.information(None) == pytest.approx(told, rel=1e-9)
+
+    @pytest.mark.parametrize("value", [1.6, -np.inf, np.nan])
+    def test_values_outside_are_refused(self, value):
+        records = np.stack([self.record, self.record])
+        records[1, 0] = value
+        with pytest.raises(PrivotError, match="project it"):
+            self.mechanism.privatize(records)
+
+
+def twins(mechanism):
+    return tuple(replace(mechanism, epsilon=mechanism.epsilon * e) for e in (0.99, 1.01))
+
+
+class TestInterval(WindowLaws):
+    mechanism = Window(EPSILON, 1, 256, 34)
+    wrong = twins(mechanism)
+    domain = Box((0.0,), (5.0,))
+    record = np.array([0.3])
+    worst_pairs = ((np.array([-1.0]), np.array([1.0])), (np.array([0.9]), np.array([-0.2])))
+    records = np.linspace(-1.0, 1.0, 401)[:, None]
+    outcomes = all_reports(mechanism)
+
+
+class TestDisk(WindowLaws):
+    """In a square."""
+
+    mechanism = Window(EPSILON, 2, 16, 5)
+    wrong = twins(mechanism)
+    domain = Box((0.0, 0.0), (5.0, 1.0))
+    record = np.array([0.3, -0.8])
+    worst_pairs = (
+        (np.array([-1.0, -1.0]), np.array([1.0, 1.0])),
+        (np.array([0.9, 0.0]), np.array([-0.2, 0.1])),
+    )
+    corners = ((-1, -1), (1, 1), (0, 0), (1, -1))
+    records = np.vstack([corners, np.random.default_rng(0).uniform(-1, 1, (400, 2))])
+    outcomes = all_reports(mechanism)
+
+
+class TestDiskInADisk(TestDisk):
+    mechanism = Window(EPSILON, 2, 16, 5, area="l2_ball")
+    wrong = twins(mechanism)
+    domain = L2Ball(2, 3.0)
+    record = np.array([0.3, -0.8])
+    worst_pairs = ((np.array([-1.0, 0.0]), np.array([0.6, 0.8])),)
+    corners = ((-1, 0), (1, 0), (0, 0))
+    inside = L2Ball(2, 1.0).project(np.random.default_rng(0).normal(size=(400, 2)))
+    records = np.vstack([corners, inside])
+    outcomes = all_reports(mechanism)
+
+
+class TestBallInAnOctant(WindowLaws):
+    mechanism = Window(EPSILON, 3, 8, 2, area="l1_ball", non_negative=True)
+    wrong = twins(mechanism)
+    domain = L1Ball(3, 3.0, non_negative=True)
+    record = np.array([0.3, 0.5, 0.0])
+    worst_pairs = ((np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])),)
+    inside = L1Ball(3, 1.0, True).project(np.random.default_rng(0).uniform(0, 0.6, (400, 3)))
+    records = np.vstack([np.eye(3), inside])
+    outcomes = all_reports(mechanism)
+
+
+class TestProduct(TestDisk):
+    mechanism = Window(EPSILON, 2, 8, 2, shape="product")
+    wrong = twins(mechanism)
+    draws = 6_000_000  # two halves of ε are harder to tell
+    outcomes = all_reports(mechanism)
+
+
+class TestNullable(TestDisk):
+    mechanism = Window(EPSILON, 2, 16, 5, nullable=True)
+    wrong = twins(mechanism)
+    record = np.array([0.3, -0.8, 0.0])
+    worst_pairs = (
+        (np.array([-1.0, -1.0, 0.0]), np.array([1.0, 1.0, 0.0])),
+        (np.array([0.9, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])),
+        (np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0])),
+    )
+    records = np.vstack([np.hstack([TestDisk.records, np.zeros((404, 1))]), [[0, 0, 1]] * 100])
+    outcomes = all_reports(mechanism)
+
+    def test_the_missing_have_the_law_that_is_claimed(self):
+        reports = self.mechanism.privatize(np.tile([0.0, 0.0, 1.0], (400_000, 1)))
+        keep = np.exp(self.mechanism.log_likelihood(self.outcomes[-1], np.array([0.0, 0.0, 1.0])))
+        share = (reports[:, -1] == 1).mean()
+        assert abs(share - keep) < 5 * np.sqrt(keep * (1 - keep) / len(reports))
+        assert np.abs(reports[reports[:, -1] == 0, :2].mean(axis=0)).max() < 0.02
+
+    def test_flags_are_flags(self):
+        with pytest.raises(PrivotError, match="flag that is neither 0 nor 1"):
+            self.mechanism.privatize(np.array([[0.0, 0.0, 0.5]]))
+        strange = np.array([[0.0, 0.0, 0.5], [0.5, 0.0, 1.0], [0.0, 0.0, np.nan], [0.5, 0, 0]])
+        assert self.mechanism.impossible(strange).tolist() == [True, True, True, False]
+
+
+def test_coordinates_of_a_product_add_up_to_epsilon():
+    for epsilon in np.random.default_rng(0).uniform(0.1, 20, 200):
+        mechanism = Window(float(epsilon), 3, 8, 2, shape="product")
+        share = Fraction(mechanism._mixture.epsilon)
+        assert 3 * share <= Fraction(float(epsilon)) < 3 * share * (1 + Fraction(1, 2**50))
+
+
+def test_it_is_for_places_of_few_coordinates():
+    def vector(d, **limits):
+        return VectorColumn(kind="vector", columns=tuple("abcd"[:d]), **limits)
+
+    assert not Window.unfit(NumericColumn(kind="numeric", bounds=(0, 1)))
+    assert not Window.unfit(vector(3, radius=2.0))
+    assert "without spikes" in Window.unfit(
+        NumericColumn(kind="numeric", bounds=(0, 1), spikes=(0,))
+    )
+    assert "at most 3 coordinates" in Window.unfit(vector(4, radius=2.0))
+    assert "in a box or ball" in Window.unfit(vector(2, support=((0, 0), (1, 1), (2, 0))))
+    disk = Window.for_domain(L2Ball(2, 2.0), 1.0)
+    assert disk.fits(vector(2, radius=3.0))
+    assert not disk.fits(vector(2, bounds=((0, 1), (0, 1))))
+    assert not disk.fits(vector(2, radius=3.0, non_negative=True))
+
+
+def test_what_the_form_says_is_the_likelihood():
+    """A window's cells, one more of any flag, and the rest."""
+    for mechanism in (TestDisk.mechanism, TestProduct.mechanism, TestNullable.mechanism):
+        form = mechanism.point_form(None)
+        record = np.array([[0.25, -0.5, 0.0]])[:, : 2 + mechanism.nullable]
+        reports = all_reports(mechanism)
+        reports = reports[: len(reports) - mechanism.nullable]
+        gap = form.cells(reports) - form.cells(record)
+        blocks = gap.reshape(len(gap), -1, form.offsets.shape[1])
+        near = [[list(k) in form.offsets.tolist() for k in row] for row in blocks.tolist()]
+        law = np.where(near, form.inside, form.outside).prod(axis=1)
+        np.testing.assert_allclose(np.exp(mechanism.log_likelihood(reports, record)), law)
+        assert form.cells(reports).min() == -form.reach
+        assert form.cells(reports).max() == form.steps + form.reach
+        assert form.flagged == mechanism.nullable
+
+
+def test_missing_rows_are_marked():
+    domain = Box((0.0, 0.0), (1.0, 1.0))
+    mechanism = Window.for_domain(domain, 3.0, nullable=True)
+    records = mark_missing(np.array([[0.5, np.nan], [0.5, -1.0]]), domain)
+    assert mechanism.privatize(records).shape == (2, 3)
+
+
+def test_curves_have_no_window_yet():
+    assert Polyline(((0.0, 0.0), (1.0, 0.0))).area is None
