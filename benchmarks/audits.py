@@ -23,7 +23,7 @@ from privot.mechanisms import (
     UnaryEncoding,
 )
 from privot.privacy import calibrate_gaussian, calibrate_laplace, calibrate_randomized_response
-from privot.privacy.audits.lower_bound import AuditResult, audit
+from privot.privacy.lower_bound import AuditResult, audit
 from privot.schema.domains.balls import L2Ball
 from privot.schema.domains.domain import Box
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from privot import Randomizer, Schema
 from privot.datasets import draw_people
-from privot.datasets.places import BOX
+from privot.datasets.fetch import BOX
 from privot.local import LikelihoodCost
 from privot.local.likelihood.cost import Reports
 

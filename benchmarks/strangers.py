@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.datasets import draw_people
-from privot.datasets.places import SCHEMA_TOML
+from privot.datasets.fetch import SCHEMA_TOML
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.release import Randomizer, Release, collect_files

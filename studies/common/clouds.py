@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from privot.report.style import NIGHT, new_figure, styled
+from privot.report.panels import NIGHT, new_figure, styled
 
 _MOST_POINTS = 8000
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from privot.report.panels import mosaic
-from privot.report.style import INK, MUTED, new_figure, styled
+from privot.report.panels import INK, MUTED, mosaic, new_figure, styled
 
 _TITLE_INCHES = 0.42
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.datasets import draw_people
-from privot.datasets.places import SCHEMA_TOML
+from privot.datasets.fetch import SCHEMA_TOML
 from privot.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit

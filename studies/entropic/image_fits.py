@@ -28,7 +28,7 @@ from privot.local import FitSettings, LocalModel, fit
 from privot.local.generators.image_generators import image_generator
 from privot.local.generators.steps import LOSSES as OURS
 from privot.local.likelihood.heads import Head
-from privot.local.samplers import GeneratorSampler
+from privot.local.model import GeneratorSampler
 from privot.release import Release
 from privot.schema.columns.array import tensor_values
 from studies.common.image_recipe import NUM_JUDGED, Recipe

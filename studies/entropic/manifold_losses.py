@@ -21,7 +21,7 @@ import torch
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.release import Randomizer
-from privot.report.style import LEARNED, PRIVATE, RECEIVED
+from privot.report.panels import LEARNED, PRIVATE, RECEIVED
 from studies.common.clouds import Cloud, draw_clouds
 from studies.common.image_recipe import Recipe, image_options, recipe_of
 from studies.entropic.manifolds import CURVES, SETTINGS, Setting, epsilon_by_radius, raw_points

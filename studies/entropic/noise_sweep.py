@@ -17,7 +17,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from privot.local import FitSettings
-from privot.report.style import MUTED
+from privot.report.panels import MUTED
 from studies.common.image_recipe import Recipe, image_options, recipe_of
 from studies.entropic.image_fits import SMALL, facts, fit_losses, settings_of
 from studies.entropic.image_noise import ImageNoise

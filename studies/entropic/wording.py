@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
+from privot.report.panels import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
 from studies.common.rows import Row, in_order, select
 from studies.entropic.image_noise import ImageNoise
 

@@ -33,8 +33,7 @@ from privot.integral.densities.grid import make_grid
 from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.tilts import fit_log_ratio
 from privot.release import read_table
-from privot.report.panels import Panel, draw_maps
-from privot.report.style import save_png
+from privot.report.panels import Panel, draw_maps, save_png
 from studies.common.densities import Array
 from studies.common.rows import write_rows
 

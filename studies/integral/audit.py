@@ -28,7 +28,7 @@ import torch
 
 from privot.integral import StandardNormal, TiltedDensity, boost, clip_ratio
 from privot.integral.densities.grid import make_grid
-from privot.privacy.audits.lower_bound import audit
+from privot.privacy.lower_bound import audit
 from studies.common.densities import Array
 from studies.common.rows import gather
 from studies.integral.targets import ring

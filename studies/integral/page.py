@@ -15,7 +15,16 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from privot.report.style import INK, LEARNED, MUTED, PRIVATE, RECEIVED, new_figure, save_png, styled
+from privot.report.panels import (
+    INK,
+    LEARNED,
+    MUTED,
+    PRIVATE,
+    RECEIVED,
+    new_figure,
+    save_png,
+    styled,
+)
 from studies.common.pages import Tables, folder_of, page_options, rewrite, spread, table
 from studies.common.rows import Rows, in_order, read_rows, select
 

@@ -43,7 +43,7 @@ from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, 
 from privot.sliced.adaptation.rounds import Course
 from privot.sliced.releases.drawing import poisson_sample
 from privot.training import TrainingSettings, train
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 
 _NOISE_STEPS = 2.0**20  # grid steps in a standard deviation of noise
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.sliced.adaptation.rounds import Course, adapter_training
 from privot.training import TrainingSettings, train
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 from privot.transport.exact import random_directions
 
 _CHUNK = 2000

@@ -37,7 +37,7 @@ from privot.sliced.loss import smoothed_sliced_loss
 from privot.sliced.releases.mechanism import SlicingMechanism
 from privot.sliced.releases.plan import SlicePlan
 from privot.training import TrainingSettings, train
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 from studies.rivals.sliced_generator import with_label
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from privot.sliced.loss import smoothed_sliced_loss
 from privot.training import TrainingSettings, train
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 from privot.transport.exact import random_directions
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 

@@ -2,7 +2,7 @@ r"""Choosing the public settings of noisy slices on held-out training images.
 
 50 000 training images are fitted, 10 000 judge; test images are not touched. Fits are simulated: the
 pooled mean is the true one of the 50 000 plus Gaussian noise of the error that the plan states
-(`privot.sliced.releases.pooled.noise_stddev`), which is what a fit gives within a tenth and costs
+(`privot.sliced.loss.noise_stddev`), which is what a fit gives within a tenth and costs
 seconds instead of minutes. So nothing here is private: it is a curator's rehearsal, and its looks at
 data are in no ε.
 
@@ -27,8 +27,8 @@ from torch import Tensor
 
 from privot.sliced import SlicedModel, SlicedSettings, SlicePlan, records_of
 from privot.sliced.factors import estimate_factors
+from privot.sliced.loss import PooledMean, noise_stddev
 from privot.sliced.records import Records
-from privot.sliced.releases.pooled import PooledMean, noise_stddev
 from studies.common.rows import write_rows
 from studies.sliced.images import (
     DELTA,

@@ -22,7 +22,7 @@ from privot.privacy.slicing import SlicedAccounting
 from privot.schema import Schema
 from privot.sliced import Ledger, SlicePlan, SlicingMechanism, records_of
 from privot.sliced.releases.plan import accounted_grid
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 from studies.common.rows import write_row
 
 BATCH, DIM, NUM_PROJECTIONS, RECORDS = 100, 784, 1000, 60_000

@@ -25,7 +25,7 @@ import torch
 from matplotlib.figure import Figure
 
 from privot.files import replacing_file
-from privot.report.style import INK, LEARNED, MUTED, PRIVATE, new_figure, save_png, styled
+from privot.report.panels import INK, LEARNED, MUTED, PRIVATE, new_figure, save_png, styled
 from privot.sliced.loss import smoothed_sliced_loss
 from privot.transport.exact import random_directions
 

@@ -33,7 +33,7 @@ from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
 from privot.local.classes.grouping import alphabet_sizes, report_groups
 from privot.local.classes.latent_classes import fit_latent_classes
-from privot.local.samplers import LatentClassSampler
+from privot.local.model import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather

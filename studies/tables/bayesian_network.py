@@ -29,7 +29,7 @@ from privot.evaluation import total_variation
 from privot.local import fit
 from privot.local.classes.count_tables import ReportGroup
 from privot.local.classes.grouping import report_groups
-from privot.local.samplers import LatentClassSampler
+from privot.local.model import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather

@@ -44,7 +44,7 @@ from privot.local.generators.steps import LOSSES
 from privot.local.likelihood.heads import Head
 from privot.release import Release
 from privot.training import TrainingSettings, train
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 from studies.tables.known_records import LatentCategories, LinearGaussian, Records
 
 # Stages: until which share of the steps, with which loss, on batches of which size.

@@ -18,9 +18,9 @@ SETTINGS = FitSettings(steps=400, batch_size=50, hidden=(16,), seed=2)
 FIT = """
 import sys
 import torch
-from privot.models import checkpoint
+from privot.models import files
 torch.set_num_threads(1)
-checkpoint._SECONDS = 0.0  # as often as a run of days has them
+files._SECONDS = 0.0  # as often as a run of days has them
 sys.argv = ["privot", "fit", "release.parquet", "-o", "model", "--resume", *sys.argv[1:]]
 from privot.cli import main
 main()

@@ -1,17 +1,23 @@
-"""Fetching from a server on the loopback address: resuming, refusing, falling back."""
+"""Fetching from a server on the loopback address: resuming, refusing, falling back.
+
+Made-up people live where towns are, as often as towns are large.
+"""
 
 import gzip
 import http.server
 import threading
 from contextlib import contextmanager
 
+import numpy as np
+import pyarrow.csv as pa_csv
 import pytest
 
 from commands import privot
 from made_up_images import idx_bytes, made_up, source_of
-from privot.datasets.fetch import download, fetch_source
+from privot.datasets.fetch import BOX, PLACES_FILE, SCHEMA_TOML, download, draw_people, fetch_source
 from privot.datasets.images import IDX_FILES
 from privot.errors import PrivotError
+from privot.schema import Schema
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -123,3 +129,21 @@ def test_the_command_reports_what_failed(tmp_path):
     assert done.returncode == 2
     assert f"{IDX_FILES[0]} could not be fetched" in done.stderr
     assert "404" in done.stderr
+
+
+def test_people_live_in_towns_in_proportion_to_population():
+    people = draw_people(20_000, seed=0)
+    Schema.from_toml(SCHEMA_TOML).check_table(people)
+    assert people.equals(draw_people(20_000, seed=0))
+    places = pa_csv.read_csv(PLACES_FILE)
+    largest = int(np.argmax(places["population"].to_numpy()))
+    there = [people[n].to_numpy() == places[n][largest].as_py() for n in people.column_names]
+    share = places["population"][largest].as_py() / places["population"].to_numpy().sum()
+    assert (there[0] & there[1]).mean() == pytest.approx(share, rel=0.1)
+    for name, (low, high) in zip(people.column_names, BOX, strict=True):
+        assert low <= people[name].to_numpy().min() <= people[name].to_numpy().max() <= high
+
+
+def test_nobody_cannot_be_drawn():
+    with pytest.raises(PrivotError, match="people 0"):
+        draw_people(0, seed=0)

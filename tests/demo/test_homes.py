@@ -7,7 +7,7 @@ import pytest
 
 import privot
 from privot import FitSettings, Schema
-from privot.datasets.places import SCHEMA_TOML
+from privot.datasets.fetch import SCHEMA_TOML
 from privot.demo.homes import distances, run_demo
 
 

@@ -16,7 +16,7 @@ from privot.integral import (
     clip_ratio,
     mollify,
 )
-from privot.privacy.audits.lower_bound import audit
+from privot.privacy.lower_bound import audit
 
 
 class Wave:

@@ -1,15 +1,22 @@
-"""Fitting: recovery of clean distributions, repeatability, resuming, saving, and what is refused."""
+"""Fitting: recovery of clean distributions, repeatability, resuming, saving, and what is refused.
+
+The estimator follows scikit-learn's conventions, and takes releases only.
+"""
 
 import json
 import os
 import signal
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
+from sklearn.base import clone
 
 import privot
-from privot import FitSettings, Randomizer, Schema, fit
+from privot import FitSettings, Randomizer, Schema, Synthesizer, fit
 from privot.errors import PrivotError
 from privot.evaluation import compare, sample_distance, total_variation
 from privot.local import LocalModel
@@ -237,3 +244,59 @@ def test_it_says_how_it_was_made(classes_release):
     assert (made["estimator"], made["seed"], made["num_reports"]) == ("latent_classes", 5, 200)
     assert made["classes"] >= 1
     assert np.isfinite(made["seconds"])
+
+
+SYNTHESIZER_SCHEMA = Schema.from_toml(
+    '[columns.color]\nkind = "categorical"\ncategories = ["red", "blue"]'
+)
+RECORDS = {"color": ["red", "blue"] * 100}
+
+
+@pytest.fixture(scope="module")
+def synthesizer_release():
+    return Randomizer.calibrate(SYNTHESIZER_SCHEMA, epsilon=2.0).privatize(RECORDS)
+
+
+def test_it_fits_what_fit_fits(synthesizer_release):
+    synthesizer = Synthesizer(SYNTHESIZER_SCHEMA, 2.0, seed=3)
+    assert synthesizer.fit(synthesizer_release) is synthesizer
+    drawn = synthesizer.sample(20, seed=1, where={"color": "red"})
+    assert drawn.equals(
+        privot.fit(synthesizer_release, seed=3).sample(20, seed=1, where={"color": "red"})
+    )
+    assert synthesizer.model_.guarantee == synthesizer_release.guarantee
+
+
+@pytest.mark.parametrize(
+    "raw", [RECORDS, pd.DataFrame(RECORDS), pl.DataFrame(RECORDS), pa.table(RECORDS), "people.csv"]
+)
+def test_raw_records_are_refused_in_one_line(raw):
+    with pytest.raises(
+        PrivotError, match=r"^synthesizer_release is a \w+: privatize .*`privot privatize .*$"
+    ):
+        Synthesizer(SYNTHESIZER_SCHEMA, 2.0).fit(raw)
+
+
+def test_what_does_not_fit_is_named(synthesizer_release):
+    with pytest.raises(PrivotError, match="epsilon 1 is less than the synthesizer_release's 2"):
+        Synthesizer(SYNTHESIZER_SCHEMA, 1.0).fit(synthesizer_release)
+    other = Schema.from_toml('[columns.color]\nkind = "boolean"')
+    with pytest.raises(
+        PrivotError, match=r"schema Schema\(columns: color.*\) is not the synthesizer_release's"
+    ):
+        Synthesizer(other).fit(synthesizer_release)
+    with pytest.raises(PrivotError, match="not fitted: call fit"):
+        Synthesizer(SYNTHESIZER_SCHEMA).sample(3)
+    with pytest.raises(PrivotError, match="sed is no parameter: use one of schema, epsilon"):
+        Synthesizer(SYNTHESIZER_SCHEMA).set_params(sed=1)
+
+
+def test_a_clone_has_the_parameters_and_nothing_learned(synthesizer_release):
+    fitted = Synthesizer(SYNTHESIZER_SCHEMA, 2.0, FitSettings(seed=1), seed=4).fit(
+        synthesizer_release
+    )
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not hasattr(copy, "model_")
+    assert copy.set_params(seed=5).seed == 5
+    assert "fitted: False" in repr(copy)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privot.mechanisms import PlanarLaplace, SquareWave, SubsetSelection, UnaryEncoding
-from privot.privacy.audits.lower_bound import audit
+from privot.privacy.lower_bound import audit
 from privot.schema.domains.balls import L2Ball
 from privot.schema.domains.domain import Box
 

@@ -12,7 +12,7 @@ from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import PlanarLaplace
 from privot.mechanisms.additive.planar_laplace import _SERIES, _lattice_sum
-from privot.privacy.audits.independence import fit
+from privot.privacy.independence import fit
 from privot.schema.domains.balls import L2Ball
 from privot.schema.domains.domain import Box
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.privacy.audits.independence import (
+from privot.privacy.independence import (
     Stream,
     agreement,
     dependence,

@@ -16,7 +16,7 @@ from privot.privacy import (
     calibrate_laplace,
     calibrate_randomized_response,
 )
-from privot.privacy.audits.lower_bound import audit
+from privot.privacy.lower_bound import audit
 from privot.schema.domains.domain import Box
 
 GRID = 2.0**-10

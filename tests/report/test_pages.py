@@ -1,12 +1,21 @@
-"""Reports are one file without a network, and escape what they are given."""
+"""Reports are one file without a network, and escape what they are given.
+
+A demo's folder is whole, or not there.
+"""
 
 import re
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import privot
 from privot import FitSettings, Randomizer, Schema, fit
+from privot.models import History
+from privot.privacy import PureDP
+from privot.report.pages import write_results
+from privot.report.panels import new_figure
 
 SCHEMA = Schema.from_toml("""
 unit = "<b>person</b>"
@@ -52,3 +61,17 @@ def test_names_from_the_schema_are_escaped(page):
 def test_says_what_is_promised_and_that_it_is_not_private_itself(page):
     assert "This report is not private" in page
     assert "e^4" in page
+
+
+@dataclass
+class Metrics:
+    num_people: int = 3
+
+
+def test_a_page_that_fails_leaves_no_folder(tmp_path):
+    rows = [(i, 1.0, 1e-3, 0.0, 0.0) for i in range(3)]
+    model = SimpleNamespace(history=History(rows), guarantee=PureDP(1.0))
+    picture = ("picture.png", new_figure(1, 1))
+    with pytest.raises(Exception, match="Undefined|undefined|has no attribute"):
+        write_results(tmp_path / "demo", "demo.html", picture, model, Metrics(), {})
+    assert not list(tmp_path.iterdir())

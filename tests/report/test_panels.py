@@ -1,9 +1,15 @@
-"""Panels keep the shape of what they show."""
+"""Panels keep the shape of what they show.
 
+Figures leave no trace in the process, and pages escape what they are given.
+"""
+
+import base64
+
+import matplotlib as mpl
 import numpy as np
 import pytest
 
-from privot.report.panels import Panel, draw_maps
+from privot.report.panels import INK, Panel, data_uri, draw_maps, new_figure, styled, write_page
 
 
 def test_maps_keep_the_shape_of_the_land():
@@ -13,3 +19,29 @@ def test_maps_keep_the_shape_of_the_land():
     assert figure.axes[0].get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(55)))
     square = draw_maps([Panel("a", "b", points)], ((0.0, 10.0), (50.0, 70.0)), geographic=False)
     assert square.axes[0].get_aspect() == pytest.approx(0.5)
+
+
+def test_the_style_holds_inside_alone():
+    before = dict(mpl.rcParams)
+    with styled():
+        assert mpl.rcParams["axes.titlecolor"] == INK
+    figure = new_figure(2, 1)
+    assert figure.get_size_inches().tolist() == [2, 1]
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_figure_is_a_picture_of_its_size():
+    scheme, text = data_uri(new_figure(2, 1), dpi=50).split(",")
+    assert scheme == "data:image/png;base64"
+    content = base64.b64decode(text)
+    assert content.startswith(b"\x89PNG")
+    assert [int.from_bytes(content[i : i + 4]) for i in (16, 20)] == [100, 50]
+
+
+def test_a_page_with_a_field_missing_leaves_the_old_one(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    with pytest.raises(TypeError, match="StrictUndefined"):
+        write_page(path, "image_fit.html", {})
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]

@@ -17,7 +17,7 @@ from privot.sliced import (
     adapt,
 )
 from privot.sliced.adaptation.rounds import Course, joint_loss
-from privot.sliced.releases.checkpoints import Counted
+from privot.sliced.releases.plan import Counted
 from privot.sliced.settings import ReleaseSettings
 
 SETTINGS = AdaptationSettings(

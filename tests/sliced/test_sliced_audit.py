@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from privot.privacy.audits.lower_bound import audit
+from privot.privacy.lower_bound import audit
 from privot.privacy.slicing import SlicedAccounting
 from privot.sliced import Ledger, SlicePlan, SlicingMechanism
 from privot.sliced.releases.plan import accounted_grid

@@ -1,4 +1,7 @@
-"""Two processes on loopback train what one would: the same batches, the same weights."""
+"""Two processes on loopback train what one would: the same batches, the same weights.
+
+What a step asks of the machine holds inside its block only.
+"""
 
 import os
 import re
@@ -14,7 +17,7 @@ import privot
 from privot import load
 from privot.errors import PrivotError
 from privot.training import Interrupted
-from privot.training.parallel import ALONE, Group
+from privot.training.parallel import ALONE, Group, short_products, threads_for
 from privot.transport import SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn.solver import entropic_cost_of_rows
 from training.parallel_fits import LOSSES, fits, write_releases
@@ -146,3 +149,23 @@ def test_latent_classes_are_counted_by_one_process(folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(PrivotError, match="without torchrun"):
         fit(Release.load(folder / "joint.parquet"))
+
+
+@pytest.mark.parametrize(("num_entries", "inside"), [(2**20, 1), (2**20 + 1, 3)])
+def test_small_steps_are_one_threads_work(num_entries, inside):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(ZeroDivisionError), threads_for(num_entries):
+            assert torch.get_num_threads() == inside
+            raise ZeroDivisionError
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_products_are_short_inside_alone():
+    before = torch.get_float32_matmul_precision()
+    with short_products():
+        assert torch.get_float32_matmul_precision() == "medium"
+    assert torch.get_float32_matmul_precision() == before

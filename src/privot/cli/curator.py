@@ -57,7 +57,7 @@ def fit(
     from privot.files import claim_file, claim_folder
     from privot.local import FitSettings
     from privot.local import fit as fit_model
-    from privot.models.folder import FILES
+    from privot.models.files import FILES
     from privot.release.collecting.collect import checked
     from privot.release.collecting.inbox import quarantine_of
     from privot.training.parallel import is_first
@@ -130,7 +130,7 @@ def sample(
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
     from privot.models import Model, load
-    from privot.models.folder import kind_of
+    from privot.models.files import kind_of
     from privot.release import write_table
     from privot.tables.files import STREAMED, check_output, write_pieces
 
@@ -207,7 +207,7 @@ def evaluate(
     from privot.files import claim_file
     from privot.limits import MOST_ROWS, require_count, require_seed
     from privot.models import Model, load
-    from privot.models.folder import kind_of
+    from privot.models.files import kind_of
     from privot.report import write_report
     from privot.tables.batches import sample_rows
     from privot.tables.record_files import open_records

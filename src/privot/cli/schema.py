@@ -68,7 +68,7 @@ def check(
 
 
 def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
-    from privot.tables.record_check import check_records
+    from privot.tables.batches import check_records
     from privot.tables.record_files import open_records
 
     found = check_records(open_records(against, schema, record_form(separator, ignore)), schema)

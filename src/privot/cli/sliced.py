@@ -47,7 +47,7 @@ def fit(
     Example: privot sliced fit digits.npz --schema schema.toml --epsilon 10 -o model/
     """
     from privot.files import claim_folder
-    from privot.models.folder import FILES
+    from privot.models.files import FILES
     from privot.release import read_table
     from privot.schema import Schema
     from privot.sliced import SlicedSettings
@@ -117,7 +117,7 @@ def adapt(
     import numpy as np
 
     from privot.files import claim_folder
-    from privot.models.folder import FILES
+    from privot.models.files import FILES
     from privot.sliced import AdaptationSettings
     from privot.sliced import adapt as adapt_classifier
 

@@ -1,9 +1,13 @@
-"""Fetching public data sets: resumed where a download broke off, checked when it is whole.
+"""Public data sets, fetched: resumed where a download broke off, checked when whole; made-up people.
 
 A file grows as `NAME.part`; what is there already is asked for no second time (an HTTP Range request;
 a server that knows none sends the whole file again). Only when all files of a data set are there and
 their values have the known checksums is it called fetched. Damaged files that were fetched are removed,
 so that the next try starts clean; those that were there before are kept.
+
+**People** of the demo live in 5 383 populated places of the United Kingdom, © GeoNames
+(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. They are drawn in
+proportion to population, and made up: the file describes towns, not persons.
 """
 
 from __future__ import annotations
@@ -16,9 +20,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
 from privot.datasets.images import Source, find_source
 from privot.errors import PrivotError
 from privot.files import cannot_write
+from privot.limits import MOST_ROWS, require_count
 
 _BLOCK = 2**16
 _SECONDS = 30.0
@@ -118,3 +127,28 @@ def download(url: str, path: Path) -> None:
         if not (start and error.code == _PAST_THE_END):
             raise
     part.replace(path)
+
+
+# Longitudes and latitudes that the demo's schema declares.
+BOX = ((-8.7, 1.8), (49.8, 60.9))
+PLACES_FILE = Path(__file__).with_name("places.csv")
+
+SCHEMA_TOML = """\
+unit = "person"
+
+[columns.home]
+kind = "vector"
+columns = ["longitude", "latitude"]
+bounds = [[-8.7, 1.8], [49.8, 60.9]]
+"""
+
+
+def draw_people(num_people: int, seed: int) -> pa.Table:
+    """Home towns of made-up people, drawn in proportion to population: longitude, latitude."""
+    num_people = require_count("people", num_people, MOST_ROWS)
+    places = pa_csv.read_csv(PLACES_FILE)
+    population = places["population"].to_numpy().astype(float)
+    town = np.random.default_rng(seed).choice(
+        len(population), size=num_people, p=population / population.sum()
+    )
+    return places.select(["longitude", "latitude"]).take(town)

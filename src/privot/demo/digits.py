@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from privot.demo.results import write_results
 from privot.errors import PrivotError
 from privot.evaluation.distances import score_images
 from privot.evaluation.prediction import learn_labels, predict_label
 from privot.local import FitSettings, fit
 from privot.release import Release, state_noise
+from privot.report.pages import write_results
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array

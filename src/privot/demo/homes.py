@@ -18,11 +18,11 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from privot.datasets import draw_people
-from privot.datasets.places import BOX, SCHEMA_TOML
-from privot.demo.results import write_results
+from privot.datasets.fetch import BOX, SCHEMA_TOML
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.release import Randomizer
+from privot.report.pages import write_results
 from privot.report.panels import Panel, draw_maps
 from privot.schema import Domain, Schema, to_unit
 from privot.training import Progress

@@ -1,7 +1,6 @@
 """How far what was learned is from the truth. Needs real records: its outputs are not private."""
 
-from privot.evaluation.distances import PointScore, sample_distance
-from privot.evaluation.pairs import total_variation
+from privot.evaluation.distances import PointScore, sample_distance, total_variation
 from privot.evaluation.prediction import ClassifierScore, Prediction
 from privot.evaluation.result import Comparison, Evaluation, compare, evaluate
 from privot.evaluation.tables import (

@@ -35,8 +35,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from privot.errors import PrivotError
-from privot.evaluation.distances import unit_pixels
-from privot.evaluation.pairs import Array, Codes
+from privot.evaluation.distances import Array, Codes, unit_pixels
 from privot.evaluation.tables import require_records
 from privot.schema import Schema
 

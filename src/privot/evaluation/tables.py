@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.evaluation.pairs import (
+from privot.evaluation.distances import (
     Array,
     Codes,
     correlation,

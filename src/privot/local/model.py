@@ -1,21 +1,219 @@
-"""A model that was learned from a release."""
+"""A model that was learned from a release, and what it draws records from.
+
+That is a generator's network, or latent classes. Both draw a latent first and every column given it, so
+both can draw **conditionally**: given that some coded columns hold one of some codes, latents are
+weighted by the probability that they give to that, and those columns are drawn from what is left of
+their distributions. For latent classes this is exact; for a network, the latents are drawn from a pool
+of candidates in proportion to their weights.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from privot.local.samplers import SAMPLERS, Sampler, read_condition
+from privot.errors import PrivotError
+from privot.generators import MLP
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.generators.image_generators import LabeledGenerator
+from privot.local.likelihood.heads import Head, Outputs
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP
 from privot.release import Randomizer
-from privot.schema import Schema
+from privot.schema import CodedColumn, Schema
+from privot.schema.columns.alphabet import MISSING
+
+# By column, the codes that a record may have there.
+Condition = Mapping[str, list[int]]
+_CANDIDATES = 16  # latents in a pool, for each record drawn
+
+
+class Sampler(Protocol):
+    """A distribution of records."""
+
+    kind: ClassVar[str]
+
+    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+        """Draw records given a condition, as a table."""
+
+    def shape(self) -> dict[str, Any]:
+        """What is needed, beside the tensors, to build it again."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorSampler:
+    """A network from latents to features, and the head that reads them.
+
+    Arguments:
+        generator: Network with its learned weights.
+        head: What its features mean.
+    """
+
+    generator: MLP | LabeledGenerator
+    head: Head
+    kind: ClassVar[str] = "generator"
+
+    def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
+        """The head's outputs of fresh latents."""
+        return self.head(self.generator(self.generator.draw_latent(num_rows, rng)))
+
+    @torch.no_grad()
+    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+        """See `Sampler`."""
+        for name in where:
+            if name not in self.head.coded:
+                raise PrivotError(
+                    f"where names column {name!r}, which was reported with noise added: "
+                    "only columns that were reported as codes can be given"
+                )
+        pool = num_rows * (_CANDIDATES if where else 1)
+        outputs = dict(self.outputs(pool, rng))
+        if where and num_rows:
+            weight = torch.ones(pool, dtype=torch.float64)
+            for name, codes in where.items():
+                allowed = outputs[name].double().exp()[:, codes]
+                weight *= allowed.sum(dim=1)
+                kept = torch.full_like(outputs[name], -torch.inf)
+                kept[:, codes] = outputs[name][:, codes]
+                outputs[name] = torch.log_softmax(kept, dim=1)
+            if not float(weight.sum()) > 0:
+                raise PrivotError(f"where {dict(where)} has probability 0: relax it")
+            chosen = torch.multinomial(weight, num_rows, replacement=True, generator=rng)
+            outputs = {name: output[chosen] for name, output in outputs.items()}
+        return self.head.records(outputs, rng)
+
+    def shape(self) -> dict[str, Any]:
+        """See `Sampler`."""
+        return {"latent_dim": self.generator.latent_dim, "hidden": list(self.generator.hidden)}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Sampler`."""
+        return {k: v.detach().contiguous() for k, v in self.generator.state_dict().items()}
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> GeneratorSampler:
+        """The sampler that `shape` and `tensors` describe."""
+        head = Head(randomizer)
+        generator = MLP(shape["latent_dim"], head.num_features, tuple(shape["hidden"]))
+        generator.load_state_dict(dict(tensors))
+        return cls(generator.eval(), head)
+
+
+class LabeledSampler(GeneratorSampler):
+    """The same for labeled images, whose labels can be given before anything is drawn."""
+
+    kind: ClassVar[str] = "labeled_generator"
+
+    @torch.no_grad()
+    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+        """See `Sampler`."""
+        generator = self.generator
+        assert isinstance(generator, LabeledGenerator)
+        shares, codes = generator.conditional.shares, where.get(generator.label)
+        if codes is not None:
+            shares = torch.zeros_like(shares).index_put((torch.tensor(codes),), shares[codes])
+        labels = torch.multinomial(shares, max(num_rows, 1), replacement=True, generator=rng)
+        latent = generator.draw_latent(num_rows, rng, labels[:num_rows])
+        return self.head.records(self.head(generator(latent)), rng)
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> LabeledSampler:
+        """The sampler that `shape` and `tensors` describe."""
+        head = Head(randomizer)
+        shares = tensors["conditional.shares"]
+        generator = LabeledGenerator(head, shape["latent_dim"], tuple(shape["hidden"]), shares)
+        generator.load_state_dict(dict(tensors))
+        return cls(generator.eval(), head)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClassSampler:
+    """A mixture of product distributions over the columns' codes.
+
+    Arguments:
+        classes: The mixture.
+        schema: Whose coded columns it is about.
+    """
+
+    classes: LatentClasses
+    schema: Schema
+    kind: ClassVar[str] = "latent_classes"
+
+    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+        """See `Sampler`."""
+        numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
+        names = list(self.schema.coded)
+        condition = {names.index(name): codes for name, codes in where.items()}
+        codes = self.classes.sample(num_rows, numpy_rng, condition)
+        columns: dict[str, pa.Array] = {}
+        for index, (name, column) in enumerate(self.schema.coded.items()):
+            columns |= column.decode_codes(name, codes[:, index], numpy_rng)
+        return pa.table(columns)
+
+    def shape(self) -> dict[str, Any]:
+        """See `Sampler`."""
+        return {"num_classes": self.classes.num_classes}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `Sampler`."""
+        return {k: torch.as_tensor(v.copy()) for k, v in self.classes.to_dict().items()}
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> LatentClassSampler:
+        """The sampler that `shape` and `tensors` describe."""
+        classes = LatentClasses.from_dict({k: v.numpy() for k, v in tensors.items()})
+        return cls(classes, randomizer.schema)
+
+
+SAMPLERS = {cls.kind: cls for cls in (GeneratorSampler, LabeledSampler, LatentClassSampler)}
+
+
+def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Codes that a condition in words allows, by column.
+
+    A column's value is a category, True or False, None for missing, the label of a bin, or a list of
+    them.
+
+    Raises:
+        PrivotError: for a column or a value that the schema does not declare.
+    """
+    condition = {}
+    for name, given in where.items():
+        if name not in schema.coded:
+            raise PrivotError(
+                f"where names column {name!r}: name one of {', '.join(schema.coded) or 'none'}"
+            )
+        several = isinstance(given, Iterable) and not isinstance(given, str)
+        values = list(given) if several else [given]
+        codes = {_code(schema.coded[name], name, value) for value in values}
+        condition[name] = sorted(codes)
+    return condition
+
+
+def _code(column: CodedColumn, name: str, value: Any) -> int:
+    label = {None: MISSING, True: "true", False: "false"}.get(value, value)
+    if label not in column.labels:
+        known = ", ".join(repr(known) for known in column.labels[:8])
+        more = ", …" if len(column.labels) > 8 else ""
+        raise PrivotError(f"where gives column {name!r} the value {value!r}: use {known}{more}")
+    return column.labels.index(label)
+
 
 _SAMPLE_ROWS = 65_536
 _SAMPLE_NUMBERS = 2**22  # at once, of images

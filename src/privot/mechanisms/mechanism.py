@@ -10,7 +10,7 @@ Everything else that depends on a mechanism's kind it says itself: which columns
 `fits`), how it is made for one (`for_column`), how much its reports tell (`information`), what a curator
 learns from (`form`), how its noise is put into words (`expected`), and what an **audit** of its draws
 should find: which reports are `impossible`, and, by `probability_cells`, how reports of one record are
-turned into independent uniform numbers: one test for all laws (`privot.privacy.audits.independence`).
+turned into independent uniform numbers: one test for all laws (`privot.privacy.independence`).
 
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,

@@ -1,7 +1,6 @@
 """What every model has in common: one face, one folder on disk, one checkpoint while it is fitted."""
 
-from privot.models.checkpoint import NOWHERE, Checkpoint
-from privot.models.folder import ModelKind
+from privot.models.files import NOWHERE, Checkpoint, ModelKind
 from privot.models.model import Guarantee, History, Learned, Model, Stored, load
 
 __all__ = [

@@ -28,7 +28,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.files import recover_folder, replacing_folder
 from privot.limits import MOST_ROWS, require_count, require_seed
-from privot.models.folder import HISTORY, WEIGHTS, ModelKind, kind_of
+from privot.models.files import HISTORY, WEIGHTS, ModelKind, kind_of
 from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
 from privot.summary import Summarized

@@ -1,7 +1,7 @@
 """What is promised: guarantees and the arithmetic behind them.
 
 What a device never needs is left to its own import, for it loads SciPy: amplification by shuffling
-(`privot.privacy.curves.shuffling`), `privot.privacy.audits` and `privot.privacy.slicing`.
+(`privot.privacy.curves.shuffling`), audits (`privot.privacy.lower_bound`) and `privot.privacy.slicing`.
 """
 
 from privot.privacy.curves.gaussian import (
@@ -17,7 +17,7 @@ from privot.privacy.curves.pure import (
     randomized_response_epsilon,
 )
 from privot.privacy.guarantees.composition import compose, guarantee_from_dict
-from privot.privacy.guarantees.geo import GeoIndistinguishability
+from privot.privacy.guarantees.graded import GeoIndistinguishability, RenyiDP, ZeroConcentratedDP
 from privot.privacy.guarantees.guarantee import (
     ApproximateDP,
     Guarantee,
@@ -25,7 +25,6 @@ from privot.privacy.guarantees.guarantee import (
     Neighboring,
     PureDP,
 )
-from privot.privacy.guarantees.renyi import RenyiDP, ZeroConcentratedDP
 
 __all__ = [
     "ApproximateDP",

@@ -14,8 +14,17 @@ from matplotlib.figure import Figure
 
 from privot.models import History, Model
 from privot.release import as_table
-from privot.report.panels import LIGHT, mosaic, unit_images
-from privot.report.style import INK, LEARNED, PRIVATE, RECEIVED, new_figure, styled
+from privot.report.panels import (
+    INK,
+    LEARNED,
+    LIGHT,
+    PRIVATE,
+    RECEIVED,
+    mosaic,
+    new_figure,
+    styled,
+    unit_images,
+)
 from privot.report.tables import bars_of
 from privot.schema import Schema
 

@@ -1,26 +1,32 @@
-"""Pages of one HTML file: a model's samples against real records; what a model of images draws."""
+"""Pages of one HTML file: a model's samples against real records; what images it draws; a demo's."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from matplotlib.figure import Figure
 
 from privot.evaluation import Evaluation, Score, TableComparison
+from privot.files import replacing_folder
 from privot.local import LocalModel
 from privot.release import Release
 from privot.report.figures import draw_density, draw_loss
 from privot.report.panels import (
     ImagePanel,
     Panel,
+    data_uri,
     draw_image_panels,
     draw_maps,
     reported_images,
+    save_png,
     unit_images,
+    write_page,
 )
-from privot.report.style import data_uri, write_page
 from privot.report.tables import (
     MOST_COLUMNS,
     MOST_PAIRED,
@@ -197,3 +203,33 @@ def _draw_vectors(
             geographic = "latitude" in parts[1].lower()
             maps.append(data_uri(draw_maps(panels, bounds, geographic=geographic)))
     return maps, densities
+
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def write_results(
+    folder: Path,
+    template: str,
+    picture: tuple[str, Figure],
+    model: LocalModel,
+    metrics: DataclassInstance,
+    fields: dict[str, Any],
+) -> None:
+    """Write `report.html` from the template and its fields, the picture, `metrics.json`, `model/`."""
+    name, figure = picture
+    assert model.history is not None
+    shared = {
+        "m": metrics,
+        "picture": data_uri(figure, dpi=150),
+        "loss": data_uri(draw_loss(model.history)),
+        "promise": model.guarantee.describe(),
+        "guarantee": str(model.guarantee),
+    }
+    with replacing_folder(folder) as draft:
+        write_page(draft / "report.html", template, shared | fields)
+        save_png(figure, draft / name, dpi=110)
+        numbers = json.dumps(asdict(metrics), indent=2)
+        (draft / "metrics.json").write_text(numbers + "\n", encoding="utf-8")
+        model.save(draft / "model")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from privot.evaluation import Score, TableComparison
-from privot.report.style import INK, MUTED, new_figure, styled
+from privot.report.panels import INK, MUTED, new_figure, styled
 from privot.schema import Schema
 
 MOST_COLUMNS = 60

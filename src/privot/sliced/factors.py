@@ -36,9 +36,9 @@ from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.privacy.slicing.sensitivity import Floats
+from privot.sliced.loss import PooledMean, noise_stddev
 from privot.sliced.records import Records, SquaredImages, unsquare
 from privot.sliced.releases.plan import SlicePlan
-from privot.sliced.releases.pooled import PooledMean, noise_stddev
 
 _SIGNIFICANT = 4.0  # standard deviations
 

@@ -3,7 +3,7 @@ r"""Models that are learned through noisy slices: fitting one, drawing records, 
 The mechanism owns the records; everything here sees releases only, so the guarantee of the plan is the
 model's, however it is trained (post-processing), and all of its folder may be published: times, which
 depend on raw records, are in checkpoints alone, which stay with the curator. The mean record is pooled
-over all releases (`privot.sliced.releases.pooled`). When the budget is spent, `"factors"` reads classes
+over all releases (`privot.sliced.loss`). When the budget is spent, `"factors"` reads classes
 off the pooled mean in closed form (`privot.sliced.factors`); a `"network"` is trained at every release
 (`privot.sliced.network`).
 
@@ -29,16 +29,15 @@ from privot.privacy import ApproximateDP
 from privot.schema import Schema
 from privot.sliced.factors import Factors, estimate_factors, require_visible
 from privot.sliced.images import ImageRecords
+from privot.sliced.loss import PooledMean
 from privot.sliced.network import LabeledLaw, LabeledNetwork, train_network
 from privot.sliced.records import Records, raw_table
-from privot.sliced.releases.checkpoints import Counted, open_ledger
 from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.releases.plan import SlicePlan
-from privot.sliced.releases.pooled import PooledMean
+from privot.sliced.releases.plan import Counted, SlicePlan, open_ledger
 from privot.sliced.settings import SlicedSettings
 from privot.sliced.tables import TableRecords
 from privot.training import Interrupted, Progress, deferred_interruption
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 
 _PIECE = 16_384  # rows drawn at once
 _LAWS: dict[str, type[LabeledLaw]] = {law.kind: law for law in (Factors, LabeledNetwork)}

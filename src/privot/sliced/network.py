@@ -26,11 +26,10 @@ from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.models import NOWHERE, Checkpoint, History
-from privot.sliced.loss import smoothed_sliced_loss, spread_loss
+from privot.sliced.loss import PooledMean, smoothed_sliced_loss, spread_loss, with_blanks
 from privot.sliced.records import Records
-from privot.sliced.releases.checkpoints import Counted
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
-from privot.sliced.releases.pooled import PooledMean, with_blanks
+from privot.sliced.releases.plan import Counted
 from privot.sliced.settings import SlicedSettings
 from privot.training import Progress, train
 from privot.transport import entropic_cost

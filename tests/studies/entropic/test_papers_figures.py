@@ -10,7 +10,7 @@ import torch
 from privot.errors import PrivotError
 from privot.local import FitSettings, fit
 from privot.privacy import gaussian_epsilon
-from privot.report.style import new_figure
+from privot.report.panels import new_figure
 from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe, recipe_of
 from studies.common.rows import read_rows

@@ -28,14 +28,20 @@ from privot.local.generators.image_generators import (
 from privot.local.generators.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head, Outputs
-from privot.local.model import LocalModel
-from privot.local.samplers import GeneratorSampler, LabeledSampler
+from privot.local.model import GeneratorSampler, LabeledSampler, LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint
 from privot.release import Release
 from privot.training import TrainingSettings, train
-from privot.training.parallel import ALONE, Group, join, local_device, stay
-from privot.training.threads import short_products, threads_for
+from privot.training.parallel import (
+    ALONE,
+    Group,
+    join,
+    local_device,
+    short_products,
+    stay,
+    threads_for,
+)
 from privot.transport import SinkhornSolver
 
 _PLAIN_UP_TO = 5

@@ -61,7 +61,7 @@ from privot.mechanisms.samplers.discrete_laplace import (
     sample_planar_laplace,
 )
 from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
-from privot.privacy.guarantees.geo import GeoIndistinguishability
+from privot.privacy.guarantees.graded import GeoIndistinguishability
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import require_finite, round_up
 from privot.schema import Array, Column, Domain

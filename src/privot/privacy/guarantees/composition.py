@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any
 
 from privot.errors import PrivotError
-from privot.privacy.guarantees.geo import GeoIndistinguishability
+from privot.privacy.guarantees.graded import GeoIndistinguishability, RenyiDP, ZeroConcentratedDP
 from privot.privacy.guarantees.guarantee import (
     ApproximateDP,
     Guarantee,
@@ -26,7 +26,6 @@ from privot.privacy.guarantees.guarantee import (
     PureDP,
     require_same,
 )
-from privot.privacy.guarantees.renyi import RenyiDP, ZeroConcentratedDP
 
 _KINDS: dict[str, Any] = {
     kind.__name__: kind

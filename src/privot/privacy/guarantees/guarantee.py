@@ -7,8 +7,8 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 - `ApproximateDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) + δ for every event S (Dwork, Kenthapadi, McSherry,
   Mironov, Naor 2006), the weakest kind, to which every other converts.
 - `IntegralPrivacy`: `PureDP` between *any* two data sets, of any sizes (Husain et al. 2020).
-- `RenyiDP` and `ZeroConcentratedDP`, in `renyi`: bounds on Rényi divergences.
-- `GeoIndistinguishability`, in `geo`: `PureDP` with ε in proportion to the distance of two places.
+- `RenyiDP` and `ZeroConcentratedDP`, in `graded`: bounds on Rényi divergences.
+- `GeoIndistinguishability`, there, too: `PureDP` with ε in proportion to the distance of two places.
 
 **Who may differ** (`neighboring`) is part of the promise:
 

@@ -23,8 +23,8 @@ from privot.limits import (
     require_choice,
     require_count,
 )
+from privot.privacy.guarantees.graded import RenyiDP
 from privot.privacy.guarantees.guarantee import ApproximateDP
-from privot.privacy.guarantees.renyi import RenyiDP
 from privot.privacy.rounding import check_delta, exactly, require_delta, require_finite
 from privot.privacy.slicing.length_law import atoms
 from privot.privacy.slicing.loss_distribution import composed_epsilon, one_sided, symmetrized

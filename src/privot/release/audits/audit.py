@@ -14,7 +14,7 @@ come more often than it allows; no coordinate, column, person, call, thread or f
 another's noise; and which columns are reported must not depend on the record.
 
 **By trial.** The reports of two records that are as far apart as the domain allows give a lower bound
-on ε (`privot.privacy.audits.lower_bound`). For Gaussian noise, whose δ may be far below one over the
+on ε (`privot.privacy.lower_bound`). For Gaussian noise, whose δ may be far below one over the
 draws, they bound μ, by how far the two laws lie apart: in Gaussian differential privacy a number as
 good as ε and δ. A bound above the promise refutes it; one below proves nothing. And no report that was
 drawn may be e^ε times likelier, by the law that was tested, for one record than for another, where the
@@ -42,7 +42,7 @@ import pyarrow as pa
 
 from privot.errors import PrivotError
 from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian, guarantee_from_dict
-from privot.privacy.audits.lower_bound import Array, AuditResult, audit, gaussian_mu_lower
+from privot.privacy.lower_bound import Array, AuditResult, audit, gaussian_mu_lower
 from privot.release.audits.law import LawTest, Sample, draw_sample, test_law
 from privot.release.audits.trials import Trial, trials
 from privot.release.randomizer import Randomizer

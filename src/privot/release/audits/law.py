@@ -1,6 +1,6 @@
 r"""Do reports have the law that their mechanisms claim? Tests of one large sample and of streams.
 
-See `privot.release.audits.audit` for what is asked, `privot.privacy.audits.independence` for the tests
+See `privot.release.audits.audit` for what is asked, `privot.privacy.independence` for the tests
 and their errors.
 """
 
@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 
-from privot.privacy.audits.independence import (
+from privot.privacy.independence import (
     Array,
     Stream,
     agreement,

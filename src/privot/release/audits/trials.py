@@ -22,7 +22,7 @@ from privot.mechanisms import Mechanism
 from privot.mechanisms.additive.nullable_noise import mark_missing
 from privot.mechanisms.oracles.subset_selection import set_cells
 from privot.privacy import ApproximateDP, PureDP
-from privot.privacy.audits.independence import row_keys
+from privot.privacy.independence import row_keys
 from privot.release.randomizer import Randomizer
 from privot.release.reports.ids import REPORT_ID, id_words, one_array
 from privot.release.reports.joint import JointReport

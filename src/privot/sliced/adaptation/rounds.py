@@ -64,15 +64,13 @@ from privot.sliced.adaptation.classifier import (
     ClassifierRecords,
     as_records,
 )
-from privot.sliced.loss import smoothed_sliced_loss
+from privot.sliced.loss import PooledMean, smoothed_sliced_loss, with_blanks
 from privot.sliced.records import RecordMap
-from privot.sliced.releases.checkpoints import Counted, open_ledger
 from privot.sliced.releases.mechanism import SlicingMechanism, given_labels
-from privot.sliced.releases.plan import SlicePlan
-from privot.sliced.releases.pooled import PooledMean, with_blanks
+from privot.sliced.releases.plan import Counted, SlicePlan, open_ledger
 from privot.training import Interrupted, Progress, TrainingSettings, deferred_interruption, train
 from privot.training.loop import Objective
-from privot.training.threads import threads_for
+from privot.training.parallel import threads_for
 
 _ADAPTER_RATE, _ADAPTER_AVERAGING = 1e-2, 0.9
 _ADAPTER_BATCH = 400
