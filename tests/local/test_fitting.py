@@ -113,7 +113,7 @@ def test_recovers_the_clean_joint_distribution():
     truth = mixed_people(40_000, seed=1)
     randomizer = Randomizer.calibrate(MIXED, 8.0, report="split")
     release = randomizer.privatize(truth, keep_order=True)
-    model = fit(release, FitSettings(batch_size=300, **SHORT))
+    model = fit(release, FitSettings(batch_size=250, **SHORT | {"steps": 1000}))
     drawn = model.sample(20_000, seed=0)
     real = privot.release.as_table(mixed_people(20_000, seed=2))
     scores = {
