@@ -229,7 +229,7 @@ def test_other_records_with_images_are_learned_by_the_general_loss():
     two = IMAGE + LABEL + '[columns.left_handed]\nkind = "boolean"\n'
     schema = Schema.from_toml(two)
     data = people(300) | {"left_handed": [True, False] * 150}
-    randomizer = Randomizer.calibrate(schema, 40.0)
+    randomizer = Randomizer.calibrate(schema, 40.0, mechanism="laplace", report="joint")
     assert not fits_images(randomizer)
     model = fit(randomizer.privatize(data), QUICK)
     assert model.sample(10, seed=0).column_names == ["image", "label", "left_handed"]
@@ -237,9 +237,12 @@ def test_other_records_with_images_are_learned_by_the_general_loss():
 
 def test_which_records_are_learned_in_strata():
     schema = Schema.from_toml(IMAGE + LABEL)
-    assert fits_images(Randomizer.calibrate(schema, 4.0))
-    assert fits_images(Randomizer.calibrate(Schema.from_toml(IMAGE), 4.0))
-    assert not fits_images(Randomizer.calibrate(schema, 4.0, report="joint"))
+    alone, split = Schema.from_toml(IMAGE), {"mechanism": "laplace"}
+    assert fits_images(Randomizer.calibrate(schema, 4.0, **split))
+    assert fits_images(Randomizer.calibrate(alone, 4.0, **split))
+    assert not fits_images(Randomizer.calibrate(schema, 4.0, **split, report="joint"))
+    assert not fits_images(Randomizer.calibrate(schema, 4.0))
+    assert not fits_images(Randomizer.calibrate(alone, 4.0))
     assert not fits_images(Randomizer.calibrate(schema, 4.0, report_columns=1))
     noise = Laplace(1.0, 2.0**-19)
     wide = Randomizer(schema, {"image": noise, "label": RandomizedResponse(3, 1.0)})

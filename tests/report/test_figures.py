@@ -77,7 +77,7 @@ def test_records_of_another_schema_are_refused(model):
 def test_images_stand_side_by_side():
     schema = Schema.from_toml('[columns.ink]\nkind = "array"\nshape = [3, 5]\nbounds = [0, 1]')
     table = {"ink": tensor_array(np.random.default_rng(0).random((40, 3, 5), np.float32))}
-    release = Randomizer.calibrate(schema, 50.0).privatize(table)
+    release = Randomizer.calibrate(schema, 50.0, mechanism="laplace").privatize(table)
     model = privot.fit(release, FitSettings(steps=2, batch_size=10, hidden=(4,)))
     figure = privot.plot(model, num_rows=36)
     (axis,) = figure.axes

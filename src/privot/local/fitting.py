@@ -135,6 +135,11 @@ def fit(
     if seed is not None:
         settings = replace(settings, seed=seed)
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
+    if release.randomizer.candidates is not None:
+        raise PrivotError(
+            "release holds candidates, which no estimator fits yet: read their moments, or calibrate "
+            "with mechanism 'laplace'"
+        )
     estimator = settings.estimator
     if estimator == "auto":
         coded = loss is None and all_coded(release.randomizer)

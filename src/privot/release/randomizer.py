@@ -2,17 +2,18 @@ r"""The randomizer, which every device applies to its own record, and the releas
 
 The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
 reported **jointly**, k of them as one cell of their product alphabet (`privot.release.reports.joint`);
-vectors, and whatever else the user wants so, are **split** (`privot.release.reports.split`). Its
-guarantee is that of one report under *local* differential privacy.
+an image or a long vector, with its label, by public **candidates**
+(`privot.release.reports.candidates`); other vectors, and whatever else the user wants so, are **split**
+(`privot.release.reports.split`). Its guarantee is that of one report under *local* differential privacy.
 
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
-report; the diameter of each split column's domain, rounding to the grid included. What leaves the
-device: the randomized values, and fresh coins, independent of the record: which columns they are, and
-the report's id (`privot.release.reports.ids`), whose order is that of the rows. What depends on the raw
-record besides: the time the exact sampler takes (see `mechanisms`), the counts of `count_outside`, and
-the texts of refusals; none of them is in the release, and they belong to whoever holds the raw records.
-(Refused devices send nothing, which is seen: with `nullable` and `other`, nothing is refused.) A second
-report is a second budget, so a device keeps and resends its own.
+report; the diameter of each split column's domain, rounding to the grid included; a candidates report
+needs none. What leaves the device: the randomized values, and fresh coins, independent of the record:
+which columns they are, and the report's id (`privot.release.reports.ids`), whose order is that of the
+rows. What depends on the record besides is its holder's, and in no release: the samplers' time, counts
+of `count_outside`, and refusals.
+(A refused device is seen to send nothing; `nullable` and `other` leave nothing to refuse.) A second
+report is a second budget: a device resends its first.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
-from privot.release.budget.sharing import promise, require_cover, share_budget
-from privot.release.budget.split_columns import same_promise
+from privot.release.budget.sharing import promise, require_cover, require_promise, share_budget
+from privot.release.reports.candidates import CandidatesReport
 from privot.release.reports.genuine import read_text, require_possible, seal, unseal
 from privot.release.reports.ids import ID_TYPE, REPORT_ID, draw_ids, in_order
 from privot.release.reports.joint import JointAnswers, JointReport
@@ -52,6 +53,7 @@ class Randomizer(Summarized):
         report_columns: How many split columns each person reports, drawn by fresh coins; all if None.
         delta: The δ of the guarantee; 0 unless a mechanism is Gaussian.
         joint: How all other columns are reported together, if there are others.
+        candidates: How a vector or an image is reported, with its label, if that is one.
     """
 
     schema: Schema
@@ -59,11 +61,11 @@ class Randomizer(Summarized):
     report_columns: int | None = None
     delta: float = 0.0
     joint: JointReport | None = None
+    candidates: CandidatesReport | None = None
 
     def __post_init__(self) -> None:
-        require_cover(self.schema, self.mechanisms, self.report_columns, self.joint)
-        if not 0 <= self.delta < 1:
-            raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
+        covered = (self.mechanisms, self.joint, self.candidates)
+        require_cover(self.schema, *covered, self.report_columns)
         _ = self.guarantee  # computing it refuses mechanisms that do not fit, or promise nothing
 
     @classmethod
@@ -84,25 +86,29 @@ class Randomizer(Summarized):
             schema: What a record may be.
             epsilon: Privacy loss of one person's whole report.
             delta: Between 0 and 1 for `"gaussian"`, else 0.
-            report: `"joint"`: a table's columns are one joint report, with as much of ε as each vector
-                or image; `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
-                `"auto"`: joint unless a mechanism or shares are given.
+            report: `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
+                `"joint"`: a table's columns are one report, so are an image or a long vector and its
+                label; `"auto"`: that, unless a mechanism or shares are given.
             mechanism: Of split columns: a kind, `"laplace"` by default, or `"auto"`: the one whose
                 report tells most. Categories that it is not for use randomized response.
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
             shares: The ε of some split columns; the others share what is left of `epsilon`.
         """
         made = share_budget(schema, epsilon, delta, report, mechanism, report_columns, shares)
-        return cls(schema, made.mechanisms, made.report_columns, delta, made.joint)
+        return cls(schema, made.mechanisms, made.report_columns, delta, made.joint, made.candidates)
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
         """What one report promises: computed from the noise as it is, never merely remembered."""
-        return promise(self.schema, self.mechanisms, self.num_reported, self.delta, self.joint)
+        parts = (self.mechanisms, self.joint, self.candidates)
+        return promise(self.schema, *parts, self.num_reported, self.delta)
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
-        how = {} if self.joint is None else dict.fromkeys(self.joint.sizes, "joint report")
+        how = dict.fromkeys(self.joint.sizes if self.joint else [], "joint report")
+        how |= dict.fromkeys(
+            self.candidates.columns if self.candidates else [], "candidates report"
+        )
         how |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
         return {"columns": how, "guarantee": self.guarantee}
 
@@ -118,9 +124,9 @@ class Randomizer(Summarized):
         return {name: SplitReport(name, columns[name], m) for name, m in self.mechanisms.items()}
 
     @property
-    def parts(self) -> list[JointReport | SplitReport]:
+    def parts(self) -> list[JointReport | CandidatesReport | SplitReport]:
         """All parts that a report may have."""
-        return [*filter(None, [self.joint]), *self.splits.values()]
+        return [*(p for p in (self.joint, self.candidates) if p), *self.splits.values()]
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -137,7 +143,7 @@ class Randomizer(Summarized):
         """Whether reports hold one column of several, so that no joint structure can be learned."""
         if self.joint is not None:
             return self.joint.report_columns == 1 and len(self.joint.sizes) > 1
-        return self.num_reported == 1 and len(self.schema.columns) > 1
+        return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
 
     def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
         """Randomize records: what each person's device does, for a whole table at once.
@@ -151,10 +157,10 @@ class Randomizer(Summarized):
         self.schema.check_table(table := as_table(data))
         # All is encoded, and refused if need be, before anything is drawn.
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
-        columns: dict[str, pa.Array] = {}
-        if self.joint is not None:
-            codes = {name: c.encode_codes(name, table) for name, c in self.schema.coded.items()}
-            columns |= self.joint.privatize(codes).to_table()
+        joint, seeded = self.joint, self.candidates
+        records = seeded.encode(table) if seeded else None
+        columns = joint.privatize(joint.encode(self.schema, table)).to_table() if joint else {}
+        columns |= seeded.privatize(records) if seeded and records else {}
         columns |= privatize_columns(self.splits, self.num_reported, encoded)
         reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
         return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
@@ -177,6 +183,7 @@ class Randomizer(Summarized):
             report_columns=self.report_columns,
             delta=self.delta,
             joint=None if self.joint is None else asdict(self.joint),
+            **({} if self.candidates is None else {"candidates": self.candidates.to_dict()}),
             guarantee=self.guarantee.to_dict(),
         )
 
@@ -185,21 +192,15 @@ class Randomizer(Summarized):
         """Read the canonical JSON; refused if it was damaged or altered, or is from a newer version."""
         fields = unseal(text)
         try:
-            randomizer = cls(
-                Schema.from_dict(fields["schema"]),
-                {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()},
-                fields["report_columns"],
-                fields["delta"],
-                None if fields["joint"] is None else JointReport(**fields["joint"]),
-            )
+            schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
+            made = {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()}
+            joint = None if fields["joint"] is None else JointReport(**fields["joint"])
+            parts = joint, seeded and CandidatesReport.from_dict(schema, seeded)
+            randomizer = cls(schema, made, fields["report_columns"], fields["delta"], *parts)
             stated = guarantee_from_dict(fields["guarantee"])
         except (KeyError, AttributeError, TypeError):
             raise PrivotError("the randomizer lacks parts: calibrate it again") from None
-        if not same_promise(stated, randomizer.guarantee):
-            raise PrivotError(
-                f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: "
-                "calibrate again with `privot calibrate`"
-            )
+        require_promise(stated, randomizer.guarantee)
         # Reports, and records whose reports wait for a pipe, are known by it, whatever a version rounds.
         vars(randomizer)["_text"] = seal(**fields)
         return randomizer

@@ -117,7 +117,7 @@ class LabeledGenerator(nn.Module):
 def fits_images(randomizer: Randomizer) -> bool:
     """Whether records are an image, alone or with one label by randomized response, all reported."""
     images, made = randomizer.schema.images, randomizer.mechanisms
-    whole = randomizer.joint is None and randomizer.num_reported == len(made)
+    whole = randomizer.num_reported == len(made) == len(randomizer.schema.columns)
     labels = [mechanism.names_code for name, mechanism in made.items() if name not in images]
     return whole and len(images) == 1 and labels in ([], [True])
 

@@ -26,17 +26,8 @@ happen (`privot.release.reports.candidates` projects them first).
 
 $$ \hat{\mathbb E} x = \frac{\sqrt D}{g n} \sum_i Y_{j_i}^{(s_i)} $$
 
-is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate. Scores of random directions are
-normal, of variance 1/D; with w of K chosen, $w/K → Q(t)$, g is at most
-
-$$ \max_t \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} $$
-
-(3.26 at ε = 10, 1.85 at 5, .79 at 2), which is the best that ε-local privacy allows, up to terms of
-lower order (PrivUnit, and its optimality: Asi, Feldman, Talwar 2022). `gain` is that of the K at hand
-with w chosen, by quadrature: of one block, whose scores are a normal vector over its length, exactly,
-and of several as of independent directions. What sign-flipped transforms lack in randomness costs below
-0.1 % of it for records of many numbers, and 0.3 to 0.7 % for those of only two (measured:
-`docs/results/candidates.md`).
+is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate; 3.26 is the largest gain at ε
+= 10, 1.85 at 5, .79 at 2 (`privot.mechanisms.candidates.gain`).
 
 **The likelihood** of one report, when nothing is known of the other candidates, is a smooth function of
 the score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known probability $\bar F(u)$, so
@@ -44,12 +35,10 @@ the score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known pro
 $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
 
 References:
-    Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
-    in private federated learning* (2018), for PrivUnit; Asi, Feldman, Talwar, *Optimal algorithms for
-    mean estimation under local differential privacy* (2022); Feldman, Talwar, *Lossless compression of
-    efficient private local randomizers* (2021); Shah, Chen, Ballé, Kairouz, Theis, *Optimal compression
-    of locally differentially private mechanisms* (2022); Isik, Chen, Özgür, Weissman, No, *Exact
-    optimality of communication-privacy-utility tradeoffs in distributed mean estimation* (2023).
+    Feldman, Talwar, *Lossless compression of efficient private local randomizers* (2021); Shah, Chen,
+    Ballé, Kairouz, Theis, *Optimal compression of locally differentially private mechanisms* (2022);
+    Isik, Chen, Özgür, Weissman, No, *Exact optimality of communication-privacy-utility tradeoffs in
+    distributed mean estimation* (2023).
 """
 
 from __future__ import annotations
@@ -61,7 +50,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import integrate, optimize, special
 
 from privot.errors import PrivotError
 from privot.mechanisms.candidates.codebook import (
@@ -70,6 +58,7 @@ from privot.mechanisms.candidates.codebook import (
     Codebook,
     Words,
 )
+from privot.mechanisms.candidates.gain import best_share, is_close, mean_of_closest, on_sphere
 from privot.mechanisms.mechanism import require_epsilon
 from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
 from privot.schema import Array
@@ -82,7 +71,6 @@ _LOWEST, _HIGHEST = -(2**15), 2**15 - 1
 _FEATURE_STEPS = np.float32(2**20)
 _FEWEST_CHOSEN, _MOST_BLOCKS_FOR_LUCK = 4, 2**17
 _NUMBERS_AT_ONCE = 2**17
-_PLACES = 2**15 + 1  # of a quadrature
 
 
 @dataclass(frozen=True)
@@ -174,6 +162,53 @@ class ClosestCandidates:
         keys = np.clip(np.rint(scores, out=scores), _LOWEST, _HIGHEST, out=scores).astype(np.int16)
         return _largest(keys, self.closest)
 
+    def probability_cells(
+        self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
+    ) -> tuple[Array, Array]:
+        """Cells (n, 5) of the seed in four parts, and of the index given seed and record.
+
+        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism].
+        """
+        parts = seeds.astype(">u8").view(">u2").reshape(len(seeds), 4).astype(np.float64)
+        (inside, outside), width = self.probabilities, np.empty((2, len(seeds)))
+        for rows in self._some(len(seeds)):
+            own, chosen = (
+                np.asarray(indices, np.int64)[rows, None],
+                self.chosen(seeds[rows], x[rows]),
+            )
+            close, before = (chosen == own).any(axis=1), (chosen < own).sum(axis=1)
+            rank = np.where(close, before, own[:, 0] - before)
+            each = np.where(close, inside, outside)
+            start = np.where(close, 0.0, self.words[0] / WORDS)
+            width[:, rows] = start + rank * each, start + (rank + 1) * each
+        low = np.column_stack([parts / 2**16, width[0]])
+        return low, np.column_stack([(parts + 1) / 2**16, width[1]])
+
+    def is_chosen(
+        self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
+    ) -> NDArray[np.bool_]:
+        """Whether the candidates (n,) are among the closest to vectors (n, d)."""
+        close = np.empty(len(seeds), bool)
+        for rows in self._some(len(seeds)):
+            chosen = self.chosen(seeds[rows], x[rows])
+            close[rows] = (chosen == np.asarray(indices)[rows, None]).any(axis=1)
+        return close
+
+    def log_ratio(
+        self,
+        seeds: Words,
+        indices: NDArray[np.integer],
+        x: NDArray[np.floating],
+        other: NDArray[np.floating],
+    ) -> Array:
+        """$\\ln P(s, j | x) / P(s, j | x′)$ of reports, for vectors x and x′ (d,)."""
+        inside, outside = np.log(self.probabilities)
+        each = [
+            self.is_chosen(seeds, indices, np.broadcast_to(v, (len(seeds), len(v))))
+            for v in (x, other)
+        ]
+        return (each[0].astype(np.float64) - each[1]) * (inside - outside)
+
     def moments(self, seeds: Words, indices: NDArray[np.integer]) -> tuple[Array, float]:
         """The mean (D,) of the records, without bias, and the standard deviation of each number."""
         total = np.zeros(self.codebook.dimension)
@@ -184,60 +219,24 @@ class ClosestCandidates:
 
     @cached_property
     def gain(self) -> float:
-        """g, of this many candidates in so many blocks: see the module."""
-        size, grid = self.codebook.dimension, np.linspace(-9.0, 9.0, _PLACES)
+        """g, of this many candidates in so many blocks: see `privot.mechanisms.candidates.gain`."""
         inside, outside = self.probabilities
-        if self.codebook.blocks == 1:
-            density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-            beaten = special.ndtr(grid)
-            # Over the mean length of a normal vector of D numbers.
-            ratio = special.gammaln(size / 2) - special.gammaln((size + 1) / 2)
-            factor = math.exp(ratio) * math.sqrt(size / 2)
-        else:
-            density, beaten, factor = *_on_sphere(size, grid), 1.0
-        mean = integrate.trapezoid(grid * density * self._is_close(beaten), grid)
-        return float(mean) * self.codebook.num_candidates * (inside - outside) * factor
+        codebook = self.codebook
+        top = mean_of_closest(codebook.dimension, codebook.blocks, self.closest)
+        return top * self.closest * (inside - outside)
 
     def log_likelihood(self, products: NDArray[np.floating]) -> Array:
         """$\\ln K f(y | x)$ of reports whose candidates have these inner products with the record."""
-        size = self.codebook.dimension
-        _, beaten = _on_sphere(size, np.asarray(products, np.float64) * math.sqrt(size))
         inside, outside = (p * self.codebook.num_candidates for p in self.probabilities)
-        return np.log(outside + (inside - outside) * self._is_close(beaten))
-
-    def _is_close(self, beaten: Array) -> Array:
-        """P(a candidate that beats others with this probability is among the w closest of K)."""
-        rest = self.codebook.num_candidates - self.closest
-        return np.asarray(special.betainc(rest, self.closest, beaten))
+        scores = np.asarray(products, np.float64) * math.sqrt(self.codebook.dimension)
+        beaten = on_sphere(self.codebook.dimension, scores)[1]
+        close = is_close(beaten, self.codebook.num_candidates, self.closest)
+        return np.log(outside + (inside - outside) * close)
 
     def _some(self, count: int) -> list[slice]:
         """Rows that are worked on together."""
         rows = max(1, _NUMBERS_AT_ONCE // self.codebook.num_candidates)
         return [slice(start, start + rows) for start in range(0, count, rows)]
-
-
-def _on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
-    """Density and distribution function of √D times a coordinate of a random unit vector."""
-    square = np.minimum(scores**2 / size, 1.0)
-    beaten = (1 + np.sign(scores) * special.betainc(0.5, (size - 1) / 2, square)) / 2
-    ratio = special.gammaln(size / 2) - special.gammaln((size - 1) / 2)
-    density = math.exp(ratio) * (1 - square) ** ((size - 3) / 2) / math.sqrt(math.pi * size)
-    return density, beaten
-
-
-def best_share(epsilon: float) -> float:
-    """The share Q(t) of candidates that should count as close.
-
-    >>> round(best_share(5.0), 4)
-    0.0321
-    """
-    odds = math.exp(-epsilon) / -math.expm1(-epsilon)
-
-    def loss(t: float) -> float:
-        return -math.exp(-t * t / 2) / (float(special.ndtr(-t)) + odds)
-
-    found = optimize.minimize_scalar(loss, bounds=(0.0, 9.0), method="bounded")
-    return float(special.ndtr(-found.x))
 
 
 def _largest(keys: NDArray[np.int16], count: int) -> Indices:

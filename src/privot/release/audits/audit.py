@@ -44,7 +44,8 @@ from privot.errors import PrivotError
 from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian, guarantee_from_dict
 from privot.privacy.lower_bound import Array, AuditResult, audit, gaussian_mu_lower
 from privot.release.audits.law import LawTest, Sample, draw_sample, test_law
-from privot.release.audits.trials import Trial, trials
+from privot.release.audits.trial import Trial
+from privot.release.audits.trials import trials
 from privot.release.randomizer import Randomizer
 
 _ROUNDING = 2e-9

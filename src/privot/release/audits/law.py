@@ -24,7 +24,7 @@ from privot.privacy.independence import (
     repeats,
 )
 from privot.release.audits.streams import draw_streams
-from privot.release.audits.trials import Indices, Mask, Read, Trial
+from privot.release.audits.trial import Indices, Mask, Read, Trial
 from privot.release.randomizer import Randomizer
 from privot.release.reports.genuine import require_possible
 from privot.release.reports.ids import REPORT_ID
@@ -119,7 +119,8 @@ def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random
     """Numbers that one report is of, in the table or among those tested."""
     sample = _privatized(randomizer, parts, 16, rng)
     tested = (part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
-    return int(max(sum(tested), sample.table.nbytes // 8) // 16)
+    numbers = int(max(sum(tested), sample.table.nbytes // 8) // 16)
+    return numbers + sum(part.work for part in parts)
 
 
 def _support(

@@ -10,7 +10,6 @@ alphabet and between; what is missing, where it may be. The laws are the mechani
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,9 @@ from privot.mechanisms.additive.nullable_noise import mark_missing
 from privot.mechanisms.oracles.subset_selection import set_cells
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.independence import row_keys
+from privot.release.audits.trial import Indices, Mask, Read, Trial
 from privot.release.randomizer import Randomizer
+from privot.release.reports.candidates import CandidateRecords, CandidatesReport
 from privot.release.reports.ids import REPORT_ID, id_words, one_array
 from privot.release.reports.joint import JointReport
 from privot.schema import Schema
@@ -31,69 +32,6 @@ from privot.schema.domains.domain import Array
 
 _FAR = 1000.0
 _ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four or five half ulps
-Indices = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Read:
-    """One part's reports of n people: cells (n, m) of their law, who reported (n,), and what else.
-
-    Arguments:
-        low, high: Cells of (0, 1), whose uniform points are uniform if the law is right.
-        present: Who reported this part.
-        keys: Equal where reports are.
-        impossible: How many reports no record can have.
-    """
-
-    low: Array
-    high: Array
-    present: Mask
-    keys: NDArray[np.uint64]
-    impossible: int = 0
-
-    @property
-    def bits(self) -> Array:
-        """What each report tells, at least."""
-        told = -np.log2(np.clip(self.high - self.low, 2.0**-40, 1.0)).sum(axis=1)
-        return np.where(self.present, told, 0.0)
-
-    def uniforms(self, rng: np.random.Generator) -> Array:
-        """A uniform point of every cell."""
-        return (self.low + rng.random(self.low.shape) * (self.high - self.low)) % 1.0
-
-
-class Trial(ABC):
-    """One part of a report: records 0 … num_records−1 to try, and pairs of them to tell apart.
-
-    Reports of a `noisy` part are points of a grid, whose cells tell their exact probabilities.
-    """
-
-    name: str
-    kind: str
-    num_records: int
-    noisy: bool = False
-    pairs: tuple[tuple[int, int], ...] = ()
-
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Table columns with the raw values of records `who` (n,)."""
-        return {}
-
-    @abstractmethod
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """The reports of records `who` in a release's table, which can be read."""
-
-    def guarantee(self) -> PureDP | ApproximateDP:
-        """What this part promises by itself: nothing is told, by default."""
-        return PureDP(0.0)
-
-    def gaussian_mu(self) -> float | None:
-        """Its μ, where the promise is not pure."""
-        return None
-
-    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """Log-likelihood ratios (n,) of the reports for two records; 0 where not reported."""
-        raise NotImplementedError
 
 
 @dataclass
@@ -246,6 +184,61 @@ class JointTrial(Trial):
 
 
 @dataclass
+class CandidatesTrial(Trial):
+    """The candidates report; its records are far-apart points with two labels, and what lies beyond."""
+
+    randomizer: Randomizer
+    report: CandidatesReport
+    vectors: NDArray[np.float32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name, self.kind = " with ".join(self.report.columns), "candidates"
+        column, domain = self.report.coordinates.column, self.report.coordinates.column.domain
+        ends = np.array([point for pair in domain.unit.far_apart()[:2] for point in pair])
+        inside = np.random.default_rng().uniform(-1, 1, (1, domain.dimension))
+        units = [ends, _FAR * ends[:1], inside]
+        if column.nullable:
+            units.append(np.full((1, domain.dimension), np.nan))
+        self.units = np.concatenate(units)
+        self.num_records = len(self.units)
+        self.work = self.report.mechanism.codebook.num_candidates // 64
+        size = 1 if self.report.labels is None else self.report.labels.alphabet.size
+        self.codes = np.arange(self.num_records) % size
+        pairs = [(0, 1), *([(0, self.num_records - 1)] if column.nullable else [])]
+        self.pairs = tuple(pairs)
+        projected = domain.unit.project(np.nan_to_num(self.units))
+        absent = np.isnan(self.units).any(axis=1, keepdims=True)
+        points = self.report.coordinates.encode(np.where(absent, np.nan, projected))
+        self.vectors = self.report.vectors(CandidateRecords(points, self.codes))
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        report = self.report
+        made = report.coordinates.column.make_up_points(report.name, self.units[who])
+        if report.labels is not None and report.label is not None:
+            made |= report.labels.make_up_codes(report.label, self.codes[who], rng)
+        return made
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the mechanism."""
+        answers = self.report.read(table)
+        reports = (answers.seeds, answers.indices)
+        low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
+        keys = row_keys(np.stack([answers.seeds, answers.indices.astype(np.uint64)], axis=1))
+        return Read(low, high, np.ones(len(low), bool), keys)
+
+    def guarantee(self) -> PureDP:
+        """That of the mechanism."""
+        return self.report.guarantee(self.randomizer.schema.unit)
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """By the law of the mechanism."""
+        answers, vectors = self.report.read(table), self.vectors
+        reports = (answers.seeds, answers.indices)
+        return self.report.mechanism.log_ratio(*reports, vectors[first], vectors[second])
+
+
+@dataclass
 class CoinsTrial(Trial):
     """Which split columns are reported: any k of them, by coins that know nothing of the record."""
 
@@ -286,6 +279,8 @@ def trials(randomizer: Randomizer) -> list[Trial]:
     parts: list[Trial] = []
     if randomizer.joint is not None:
         parts.append(JointTrial(randomizer, randomizer.joint))
+    if randomizer.candidates is not None:
+        parts.append(CandidatesTrial(randomizer, randomizer.candidates))
     parts += [ColumnTrial(randomizer, name) for name in randomizer.mechanisms]
     if randomizer.num_reported < len(randomizer.mechanisms):
         parts.append(CoinsTrial(randomizer))

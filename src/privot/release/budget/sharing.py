@@ -1,23 +1,29 @@
-"""Sharing one person's budget between a joint report and the columns that are split from it.
+"""Sharing one person's budget between joint report, candidates report and the columns split from them.
 
-Both are reports of the same person, so their losses add up (basic composition).
+All are reports of the same person, so their losses add up (basic composition).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from privot.errors import PrivotError
 from privot.mechanisms import Mechanism
-from privot.privacy import ApproximateDP, PureDP, compose
+from privot.privacy import ApproximateDP, Guarantee, PureDP, compose
 from privot.release.budget.information import choose_report_columns
 from privot.release.budget.split_columns import (
     calibrate_columns,
     require_budget,
     require_kind,
     split_guarantee,
+)
+from privot.release.reports.candidates import (
+    INDEX,
+    SEED,
+    CandidatesReport,
+    choose_columns,
 )
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.joint import CELLS, COMBINATION, JointReport
@@ -33,6 +39,7 @@ class Budget:
     mechanisms: dict[str, Mechanism]
     report_columns: int | None
     joint: JointReport | None
+    candidates: CandidatesReport | None = None
 
 
 def share_budget(
@@ -51,7 +58,8 @@ def share_budget(
     """
     budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
     num_reported = budget.report_columns or len(budget.mechanisms)
-    promised = promise(schema, budget.mechanisms, num_reported, delta, budget.joint)
+    parts = (budget.mechanisms, budget.joint, budget.candidates)
+    promised = promise(schema, *parts, num_reported, delta)
     # Every step rounds to the safe side; what is promised is checked again, from the noise.
     if promised.epsilon > epsilon:
         raise PrivotError(
@@ -76,6 +84,9 @@ def _share(
     if mechanism is not None:
         require_kind(mechanism, delta)
     epsilon, delta = float(epsilon), float(delta)
+    default = mechanism is None and not shares and report_columns is None
+    if default and report != "split" and (seeded := choose_columns(schema)):
+        return _with_candidates(schema, epsilon, delta, *seeded)
     coded = schema.coded
     if report == "auto":
         # A label is learned with its image, from reports of both.
@@ -113,40 +124,85 @@ def _share(
     return Budget(mechanisms, None, JointReport(sizes, k, share))
 
 
+def _with_candidates(
+    schema: Schema, epsilon: float, delta: float, name: str, label: str | None
+) -> Budget:
+    """A candidates report of a column and its label; the others are joint and split, at equal shares."""
+    if delta > 0:
+        raise PrivotError(
+            f"delta {delta} is not needed by a candidates report, which is pure: leave it out, or use "
+            "mechanism 'gaussian'"
+        )
+    coded = {n: column.alphabet.size for n, column in schema.coded.items() if n != label}
+    apart = [n for n in schema.columns if n not in coded and n not in (name, label)]
+    parts = 1 + bool(coded) + len(apart)
+    # One step down, so that the shares, each rounded, cannot add up to more than ε.
+    share = epsilon if parts == 1 else math.nextafter(epsilon / parts, 0.0)
+    candidates = CandidatesReport.calibrate(schema, name, label, share)
+    joint, mechanisms = None, dict[str, Mechanism]()
+    if coded:
+        joint = JointReport(coded, choose_report_columns(coded.values(), share), share)
+    if apart:
+        rest = math.nextafter(share * len(apart), 0.0)
+        mechanisms = calibrate_columns(schema, apart, rest, 0.0, "laplace", len(apart))
+    return Budget(mechanisms, None, joint, candidates)
+
+
 def promise(
     schema: Schema,
     mechanisms: Mapping[str, Mechanism],
+    joint: JointReport | None,
+    candidates: CandidatesReport | None,
     num_reported: int,
     delta: float,
-    joint: JointReport | None,
 ) -> PureDP | ApproximateDP:
-    """What a joint report and any `num_reported` split columns promise together, from their noise."""
+    """What all parts promise together, from their noise; `num_reported` are of the split columns."""
+    if not 0 <= delta < 1:
+        raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1")
     parts: list[PureDP | ApproximateDP] = []
     if joint is not None:
         parts.append(PureDP(joint.epsilon, unit=schema.unit))
+    if candidates is not None:
+        parts.append(candidates.guarantee(schema.unit))
     if mechanisms:
         parts.append(split_guarantee(schema, mechanisms, num_reported, delta))
     together: PureDP | ApproximateDP = compose(*parts)
     return together
 
 
+def require_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> None:
+    """Refuse promises that disagree by more than what another machine's logarithm rounds differently."""
+    agree = False
+    if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
+        rest = replace(stated, epsilon=computed.epsilon) == computed
+        agree = rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
+    if not agree:
+        raise PrivotError(
+            f"the randomizer states {stated}, its noise gives {computed}: calibrate again with "
+            "`privot calibrate`"
+        )
+
+
 def require_cover(
     schema: Schema,
     mechanisms: Mapping[str, Mechanism],
-    report_columns: int | None,
     joint: JointReport | None,
+    candidates: CandidatesReport | None,
+    report_columns: int | None,
 ) -> None:
     """Refuse a randomizer that does not report every column of the schema, as declared, once."""
     sizes = {} if joint is None else joint.sizes
-    if sorted([*mechanisms, *sizes]) != sorted(schema.columns):
+    seeded = [] if candidates is None else candidates.columns
+    if sorted([*mechanisms, *sizes, *seeded]) != sorted(schema.columns):
         raise PrivotError(
-            f"mechanisms are for columns {sorted(mechanisms)} and the joint report for "
-            f"{sorted(sizes)}, the schema has {sorted(schema.columns)}: cover each once"
+            f"mechanisms are for columns {sorted(mechanisms)}, the joint report for {sorted(sizes)} and "
+            f"candidates for {sorted(seeded)}, the schema has {sorted(schema.columns)}: cover each once"
         )
     # Columns are numbered in the schema's order wherever reports are read.
-    if joint is not None and list(sizes) != list(schema.coded):
+    tabular = [name for name in schema.coded if name not in seeded]
+    if joint is not None and list(sizes) != tabular:
         raise PrivotError(
-            f"the joint report has columns {list(sizes)}, the schema's table {list(schema.coded)}: "
+            f"the joint report has columns {list(sizes)}, the schema's table {tabular}: "
             "report all of them together, in this order, or all of them split"
         )
     for name, size in sizes.items():
@@ -164,9 +220,9 @@ def require_cover(
             f"columns {repeated} are what a release calls the flags of vectors that may be missing: "
             "give the schema's columns other names"
         )
-    if taken := {COMBINATION, CELLS, REPORT_ID} & {*schema.table_columns, *parts}:
+    if taken := {COMBINATION, CELLS, SEED, INDEX, REPORT_ID} & {*schema.table_columns, *parts}:
         raise PrivotError(
-            f"columns {sorted(taken)} are what a release calls its joint reports and their ids: "
+            f"columns {sorted(taken)} are what a release calls its joint reports, candidates and ids: "
             "give the schema's columns other names"
         )
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
@@ -42,7 +41,6 @@ from privot.mechanisms import (
 from privot.mechanisms.mechanism import LARGEST_EPSILON
 from privot.privacy import (
     ApproximateDP,
-    Guarantee,
     PureDP,
     calibrate_gaussian,
     gaussian_delta,
@@ -235,11 +233,3 @@ def split_guarantee(
         if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
             worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
     return ApproximateDP(worst, delta, unit=schema.unit)
-
-
-def same_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> bool:
-    """Whether two promises agree, up to what another machine's logarithm may round differently."""
-    if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
-        return False
-    rest = replace(stated, epsilon=computed.epsilon) == computed
-    return rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)

@@ -136,7 +136,21 @@ def _pattern(kind: pa.DataType) -> str:
         return "^(true|false)$"
     if pa.types.is_floating(kind):
         return r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+    if pa.types.is_unsigned_integer(kind):
+        return f"^({_at_most(2**kind.bit_width - 1)})$"
     return r"^-?\d{1,9}$"
+
+
+def _at_most(largest: int) -> str:
+    """A pattern of the integers up to `largest`, in decimals."""
+    digits = str(largest)
+    ways = [rf"\d{{1,{len(digits) - 1}}}", digits]
+    for place, digit in enumerate(digits):
+        first = int(place == 0)
+        if int(digit) > first:
+            below = f"[{first}-{int(digit) - 1}]"
+            ways.append(rf"{digits[:place]}{below}\d{{{len(digits) - place - 1}}}")
+    return "|".join(ways)
 
 
 def _is_list(kind: pa.DataType) -> bool:

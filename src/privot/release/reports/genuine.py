@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from privot.release.randomizer import Randomizer
 
 FORMAT = 1
-_FIELDS = ("schema", "mechanisms", "report_columns", "delta", "joint", "guarantee")
+_FIELDS = ("schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee")
 
 
 def seal(**fields: Any) -> str:

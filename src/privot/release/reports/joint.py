@@ -39,7 +39,7 @@ from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy.rounding import percent_at_most
 from privot.release.reports.ids import one_array
-from privot.schema import Array
+from privot.schema import Array, Schema
 
 # More cells than this make reports of many numbers and tables that nobody can estimate.
 MOST_CELLS = 2**16
@@ -165,6 +165,10 @@ class JointReport:
     def mechanism(self, num_cells: int) -> SubsetSelection:
         """The mechanism of all combinations with this many cells."""
         return _mechanism(num_cells, self.epsilon)
+
+    def encode(self, schema: Schema, table: pa.Table) -> dict[str, Codes]:
+        """Raw values as the codes (n,) of every column."""
+        return {name: schema.coded[name].encode_codes(name, table) for name in self.sizes}
 
     def privatize(self, codes: Mapping[str, Codes]) -> JointAnswers:
         """One report for each record, from the codes (n,) of every column."""

@@ -227,6 +227,8 @@ def batch_rows(randomizer: Randomizer) -> int:
     for name in randomizer.mechanisms:
         domain = randomizer.schema.columns[name].domain
         reported += 1 if domain is None else domain.dimension
+    if randomizer.candidates is not None:
+        reported += randomizer.candidates.coordinates.column.domain.dimension
     if randomizer.joint is not None:
         joint = randomizer.joint
         reported += max(joint.width(number) for number in range(len(joint.combinations)))

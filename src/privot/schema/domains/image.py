@@ -132,8 +132,8 @@ class ImageDomain:
         return self
 
     @property
-    def _middle(self) -> float:
-        """The value of the center's pixels."""
+    def middle(self) -> float:
+        """The value of the center's pixels: what images are counted from."""
         return 0.0 if self.center_at == "middle" else -1.0
 
     @property
@@ -175,10 +175,10 @@ class ImageDomain:
         """Records (n, d) of images (n, N) in unit coordinates, whatever they are: see the module."""
         x = np.clip(pixels, -1.0, 1.0)
         if self._pixel_ball is not None:
-            x = np.clip(self._pixel_ball.project(x - self._middle) + self._middle, -1.0, 1.0)
+            x = np.clip(self._pixel_ball.project(x - self.middle) + self.middle, -1.0, 1.0)
         u = self.transform(x)
         if self._coefficient_ball is not None:
-            center = self.transform(np.full((1, self.num_pixels), self._middle))
+            center = self.transform(np.full((1, self.num_pixels), self.middle))
             u = self._coefficient_ball.project(u - center) + center
         return u
 

@@ -1,0 +1,258 @@
+r"""The candidates report: a vector or an image, with a label or without, in one report with the whole ε.
+
+A record becomes a unit vector of features, whose mean over people holds the moments of its coordinates,
+label by label (`privot.mechanisms.candidates.features`), and is reported as one of many public
+directions (`privot.mechanisms.candidates.closest`): a seed and an index, 12 bytes. Splitting ε between
+image and label instead would tell labels apart, and images, but hardly which belongs to which.
+
+**Privacy review.** Adjacency: any two records. The mechanism's own proof gives ε for any two vectors, of
+whatever length, so for any two records, image and label together. Who sees what: seed and index leave
+the device, nothing else. What else depends on the record: texts of refusals, as for any column. Once
+the schema has read it, a record is projected, so that its features are finite and nothing is refused.
+Which coordinates, their radius, the features and the codebook are public, of schema and ε alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privot.errors import PrivotError
+from privot.mechanisms.candidates.closest import ClosestCandidates
+from privot.mechanisms.candidates.codebook import Codebook
+from privot.mechanisms.candidates.coordinates import Coordinates
+from privot.mechanisms.candidates.features import MOST_FEATURES, Features, Moments
+from privot.privacy import PureDP
+from privot.privacy.rounding import at_least, percent_at_most
+from privot.release.reports.ids import one_array
+from privot.schema import Array, CodedColumn, Column, PointColumn, Schema
+
+# Names of a release's columns, which no column of a schema may have.
+SEED, INDEX = "candidates.seed", "candidates.index"
+
+_FEW_COORDINATES = 3  # are for noise of their own
+_RECORDS_AT_ONCE = 2**8
+
+
+@dataclass(frozen=True)
+class CandidateRecords:
+    """Points (n, q) of the unit ball, rows of NaN being missing, and labels (n,); all 0 without."""
+
+    points: Array
+    codes: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CandidateAnswers:
+    """Reports of n people: each one's seed and the index of a candidate, (n,)."""
+
+    seeds: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class CandidatesReport:
+    """One report of a column of vectors or images, and of a label.
+
+    Arguments:
+        name: What the schema calls the column.
+        label: What it calls the label's; None without.
+        coordinates: What of a point is told.
+        features: Of coordinates and labels.
+        mechanism: How a vector of features is reported.
+        labels: The label's column.
+    """
+
+    name: str
+    label: str | None
+    coordinates: Coordinates
+    features: Features
+    mechanism: ClosestCandidates
+    labels: CodedColumn | None = None
+
+    def __post_init__(self) -> None:
+        column, features = self.coordinates.column, self.features
+        declared = (
+            self.coordinates.count,
+            1 if self.labels is None else self.labels.alphabet.size,
+            column.nullable,
+        )
+        if (features.points, features.labels, features.nullable) != declared:
+            raise PrivotError(
+                f"the candidates report of column {self.name!r} is not as the schema declares it: "
+                "calibrate again"
+            )
+        if features.dimension > self.mechanism.codebook.dimension:
+            raise PrivotError(
+                f"the candidates of column {self.name!r} have {self.mechanism.codebook.dimension} "
+                f"numbers, its records {features.dimension}: calibrate again"
+            )
+
+    @classmethod
+    def calibrate(cls, schema: Schema, name: str, label: str | None, epsilon: float) -> Self:
+        """That of least error that spends `epsilon`."""
+        column, labels = schema.point_column(name), schema.coded[label] if label else None
+        coordinates = Coordinates(column, _count(column, epsilon), _radius(column))
+        size = 1 if labels is None else labels.alphabet.size
+        features = Features.of(coordinates.count, size, column.nullable)
+        mechanism = ClosestCandidates.for_dimension(features.dimension, epsilon)
+        return cls(name, label, coordinates, features, mechanism, labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        codebook = self.mechanism.codebook
+        return {
+            "column": self.name,
+            "label": self.label,
+            "coordinates": self.coordinates.count,
+            "radius": self.coordinates.radius,
+            "paired": self.features.paired,
+            "weights": list(self.features.weights),
+            "epsilon": self.mechanism.epsilon,
+            "dimension": codebook.dimension,
+            "blocks": codebook.blocks,
+            "closest": self.mechanism.closest,
+        }
+
+    @classmethod
+    def from_dict(cls, schema: Schema, fields: Mapping[str, Any]) -> Self:
+        """What `to_dict` described."""
+        name, label = fields["column"], fields["label"]
+        column = schema.point_column(name)
+        labels = None if label is None else schema.coded[label]
+        size = 1 if labels is None else labels.alphabet.size
+        coordinates = Coordinates(column, fields["coordinates"], fields["radius"])
+        weights = tuple(fields["weights"])
+        features = Features(
+            coordinates.count, fields["paired"], size, weights, nullable=column.nullable
+        )
+        codebook = Codebook(fields["dimension"], fields["blocks"])
+        mechanism = ClosestCandidates(fields["epsilon"], codebook, fields["closest"])
+        return cls(name, label, coordinates, features, mechanism, labels)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the schema's columns that it reports."""
+        return [self.name, *([self.label] if self.label is not None else [])]
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Names and types of the columns that a release holds it in."""
+        return {SEED: pa.uint64(), INDEX: pa.uint32()}
+
+    def encode(self, table: pa.Table) -> CandidateRecords:
+        """Raw values as coordinates and codes."""
+        units = self.coordinates.column.encode_units(self.name, table)
+        codes = np.zeros(len(units), np.int64)
+        if self.labels is not None and self.label is not None:
+            codes = self.labels.encode_codes(self.label, table)
+        return CandidateRecords(self.coordinates.encode(units), codes)
+
+    def privatize(self, records: CandidateRecords) -> dict[str, pa.Array]:
+        """Table columns of fresh reports."""
+        count = len(records.points)
+        seeds, indices = np.empty(count, np.uint64), np.empty(count, np.uint32)
+        for start in range(0, count, _RECORDS_AT_ONCE):
+            rows = slice(start, start + _RECORDS_AT_ONCE)
+            vectors = self.features.encode(records.points[rows], records.codes[rows])
+            seeds[rows], indices[rows] = self.mechanism.privatize(vectors)
+        return {SEED: pa.array(seeds), INDEX: pa.array(indices)}
+
+    def vectors(self, records: CandidateRecords) -> NDArray[np.float32]:
+        """Records as unit vectors of features."""
+        return self.features.encode(records.points, records.codes)
+
+    def read(self, table: pa.Table) -> CandidateAnswers:
+        """The answers in a release's table, all of which are possible."""
+        seeds, indices = (one_array(table.column(name)).to_numpy() for name in (SEED, INDEX))
+        return CandidateAnswers(seeds, indices)
+
+    def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
+        """Moments of the coordinates, without bias, and the standard deviation of each feature.
+
+        A moment's own is that over the root of its weight, of a pair's over another √2.
+        """
+        mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
+        return self.features.decode(mean[: self.features.dimension]), stddev
+
+    def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
+        """Which rows (n,) no device sends, and why."""
+        seeds, indices = (table.column(name) for name in (SEED, INDEX))
+        known = pc.less(indices, self.mechanism.codebook.num_candidates)
+        possible = pc.and_(pc.is_valid(seeds), pc.fill_null(known, False))
+        yield ~np.asarray(possible.to_numpy()), "no device names this candidate of a seed"
+
+    def guarantee(self, unit: str) -> PureDP:
+        """That of one report."""
+        return PureDP(self.mechanism.epsilon, unit=unit)
+
+    def expected(self) -> dict[str, Any]:
+        """What to expect of it, before anyone reports; see `Randomizer.expected_noise`."""
+        total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
+        keep = self.mechanism.words[0] / 2**64
+        error = 1 / self.mechanism.gain
+        near = "the closest" if close == 1 else f"one of the {close:,} closest"
+        return {
+            "column": " with ".join(self.columns),
+            "mechanism": "candidates",
+            "columns": self.columns,
+            "candidates": total,
+            "closest": close,
+            "keep": keep,
+            "features": self.features.dimension,
+            "stddev": error,
+            "in_words": (
+                f"one of {total:,} public directions, {near} to the record with probability "
+                f"{percent_at_most(keep)}; a mean over n reports errs by {at_least(error)}/√n in each "
+                f"of {self.features.dimension:,} features of records of length 1"
+            ),
+        }
+
+
+def unfit_for_candidates(column: Column) -> str:
+    """Why candidates are not for a column, and what is instead; nothing if they are."""
+    domain = column.domain
+    if domain is None or column.alphabet is not None or domain.dimension <= _FEW_COORDINATES:
+        return (
+            f"it is for images, and vectors of more than {_FEW_COORDINATES} numbers: use 'laplace'"
+        )
+    return ""
+
+
+def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
+    """The column of a schema that candidates are for, and its label; None if there is none, or several.
+
+    A column that can be coded is a label if it is the only one, and not of too many values.
+    """
+    found = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
+    if len(found) != 1:
+        return None
+    (name,), coded = found, list(schema.coded)
+    label = coded[0] if len(coded) == 1 else None
+    if label is not None:
+        size, column = schema.coded[label].alphabet.size, schema.point_column(name)
+        features = Features.of(_count(column, math.inf), size, column.nullable)
+        label = label if features.dimension <= MOST_FEATURES else None
+    return name, label
+
+
+def _count(column: PointColumn, epsilon: float) -> int:
+    """How many coordinates: all of a vector's; of an image, more for a larger ε."""
+    if column.image_shape is None:
+        return column.domain.dimension
+    return min(column.domain.dimension, 60 if epsilon >= 8 else 54 if epsilon >= 4 else 48)
+
+
+def _radius(column: PointColumn) -> float:
+    """That of all unit coordinates of a vector; of an image, half of its pixels' range on average."""
+    if column.image_shape is not None:
+        return 0.5 * math.sqrt(math.prod(column.image_shape))
+    ends = [point for pair in column.domain.unit.far_apart() for point in pair]
+    return max(float(np.linalg.norm(point)) for point in ends) * (1 + 2.0**-40)
