@@ -25,6 +25,7 @@ RECIPES = {
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",
     "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",
     "tables.learned_spread": "How much of the truth's spread each loss learns, by batch size.",
+    "vectors.unit_means": "The mean of unit vectors: candidates beside PrivUnit, what bias is left.",
     "sliced.images": "Images from noisy slices, judged by classifiers trained on them.",
     "sliced.selection": "Settings of noisy slices, compared on held-out training images.",
     "sliced.frechet": "Distances of draws from noisy slices to real images.",

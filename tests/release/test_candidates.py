@@ -81,8 +81,15 @@ def test_who_names_a_mechanism_gets_it():
         '"c", "d", "e"', '"h", "i", "j"'
     )
     assert made(two).candidates is None
+    for named in ("auto", "candidates"):
+        assert made(VECTOR, mechanism=named) == made(VECTOR)
     with pytest.raises(PrivotError, match="delta 1e-06 is not needed"):
         made(VECTOR, delta=1e-6)
+    for refused in ({"report": "split"}, {"report_columns": 1}):
+        with pytest.raises(PrivotError, match="'candidates' is for one image"):
+            made(VECTOR, mechanism="candidates", **refused)
+    with pytest.raises(PrivotError, match="'candidates' is for one image"):
+        made(AGE, mechanism="candidates")
 
 
 def test_labels_of_too_many_values_are_apart():

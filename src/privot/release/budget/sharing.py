@@ -20,6 +20,8 @@ from privot.release.budget.split_columns import (
     split_guarantee,
 )
 from privot.release.reports.candidates import (
+    CANDIDATES,
+    FEW_COORDINATES,
     INDEX,
     SEED,
     CandidatesReport,
@@ -81,12 +83,17 @@ def _share(
     if report not in REPORTS:
         raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
     require_budget(epsilon, delta)
+    epsilon, delta = float(epsilon), float(delta)
+    whole = report != "split" and report_columns is None and not shares
+    if whole and mechanism in (None, "auto", CANDIDATES) and (seeded := choose_columns(schema)):
+        return _with_candidates(schema, epsilon, delta, *seeded)
+    if mechanism == CANDIDATES:
+        raise PrivotError(
+            f"mechanism {mechanism!r} is for one image, or one vector of more than {FEW_COORDINATES} "
+            "numbers, in a report of its own, with or without a label: use 'auto'"
+        )
     if mechanism is not None:
         require_kind(mechanism, delta)
-    epsilon, delta = float(epsilon), float(delta)
-    default = mechanism is None and not shares and report_columns is None
-    if default and report != "split" and (seeded := choose_columns(schema)):
-        return _with_candidates(schema, epsilon, delta, *seeded)
     coded = schema.coded
     if report == "auto":
         # A label is learned with its image, from reports of both.

@@ -37,7 +37,9 @@ from privot.schema import Array, CodedColumn, Column, PointColumn, Schema
 # Names of a release's columns, which no column of a schema may have.
 SEED, INDEX = "candidates.seed", "candidates.index"
 
-_FEW_COORDINATES = 3  # are for noise of their own
+CANDIDATES = "candidates"  # as a mechanism may be named
+
+FEW_COORDINATES = 3  # are for noise of their own
 _RECORDS_AT_ONCE = 2**8
 
 
@@ -201,7 +203,7 @@ class CandidatesReport:
         near = "the closest" if close == 1 else f"one of the {close:,} closest"
         return {
             "column": " with ".join(self.columns),
-            "mechanism": "candidates",
+            "mechanism": CANDIDATES,
             "columns": self.columns,
             "candidates": total,
             "closest": close,
@@ -219,9 +221,9 @@ class CandidatesReport:
 def unfit_for_candidates(column: Column) -> str:
     """Why candidates are not for a column, and what is instead; nothing if they are."""
     domain = column.domain
-    if domain is None or column.alphabet is not None or domain.dimension <= _FEW_COORDINATES:
+    if domain is None or column.alphabet is not None or domain.dimension <= FEW_COORDINATES:
         return (
-            f"it is for images, and vectors of more than {_FEW_COORDINATES} numbers: use 'laplace'"
+            f"it is for images, and vectors of more than {FEW_COORDINATES} numbers: use 'laplace'"
         )
     return ""
 

@@ -1,0 +1,1 @@
+"""Vectors of many dimensions: what a mean of them costs under local privacy."""
