@@ -14,6 +14,7 @@ from privot.errors import PrivotError
 from privot.mechanisms.candidates import closest
 from privot.mechanisms.candidates.closest import ClosestCandidates
 from privot.mechanisms.candidates.codebook import Codebook
+from privot.privacy.lower_bound import audit
 
 FALSE_ALARM = 1e-6
 
@@ -131,3 +132,20 @@ def test_what_cannot_be_is_refused():
         ClosestCandidates(1.0, Codebook(256, 1), 129)
     with pytest.raises(PrivotError, match="epsilon"):
         ClosestCandidates.for_dimension(60, math.inf)
+
+
+@pytest.mark.parametrize(("epsilon", "num_draws"), [(0.5, 30_000), (2.0, 30_000), (8.0, 40_000)])
+def test_an_audit_from_outside_finds_most_of_epsilon_and_no_more(epsilon, num_draws):
+    """Records that are opposite share no close candidate: there reports tell most."""
+    mechanism = ClosestCandidates.for_dimension(8, epsilon)
+    ends = unit(8, 3), -unit(8, 3)
+
+    def randomize(record, count):
+        seeds, indices = mechanism.privatize(np.broadcast_to(record, (count, 8)))
+        return mechanism.log_ratio(seeds, indices, *ends)
+
+    def score(outputs, record, other):
+        return outputs if record is ends[0] else -outputs
+
+    found = audit(randomize, [ends], num_draws=num_draws, confidence=0.999, score=score)
+    assert 0.8 * epsilon <= found.epsilon_lower <= epsilon

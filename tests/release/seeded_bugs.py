@@ -24,7 +24,9 @@ from privot.mechanisms import (
     random_words,
 )
 from privot.mechanisms.additive.additive_noise import AdditiveNoise
+from privot.mechanisms.candidates import closest
 from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.samplers.entropy import uniforms_below, words_outside
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.release import Randomizer
 from privot.release import randomizer as randomizer_module
@@ -100,7 +102,11 @@ def age():
 
 
 def box():
-    return Randomizer.calibrate(BOX, 1.0)
+    return Randomizer.calibrate(BOX, 1.0, mechanism="laplace")
+
+
+def candidates():
+    return Randomizer.calibrate(BALL, 2.0)
 
 
 def ball(delta=1e-6):
@@ -119,6 +125,7 @@ HONEST: dict[str, Callable[[], Randomizer]] = {
     "maybe missing": lambda: Randomizer.calibrate(MAYBE, 2.0),
     "joint report": lambda: Randomizer.calibrate(TABLE, 2.0),
     "planar laplace": lambda: Randomizer.calibrate(PLACE, 2.0, mechanism="planar_laplace"),
+    "candidates": candidates,
     "a joint report and a vector": lambda: Randomizer.calibrate(MIXED, 4.0),
     "two columns of four": lambda: Randomizer.calibrate(
         MIXED, 4.0, report="split", report_columns=2
@@ -337,6 +344,18 @@ def too_low_a_threshold(self):
     return int(0.9 * 2**64 / (np.exp(self.epsilon) + 1))
 
 
+def too_few_words(*arguments):
+    return words_outside(*arguments) * 9 // 10
+
+
+def never_the_last(bound, count):
+    return uniforms_below(max(1, bound - bound // 8), count)
+
+
+def coarse_seeds(count):
+    return random_words(count) & np.uint64(2**64 - 2**10)
+
+
 @dataclass(frozen=True)
 class Bug:
     """Attributes to replace, and who is calibrated (with them replaced)."""
@@ -381,7 +400,10 @@ BUGS = {
     "half the Gaussian noise": bug(ball, Gaussian, "_draw", gaussian_noise(0.5)),
     "Gaussian noise for the radius": bug(ball, L2Ball, "diameter", radius_for_diameter),
     "noise for the radius": bug(
-        lambda: Randomizer.calibrate(BALL, 1.0), L2Ball, "diameter", radius_for_diameter
+        lambda: Randomizer.calibrate(BALL, 1.0, mechanism="laplace"),
+        L2Ball,
+        "diameter",
+        radius_for_diameter,
     ),
     "values are not projected": bug(age, SplitReport, "encode", not_projected),
     "half the noise where a value is missing": bug(
@@ -390,6 +412,13 @@ BUGS = {
     "the true cell is listed first": bug(  # sets of four cells of ten
         lambda: Randomizer.calibrate(TABLE, 0.5), SubsetSelection, "privatize", true_cell_first
     ),
+    "close candidates are named too often": bug(
+        candidates, closest, "words_outside", too_few_words, num_draws=1000
+    ),
+    "some candidates are never named": bug(
+        candidates, closest, "uniforms_below", never_the_last, num_draws=1000
+    ),
+    "seeds have fewer bits": bug(candidates, closest, "random_words", coarse_seeds, num_draws=1000),
     "what falls outside the window falls far": bug(wave, SquareWave, "privatize", outside_is_far),
 }
 # Beyond what the law of single columns shows.
