@@ -109,7 +109,8 @@ def test_a_single_column_and_a_vector(run, tmp_path):
     assert out.startswith("1 column of 2 values, 100 reports, ε = 1 per person")
     assert "marginals only" not in out
     (tmp_path / "two.toml").write_text(
-        SCHEMA + '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1.0\n'
+        SCHEMA
+        + '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nsupport = [[0, 0], [1, 1]]\n'
     )
     _, out, _ = run("plan two.toml --epsilon 4 --people 1000")
     assert "\n2 of ε for these columns" in out

@@ -126,7 +126,9 @@ HONEST: dict[str, Callable[[], Randomizer]] = {
     "joint report": lambda: Randomizer.calibrate(TABLE, 2.0),
     "planar laplace": lambda: Randomizer.calibrate(PLACE, 2.0, mechanism="planar_laplace"),
     "candidates": candidates,
-    "a joint report and a vector": lambda: Randomizer.calibrate(MIXED, 4.0),
+    "a joint report and a vector": lambda: Randomizer.calibrate(
+        MIXED, 4.0, report="joint", mechanism="laplace"
+    ),
     "two columns of four": lambda: Randomizer.calibrate(
         MIXED, 4.0, report="split", report_columns=2
     ),

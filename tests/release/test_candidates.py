@@ -65,10 +65,12 @@ def test_a_vector_or_an_image_and_its_label_are_one_report_of_the_whole_budget(t
 def test_other_columns_get_equal_shares():
     randomizer = made(VECTOR + LABEL + AGE + PLACE, epsilon=3.0)
     assert randomizer.candidates.columns == ["v"]
-    assert list(randomizer.joint.sizes) == ["shape", "age"]
-    assert list(randomizer.mechanisms) == ["place"]
-    assert randomizer.candidates.mechanism.epsilon == pytest.approx(1.0)
+    assert list(randomizer.joint.sizes) == ["shape", "age", "place"]
+    assert randomizer.candidates.mechanism.epsilon == pytest.approx(1.5)
     assert 3 * (1 - 1e-9) < randomizer.guarantee.epsilon <= 3
+    beside = made(VECTOR + PLACE, epsilon=3.0)
+    assert beside.joint is None
+    assert list(beside.mechanisms) == ["place"]
 
 
 def test_who_names_a_mechanism_gets_it():

@@ -100,7 +100,7 @@ def test_the_audit_comes_close_to_the_promise_and_catches_a_larger_set_of_odds()
 
 
 def test_json_and_release_round_trip(tmp_path):
-    randomizer = Randomizer.calibrate(MIXED, 4.0)
+    randomizer = Randomizer.calibrate(MIXED, 4.0, report="joint", mechanism="laplace")
     assert Randomizer.from_json(randomizer.to_json()) == randomizer
     table = one_person(300) | {"x": np.linspace(0, 1, 300), "y": np.full(300, 0.5)}
     release = randomizer.privatize(table)
@@ -154,7 +154,7 @@ def test_a_hundred_columns_and_two_people():
 
 
 def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
-    randomizer = Randomizer.calibrate(MIXED, 4.0)
+    randomizer = Randomizer.calibrate(MIXED, 4.0, report="joint", mechanism="laplace")
     person = one_person(1) | {"x": [0.5], "y": [0.5]}
     parts = [randomizer.privatize(person) for _ in range(5)]
     together = collect(parts).release
@@ -163,7 +163,7 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
     # In the order of their ids, which is random.
     ids = sorted((part.table[REPORT_ID][0].as_py(), part.table[CELLS][0].as_py()) for part in parts)
     assert list(zip(*together.table.select([REPORT_ID, CELLS]).to_pydict().values())) == ids
-    other = Randomizer.calibrate(MIXED, 2.0).privatize(person)
+    other = Randomizer.calibrate(MIXED, 2.0, report="joint", mechanism="laplace").privatize(person)
     with pytest.raises(PrivotError, match="release 6 was made by another randomizer"):
         collect([*parts, other])
     with pytest.raises(PrivotError, match="releases are none"):

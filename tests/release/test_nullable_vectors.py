@@ -23,7 +23,7 @@ PEOPLE = {"x": [1.0, None, 3.0, 30.0], "y": [5.0, 1.0, None, 7.0], "sex": ["F", 
 
 
 def test_every_report_has_a_flag_and_a_point(tmp_path):
-    randomizer = Randomizer.calibrate(SCHEMA, 2.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 2.0, report="joint", mechanism="laplace")
     assert randomizer.guarantee.epsilon == pytest.approx(2.0)
     assert randomizer.mechanisms["home"].flag.epsilon == pytest.approx(0.5)
     release = randomizer.privatize(PEOPLE)
@@ -43,7 +43,7 @@ def test_every_report_has_a_flag_and_a_point(tmp_path):
 
 
 def test_who_is_missing_is_hidden_and_can_be_counted():
-    randomizer = Randomizer.calibrate(SCHEMA, 4.0)
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0, report="joint", mechanism="laplace")
     n = 40_000
     missing = np.arange(n) % 4 == 0
     people = {
@@ -71,7 +71,9 @@ def test_split_reports_leave_out_whole_columns():
 
 
 def test_altered_flags_and_names_that_clash_are_refused(tmp_path):
-    release = Randomizer.calibrate(SCHEMA, 1.0).privatize(PEOPLE)
+    release = Randomizer.calibrate(SCHEMA, 1.0, report="joint", mechanism="laplace").privatize(
+        PEOPLE
+    )
     path = tmp_path / "r.parquet"
     place = release.table.column_names.index("home.missing")
     for flags in (pa.array([0.0, 1.0, 0.0, 1.0]), pa.array([True, None, True, True])):

@@ -43,12 +43,26 @@ def test_budgets_are_shared_with_vectors_and_add_up_to_at_most_epsilon(epsilon):
     alone = Randomizer.calibrate(SCHEMA, epsilon)
     assert alone.guarantee.epsilon == epsilon
     assert alone.joint.epsilon == epsilon
-    mixed = Randomizer.calibrate(MIXED, epsilon)
+    mixed = Randomizer.calibrate(MIXED, epsilon, report="joint", mechanism="laplace")
     assert epsilon * (1 - 1e-9) <= mixed.guarantee.epsilon <= epsilon
     assert mixed.joint.epsilon == pytest.approx(epsilon / 2)
     gaussian = Randomizer.calibrate(MIXED, epsilon, 1e-6, mechanism="gaussian", report="joint")
     assert gaussian.guarantee.epsilon <= epsilon
     assert gaussian.guarantee.delta == 1e-6
+
+
+def test_a_vector_joins_the_table_s_report_unless_it_is_alone_or_has_a_mechanism():
+    together = Randomizer.calibrate(MIXED, 2.0)
+    assert list(together.joint.sizes) == list(MIXED.columns)
+    assert together.joint.sizes["home"] == 256
+    assert together.guarantee.epsilon == 2.0
+    apart = Randomizer.calibrate(MIXED, 2.0, report="joint", mechanism="laplace")
+    assert list(apart.joint.sizes) == list(SCHEMA.columns)
+    assert list(apart.mechanisms) == ["home"]
+    home = Schema.from_dict({"columns": {"home": MIXED.to_dict()["columns"]["home"]}})
+    assert Randomizer.calibrate(home, 2.0).joint is None
+    again = Randomizer.from_json(together.to_json())
+    assert again == together
 
 
 @pytest.mark.parametrize(

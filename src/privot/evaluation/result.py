@@ -152,14 +152,12 @@ def compare(
     """
     synthetic, real = as_table(synthetic), as_table(real)
     require_records(schema, synthetic, real)
-    table = compare_tables(schema, synthetic, real, seed) if schema.coded else None
-    images, points = list(schema.images), [n for n in schema.points if n not in schema.coded]
+    table = None
+    # A place alone is compared by its distance; beside others its cells tell what goes with what.
+    if len(schema.coded) > 1 or schema.coded.keys() - schema.vectors.keys():
+        table = compare_tables(schema, synthetic, real, seed)
     return Comparison(
-        tuple(
-            score_points(schema, name, synthetic, real, num_points, seed)
-            for name in points
-            if name not in images
-        ),
+        tuple(score_points(schema, n, synthetic, real, num_points, seed) for n in schema.vectors),
         table,
-        tuple(score_images(schema, name, synthetic, real, num_points, seed) for name in images),
+        tuple(score_images(schema, n, synthetic, real, num_points, seed) for n in schema.images),
     )

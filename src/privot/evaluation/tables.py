@@ -134,7 +134,7 @@ class _Levels:
 def compare_tables(
     schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
 ) -> TableComparison:
-    """Compare two tables over all columns but vectors; the result is **not private**.
+    """Compare two tables over all columns that have codes; the result is **not private**.
 
     Arguments:
         schema: Whose columns, bins and categories are compared.
@@ -149,7 +149,7 @@ def compare_tables(
     require_records(schema, synthetic, real)
     if not schema.coded:
         raise PrivotError(
-            f"columns {list(schema.columns)} are all vectors: compare them by `compare`"
+            f"columns {list(schema.columns)} are all vectors without codes: compare them by `compare`"
         )
     rng = np.random.default_rng(seed)
     sizes = (synthetic.num_rows, real.num_rows)

@@ -158,7 +158,7 @@ class RecordSpace:
         numbers = _numbers(name, column)
         if declared is None:
             return [*numbers, *flag]
-        if column.alphabet is None:
+        if not column.is_number:
             raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
         # Everything between the bounds must be drawn: nothing else has a density.
         ends = np.array([numbers[0].low, numbers[0].high], np.float64)
@@ -254,7 +254,7 @@ def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
         raise PrivotError(
             f"column {name!r} is an image, too many numbers for a density: leave it out"
         )
-    if not isinstance(column.domain, Box) or (column.nullable and column.alphabet is None):
+    if not isinstance(column.domain, Box) or (column.nullable and not column.is_number):
         raise PrivotError(
             f"column {name!r} is a vector in a ball, on a line, or one that may be missing: declare "
             "bounds, and fill it in, or give an array with a reference of your own"
@@ -267,4 +267,4 @@ def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
 
 def _is_whole(column: Column) -> bool:
     """Whether its numbers are integers; a vector's never are."""
-    return column.alphabet is not None and getattr(column.alphabet, "integer", False)
+    return getattr(column.alphabet, "integer", False)

@@ -105,9 +105,9 @@ def plan_reports(
 ) -> Plan:
     """Compare joint and split reports of one to four columns, and recommend one.
 
-    Vector columns are left to their own mechanisms: beside v of them the joint report has the share
+    Vectors count with their cells, numbers and dates with their bins, in a split report too. Vectors
+    without cells are left to their own mechanisms: beside v of them the joint report has the share
     ε/(v+1) that calibration gives it, and is planned for that; split reports are not planned then.
-    Numbers and dates count with their bins in a split report too.
 
     Examples:
         >>> schema = Schema.from_toml('''
@@ -129,7 +129,7 @@ def plan_reports(
     if not 0 < target_error < 1:
         raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
     sizes = {name: column.alphabet.size for name, column in schema.coded.items()}
-    if not sizes:
+    if sizes.keys() <= schema.vectors.keys():
         raise PrivotError("the schema has vectors only: a plan needs columns of a table")
     vectors = len(schema.columns) - len(sizes)
     share = math.nextafter(epsilon / (vectors + 1), 0.0) if vectors else epsilon

@@ -87,8 +87,8 @@ class Randomizer(Summarized):
             epsilon: Privacy loss of one person's whole report.
             delta: Between 0 and 1 for `"gaussian"`, else 0.
             report: `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
-                `"joint"`: a table's columns are one report, so are an image or a long vector and its
-                label; `"auto"`: that, unless a mechanism or shares are given.
+                `"joint"`: a table's columns are one report (vectors in cells unless a mechanism is
+                named), as are an image or a long vector and its label; `"auto"`: that, or split.
             mechanism: Of split columns: a kind, `"laplace"` by default, or `"auto"`: the one whose
                 report tells most. Categories that it is not for use randomized response.
             report_columns: Number of columns a person reports; with 1, only marginals are learned.

@@ -80,11 +80,8 @@ def _panels(
         if name in schema.images:
             images = {t: unit_images(schema.images[name], name, each[t], _IMAGES) for t in each}
             panels += [(title, partial(_draw_images, shown)) for title, shown in images.items()]
-        elif name in schema.coded:
-            bars = partial(_draw_bars, schema, name, tables)
-            panels.append((name, bars))
-        else:
-            column = schema.points[name]
+        elif name in schema.vectors:
+            column = schema.vectors[name]
             parts = column.table_columns(name)
             points = {whose: column.encode_points(name, table) for whose, table in tables.items()}
             points = {whose: p[~np.isnan(p).any(axis=1)] for whose, p in points.items()}
@@ -99,6 +96,9 @@ def _panels(
                     (part, partial(_draw_density, column))
                     for part, column in zip(parts, values, strict=True)
                 ]
+        else:
+            bars = partial(_draw_bars, schema, name, tables)
+            panels.append((name, bars))
     return panels
 
 

@@ -184,9 +184,7 @@ def _draw_vectors(
 ) -> tuple[list[str], list[str]]:
     """Maps of vectors in the plane, and the density of every coordinate."""
     maps, densities = [], []
-    for name, column in schema.points.items():
-        if name in schema.coded or name in schema.images:
-            continue
+    for name, column in schema.vectors.items():
         parts = column.table_columns(name)
         points = [column.encode_points(name, table) for table in (real, synthetic)]
         points = [each[~np.isnan(each).any(axis=1)] for each in points]

@@ -134,6 +134,12 @@ class Schema(Summarized, BaseModel):
         found = {n: column for n, column in self.columns.items() if column.image_shape is not None}
         return cast("dict[str, ArrayColumn]", found)
 
+    @cached_property
+    def vectors(self) -> dict[str, PointColumn]:
+        """The columns of several numbers, which are no images."""
+        found = self.points.items()
+        return {n: c for n, c in found if n not in self.images and not c.is_number}
+
     def point_column(self, name: str) -> PointColumn:
         """A column that has a domain, so that it can be reported as a point.
 

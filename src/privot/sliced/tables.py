@@ -117,7 +117,7 @@ class TableRecords(Records):
 
     def _is_coded(self, name: str) -> bool:
         column = self.schema.columns[name]
-        return column.alphabet is not None and (column.nullable or column.domain is None)
+        return column.domain is None or (column.nullable and column.is_number)
 
     def _box(self, name: str) -> Box:
         domain = self.schema.point_column(name).domain

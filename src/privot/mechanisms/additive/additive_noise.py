@@ -87,7 +87,7 @@ class AdditiveNoise(Mechanism):
     @classmethod
     def unfit(cls, column: Column) -> str:
         """Categories have no domain; and a code can say that a number is missing, a point cannot."""
-        if column.domain is None or (column.nullable and column.alphabet is not None):
+        if column.domain is None or (column.nullable and column.is_number):
             return "it is for points that are never missing: use 'randomized_response'"
         return ""
 

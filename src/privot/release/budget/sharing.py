@@ -94,11 +94,13 @@ def _share(
         )
     if mechanism is not None:
         require_kind(mechanism, delta)
-    coded = schema.coded
+    # A vector is in a cell of the joint report, unless it is alone or has a mechanism of its own.
+    named = [name for name in schema.coded if name not in schema.vectors]
+    coded = {n: c for n, c in schema.coded.items() if n in named or (named and mechanism is None)}
     if report == "auto":
         # A label is learned with its image, from reports of both.
-        labeled = bool(schema.images) and len(coded) == 1
-        joint = bool(coded) and not labeled and mechanism is None and not shares
+        labeled = bool(schema.images) and len(named) == 1
+        joint = bool(named) and not labeled and mechanism is None and not shares
         report = "joint" if joint else "split"
     if report == "split":
         _require_count(report_columns, len(schema.columns))
@@ -140,7 +142,8 @@ def _with_candidates(
             f"delta {delta} is not needed by a candidates report, which is pure: leave it out, or use "
             "mechanism 'gaussian'"
         )
-    coded = {n: column.alphabet.size for n, column in schema.coded.items() if n != label}
+    coded = {n: c.alphabet.size for n, c in schema.coded.items() if n != label}
+    coded = coded if coded.keys() - schema.vectors.keys() else {}
     apart = [n for n in schema.columns if n not in coded and n not in (name, label)]
     parts = 1 + bool(coded) + len(apart)
     # One step down, so that the shares, each rounded, cannot add up to more than ε.
@@ -206,11 +209,13 @@ def require_cover(
             f"candidates for {sorted(seeded)}, the schema has {sorted(schema.columns)}: cover each once"
         )
     # Columns are numbered in the schema's order wherever reports are read.
-    tabular = [name for name in schema.coded if name not in seeded]
+    joined = {n: c for n, c in schema.coded.items() if n not in seeded}
+    whole = not joined.keys() & mechanisms.keys() - schema.vectors.keys()
+    tabular = [name for name in joined if name not in mechanisms] if whole else []
     if joint is not None and list(sizes) != tabular:
         raise PrivotError(
-            f"the joint report has columns {list(sizes)}, the schema's table {tabular}: "
-            "report all of them together, in this order, or all of them split"
+            f"the joint report has columns {list(sizes)}, the schema's table {list(joined)}: report "
+            "all of them together, in this order, or all of them split; vectors may be apart"
         )
     for name, size in sizes.items():
         if name not in schema.coded or schema.coded[name].alphabet.size != size:

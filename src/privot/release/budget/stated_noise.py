@@ -51,10 +51,11 @@ def state_noise(
     shares = shares or {}
     if mechanism not in ("gaussian", "laplace"):
         raise PrivotError(f"mechanism {mechanism!r} has no noise to state: use gaussian or laplace")
-    if set(shares) != set(schema.coded):
+    needed = schema.coded.keys() - schema.vectors.keys()
+    if set(shares) != needed:
         raise PrivotError(
             f"shares are of columns {sorted(shares)}: give the ε of "
-            f"{sorted(schema.coded) or 'none'}, all others have the stated noise"
+            f"{sorted(needed) or 'none'}, all others have the stated noise"
         )
     mechanisms: dict[str, Mechanism] = {}
     for name, column in schema.columns.items():

@@ -231,12 +231,13 @@ def unfit_for_candidates(column: Column) -> str:
 def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     """The column of a schema that candidates are for, and its label; None if there is none, or several.
 
-    A column that can be coded is a label if it is the only one, and not of too many values.
+    A column of codes, other than a vector of cells, is a label if it is the only one, and not of too
+    many values.
     """
     found = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
     if len(found) != 1:
         return None
-    (name,), coded = found, list(schema.coded)
+    (name,), coded = found, [n for n in schema.coded if n not in schema.vectors]
     label = coded[0] if len(coded) == 1 else None
     if label is not None:
         size, column = schema.coded[label].alphabet.size, schema.point_column(name)

@@ -55,6 +55,8 @@ class Column(BaseModel):
     kinds: ClassVar[dict[str, type[Column]]] = {}
     # Whether its table columns hold numbers, which the text of a CSV is then read as.
     holds_numbers: ClassVar[bool] = False
+    # Whether its value is one number or date: a point, or a code, which also says that it is missing.
+    is_number: ClassVar[bool] = False
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -36,6 +36,8 @@ Moment = Annotated[str, BeforeValidator(_as_text)]
 class _NumberColumn(PointColumn, CodedColumn):
     """A column whose values are numbers between two bounds, whatever they are in a table."""
 
+    is_number: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def alphabet(self) -> Bins:
