@@ -26,7 +26,7 @@ does faster than the textbook's butterflies. Nothing here is secret: seeds are p
 
 References:
     Steele, Lea, Flood, *Fast splittable pseudorandom number generators* (2014); Ailon, Chazelle, *The
-    fast Johnson–Lindenstrauss transform* (2009).
+    fast Johnson–Lindenstrauss transform and approximate nearest neighbors* (2009).
 """
 
 from __future__ import annotations
