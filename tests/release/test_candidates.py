@@ -216,3 +216,27 @@ def test_an_audit_passes_and_finds_most_of_epsilon():
     result = audit_randomizer(made(VECTOR + LABEL, epsilon=2.0), num_draws=10_000)
     assert not result.refuted
     assert 0.8 * 2 < result.columns[0].epsilon_lower <= 2
+
+
+def test_laplace_noise_is_taken_where_its_means_err_less():
+    """Of few numbers at a large ε; whoever names candidates gets them."""
+    small, large = made(VECTOR, 4.0), made(VECTOR, 40.0)
+    (row,) = small.expected_noise()
+    assert row["stddev"] < row["laplace"]
+    assert large.mechanisms["v"].kind == "laplace"
+    (row,) = made(VECTOR, 40.0, mechanism="candidates").expected_noise()
+    assert row["stddev"] > row["laplace"]
+    laplace = made(VECTOR, 4.0, mechanism="laplace").mechanisms["v"]
+    (row,) = small.expected_noise()
+    assert row["laplace"] == pytest.approx(laplace.variance**0.5)
+
+
+def test_the_stated_error_of_a_mean_is_that_of_means():
+    table = vectors(300)
+    randomizer = made(VECTOR, 4.0)
+    report, x = randomizer.candidates, np.stack(list(table.values()), axis=1).mean(axis=0)
+    errors = []
+    for _ in range(30):
+        found, _ = moments(randomizer.privatize(table))
+        errors.append((found.first[0] - x) * report.coordinates.radius)
+    assert np.std(errors) * np.sqrt(300) == pytest.approx(report.stddev, rel=0.25)

@@ -30,7 +30,8 @@ def calibrate(
         str, Option(help="auto, joint (one cell of several columns) or split.")
     ] = "auto",
     mechanism: Annotated[
-        str | None, Option(help="laplace, gaussian, planar_laplace, square_wave or auto.")
+        str | None,
+        Option(help="laplace, gaussian, planar_laplace, square_wave, candidates or auto."),
     ] = None,
     report_columns: Annotated[
         int | None, Option(help="Columns one person reports, drawn by fresh coins.")

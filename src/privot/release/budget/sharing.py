@@ -25,6 +25,7 @@ from privot.release.reports.candidates import (
     INDEX,
     SEED,
     CandidatesReport,
+    better_than_laplace,
     choose_columns,
 )
 from privot.release.reports.ids import REPORT_ID
@@ -85,8 +86,8 @@ def _share(
     require_budget(epsilon, delta)
     epsilon, delta = float(epsilon), float(delta)
     whole = report != "split" and report_columns is None and not shares
-    if whole and mechanism in (None, "auto", CANDIDATES) and (seeded := choose_columns(schema)):
-        return _with_candidates(schema, epsilon, delta, *seeded)
+    if seeded := _with_candidates(schema, epsilon, delta, mechanism) if whole else None:
+        return seeded
     if mechanism == CANDIDATES:
         raise PrivotError(
             f"mechanism {mechanism!r} is for one image, or one vector of more than {FEW_COORDINATES} "
@@ -134,14 +135,21 @@ def _share(
 
 
 def _with_candidates(
-    schema: Schema, epsilon: float, delta: float, name: str, label: str | None
-) -> Budget:
-    """A candidates report of a column and its label; the others are joint and split, at equal shares."""
+    schema: Schema, epsilon: float, delta: float, mechanism: str | None
+) -> Budget | None:
+    """A candidates report of a column and its label; the others are joint and split, at equal shares.
+
+    None where another mechanism is named, or candidates do not serve.
+    """
+    chosen = choose_columns(schema)
+    if mechanism not in (None, "auto", CANDIDATES) or chosen is None:
+        return None
     if delta > 0:
         raise PrivotError(
             f"delta {delta} is not needed by a candidates report, which is pure: leave it out, or use "
             "mechanism 'gaussian'"
         )
+    name, label = chosen
     coded = {n: c.alphabet.size for n, c in schema.coded.items() if n != label}
     coded = coded if coded.keys() - schema.vectors.keys() else {}
     apart = [n for n in schema.columns if n not in coded and n not in (name, label)]
@@ -149,6 +157,8 @@ def _with_candidates(
     # One step down, so that the shares, each rounded, cannot add up to more than ε.
     share = epsilon if parts == 1 else math.nextafter(epsilon / parts, 0.0)
     candidates = CandidatesReport.calibrate(schema, name, label, share)
+    if mechanism != CANDIDATES and not better_than_laplace(candidates):
+        return None
     joint, mechanisms = None, dict[str, Mechanism]()
     if coded:
         joint = JointReport(coded, choose_report_columns(coded.values(), share), share)

@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.mechanisms import Laplace, Mechanism
 from privot.mechanisms.candidates.closest import ClosestCandidates
-from privot.mechanisms.candidates.codebook import Codebook
+from privot.mechanisms.candidates.codebook import LARGEST_DIMENSION, Codebook
 from privot.mechanisms.candidates.coordinates import Coordinates
 from privot.mechanisms.candidates.features import MOST_FEATURES, Features, Moments
 from privot.privacy import PureDP
@@ -191,6 +192,12 @@ class CandidatesReport:
         possible = pc.and_(pc.is_valid(seeds), pc.fill_null(known, False))
         yield ~np.asarray(possible.to_numpy()), "no device names this candidate of a seed"
 
+    @property
+    def stddev(self) -> float:
+        """Of the mean of one coordinate from one report, in unit coordinates."""
+        linear = math.sqrt(self.features.weights[1])
+        return self.coordinates.radius / (self.mechanism.gain * linear)
+
     def guarantee(self, unit: str) -> PureDP:
         """That of one report."""
         return PureDP(self.mechanism.epsilon, unit=unit)
@@ -199,7 +206,7 @@ class CandidatesReport:
         """What to expect of it, before anyone reports; see `Randomizer.expected_noise`."""
         total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
         keep = self.mechanism.words[0] / 2**64
-        error = 1 / self.mechanism.gain
+        laplace = math.sqrt(_laplace(self).variance)
         near = "the closest" if close == 1 else f"one of the {close:,} closest"
         return {
             "column": " with ".join(self.columns),
@@ -209,11 +216,13 @@ class CandidatesReport:
             "closest": close,
             "keep": keep,
             "features": self.features.dimension,
-            "stddev": error,
+            "stddev": self.stddev,
+            "laplace": laplace,
             "in_words": (
                 f"one of {total:,} public directions, {near} to the record with probability "
-                f"{percent_at_most(keep)}; a mean over n reports errs by {at_least(error)}/√n in each "
-                f"of {self.features.dimension:,} features of records of length 1"
+                f"{percent_at_most(keep)}; a mean over n reports errs by {at_least(self.stddev)}/√n in "
+                f"each of {self.features.points:,} coordinates, where Laplace noise would by "
+                f"{at_least(laplace)}/√n (in units in which bounds are -1 and 1, or a radius is 1)"
             ),
         }
 
@@ -232,18 +241,30 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     """The column of a schema that candidates are for, and its label; None if there is none, or several.
 
     A column of codes, other than a vector of cells, is a label if it is the only one, and not of too
-    many values.
+    many values. A vector may have too many numbers.
     """
     found = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
     if len(found) != 1:
         return None
     (name,), coded = found, [n for n in schema.coded if n not in schema.vectors]
-    label = coded[0] if len(coded) == 1 else None
+    column, label = schema.point_column(name), coded[0] if len(coded) == 1 else None
     if label is not None:
-        size, column = schema.coded[label].alphabet.size, schema.point_column(name)
+        size = schema.coded[label].alphabet.size
         features = Features.of(_count(column, math.inf), size, column.nullable)
         label = label if features.dimension <= MOST_FEATURES else None
-    return name, label
+    alone = Features.of(_count(column, math.inf), nullable=column.nullable)
+    return None if alone.dimension > LARGEST_DIMENSION else (name, label)
+
+
+def better_than_laplace(report: CandidatesReport) -> bool:
+    """Whether means of coordinates err less than with Laplace noise at the same ε."""
+    return report.stddev < math.sqrt(_laplace(report).variance)
+
+
+def _laplace(report: CandidatesReport) -> Mechanism:
+    """Laplace noise for the column, where a label has an equal share."""
+    share = report.mechanism.epsilon / len(report.columns)
+    return Laplace.for_column(report.coordinates.column, share)
 
 
 def _count(column: PointColumn, epsilon: float) -> int:
