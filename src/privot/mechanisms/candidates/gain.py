@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import integrate, optimize, special
+from scipy import special
 
 from privot.schema import Array
 
@@ -43,12 +43,9 @@ def best_share(epsilon: float) -> float:
     0.0321
     """
     odds = math.exp(-epsilon) / -math.expm1(-epsilon)
-
-    def loss(t: float) -> float:
-        return -math.exp(-t * t / 2) / (float(special.ndtr(-t)) + odds)
-
-    found = optimize.minimize_scalar(loss, bounds=(0.0, 9.0), method="bounded")
-    return float(special.ndtr(-found.x))
+    grid = np.linspace(0.0, 9.0, 2**16 + 1)
+    share = special.ndtr(-grid)
+    return float(share[(np.exp(-(grid**2) / 2) / (share + odds)).argmax()])
 
 
 def mean_of_closest(size: int, blocks: int, closest: int) -> float:
@@ -63,7 +60,7 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
     else:
         density, beaten = on_sphere(size, grid)
     total = blocks * size
-    mean = integrate.trapezoid(grid * density * is_close(beaten, total, closest), grid)
+    mean = (grid * density * is_close(beaten, total, closest)).sum() * (grid[1] - grid[0])
     return float(mean) * total / closest
 
 
