@@ -18,9 +18,9 @@ from privot.mechanisms import (
     Mechanism,
     PlanarLaplace,
     RandomizedResponse,
-    SquareWave,
     SubsetSelection,
     UnaryEncoding,
+    Window,
 )
 from privot.privacy import calibrate_gaussian, calibrate_laplace, calibrate_randomized_response
 from privot.privacy.lower_bound import AuditResult, audit
@@ -39,7 +39,10 @@ HONEST: dict[str, tuple[Callable[[float], Mechanism], tuple, int, float]] = {
     "randomized response, 5 categories": (
         lambda e: RandomizedResponse(5, e), (0, 4), 2_000_000, 0.0),
     "subset selection, 12 cells": (lambda e: SubsetSelection(12, e), (2, 9), 2_000_000, 0.0),
-    "square wave": (SquareWave, ENDS, 2_000_000, 0.0),
+    "window": (lambda e: Window.for_domain(INTERVAL, e), ENDS, 2_000_000, 0.0),
+    "window, a disk": (
+        lambda e: Window.for_domain(L2Ball(2, 1.0), e),
+        ((-1.0, 0.0), (1.0, 0.0)), 2_000_000, 0.0),
     "planar Laplace": (
         lambda e: PlanarLaplace.calibrate(L2Ball(2, 1.0), e),
         ((-1.0, 0.0), (1.0, 0.0)), 2_000_000, 0.0),

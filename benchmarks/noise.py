@@ -27,6 +27,7 @@ from privot.mechanisms import (
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
+    Window,
     sample_discrete_laplace,
     sample_rounded_gaussian,
 )
@@ -56,6 +57,8 @@ def own_rates(count: int, repeats: int) -> dict[str, float]:
     numbers, codes = np.zeros((count, 1)), np.arange(count) % NUM_CATEGORIES
     unary, planar = UnaryEncoding(100, 2.0), PlanarLaplace.calibrate(L2Ball(2, 1.0), EPSILON)
     cells, places = codes[: count // 100], np.zeros((count // 4, 2))
+    number, square = (Window.for_domain(Box((-1.0,) * d, (1.0,) * d), 4.0) for d in (1, 2))
+    disk = Window.for_domain(L2Ball(2, 1.0), 4.0)
     actions = {
         "laplace: noise": lambda: sample_discrete_laplace(count, laplace.scale / laplace.grid),
         "laplace: privatize": lambda: laplace.privatize(numbers),
@@ -68,6 +71,9 @@ def own_rates(count: int, repeats: int) -> dict[str, float]:
         "subset selection, 12 of 100 cells: reports": (lambda: subsets.privatize(cells), cells),
         "unary encoding, 100 categories: reports": (lambda: unary.privatize(cells), cells),
         "planar laplace: places": (lambda: planar.privatize(places), places),
+        "window: numbers": (lambda: number.privatize(numbers), numbers),
+        "window: places in a square": (lambda: square.privatize(places), places),
+        "window: places in a disk": (lambda: disk.privatize(places), places),
     }
     return rates | {
         name: len(records) / best_seconds(action, repeats)

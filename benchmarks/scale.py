@@ -98,7 +98,10 @@ def privatize(options):
     write_people(raw, rows, COLUMNS)
     result = {}
     for report in ("split", "joint"):
-        randomizer = Randomizer.calibrate(numbers(COLUMNS), EPSILON, report=report)
+        mechanism = "laplace" if report == "split" else None
+        randomizer = Randomizer.calibrate(
+            numbers(COLUMNS), EPSILON, report=report, mechanism=mechanism
+        )
         randomizer.save(folder / "randomizer.json")
         output = folder / f"release-{report}"
         shutil.rmtree(output, ignore_errors=True)
@@ -153,7 +156,7 @@ def write_release(path, reports, columns):
     rng = np.random.default_rng(0)
     batch = pa.table({f"c{i}": rng.normal(40, 10, 10**6) for i in range(columns)})
     tables = (batch.slice(0, min(10**6, reports - k)) for k in range(0, reports, 10**6))
-    randomizer = Randomizer.calibrate(numbers(columns), EPSILON, report="split")
+    randomizer = Randomizer.calibrate(numbers(columns), EPSILON, mechanism="laplace")
     privatize_records(randomizer, TableBatches(tables), path)
 
 

@@ -144,7 +144,7 @@ def mixed_table(count: int) -> Setting:
         truth[f"c{k}"] = torch.nn.functional.one_hot(drawn, size).float().log()
         outputs[f"c{k}"] = torch.log_softmax(2 * torch.randn((count, size), generator=rng), dim=1)
     randomizer = Randomizer.calibrate(
-        Schema.from_dict({"columns": schema}), EPSILON, report="split"
+        Schema.from_dict({"columns": schema}), EPSILON, mechanism="randomized_response"
     )
     model = LikelihoodCost(randomizer)
     reports = model.simulate(truth, Reports({}, dict.fromkeys(schema)), rng)

@@ -26,7 +26,8 @@ schema = privot.Schema.from_dict(
 # On each person's device: the schema is public, the record stays here, the report is sent.
 angle = np.random.default_rng(0).uniform(0, np.pi, 100_000)
 records = {"x": np.cos(angle), "y": np.sin(angle)}
-release = privot.Randomizer.calibrate(schema, epsilon=5.0).privatize(records)
+randomizer = privot.Randomizer.calibrate(schema, epsilon=5.0, mechanism="laplace")
+release = randomizer.privatize(records)
 print(release.guarantee)
 
 # At the curator, who has the release and nothing else.

@@ -47,7 +47,7 @@ def compare_on(
     schema = Schema.from_toml(SCHEMA_TOML)
     domain = schema.point_column("home").domain
     truth = to_unit(domain, _points(people))
-    release = Randomizer.calibrate(schema, epsilon).privatize(people)
+    release = Randomizer.calibrate(schema, epsilon, mechanism="laplace").privatize(people)
 
     def row(method: str, points: np.ndarray, seconds: float) -> dict[str, Any]:
         w2 = sample_distance(to_unit(domain, points), truth, repeats=3)

@@ -43,7 +43,7 @@ def whole(tmp_path_factory):
     folder = write_records(tmp_path_factory.mktemp("whole"))
     for line in (
         "schema check schema.toml",
-        "calibrate schema.toml --epsilon 4 --report split -o randomizer.json",
+        "calibrate schema.toml --epsilon 4 --mechanism laplace -o randomizer.json",
         "privatize people.csv --randomizer randomizer.json -o release.parquet",
         "fit release.parquet -o model/ --steps 50 --batch-size 100",
         "sample model/ --num-rows 1000 -o synthetic.parquet",

@@ -29,9 +29,9 @@ main()
 
 @pytest.fixture
 def folder(tmp_path):
-    Randomizer.calibrate(SCHEMA, 4.0, report="split").privatize({"height": [2.0, 7.0] * 500}).save(
-        tmp_path / "release.parquet"
-    )
+    Randomizer.calibrate(SCHEMA, 4.0, mechanism="laplace").privatize(
+        {"height": [2.0, 7.0] * 500}
+    ).save(tmp_path / "release.parquet")
     return tmp_path
 
 

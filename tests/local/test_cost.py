@@ -11,9 +11,9 @@ from privot.mechanisms import (
     Laplace,
     PlanarLaplace,
     RandomizedResponse,
-    SquareWave,
     SubsetSelection,
     UnaryEncoding,
+    Window,
 )
 from privot.release import Randomizer
 from privot.schema import Schema
@@ -115,7 +115,7 @@ CODED_MECHANISMS = [
     RandomizedResponse(5, 1.5),
     SubsetSelection(5, 0.5),
     UnaryEncoding(5, 1.0),
-    SquareWave(1.5),
+    Window.for_column(CODED.columns["age"], 1.5),
 ]
 
 
@@ -126,7 +126,7 @@ def test_cost_of_a_distribution_is_its_mixture_likelihood(mechanism):
     model = LikelihoodCost(release.randomizer)
     outputs = {"age": torch.as_tensor(np.log(p), dtype=torch.float32)}
     cost = model(outputs, model.read(release, CPU)).numpy()
-    if isinstance(mechanism, SquareWave):
+    if isinstance(mechanism, Window):
         # An oracle by enumeration: every integer, in unit coordinates, of every bin.
         x = (np.arange(300) - 149.5) / 149.5
         by_value = np.exp(
@@ -168,7 +168,7 @@ def test_simulated_reports_of_codes_have_the_mechanisms_law(mechanism):
     output = {"age": torch.log(torch.tensor(p, dtype=torch.float32)).expand(num, 5)}
     echo = model.simulate(output, true, torch.Generator().manual_seed(0))
     first, second = (r.values["age"].numpy() for r in (true, echo))
-    if isinstance(mechanism, SquareWave):
+    if isinstance(mechanism, Window):
         assert stats.ks_2samp(first, second).pvalue > 1e-6
         assert stats.ks_2samp(first, 1.1 * second).pvalue < 1e-6
         return

@@ -23,7 +23,9 @@ CODES = {"kind": "categorical", "categories": list("abc")}
 )
 def test_loss_auto(columns, report, loss):
     """Plain in few dimensions and corrected in many; of joint reports of codes alone the likelihood."""
-    randomizer = Randomizer.calibrate(Schema.from_dict({"columns": columns}), 5.0, report=report)
+    schema = Schema.from_dict({"columns": columns})
+    mechanism = "laplace" if report == "split" else None
+    randomizer = Randomizer.calibrate(schema, 5.0, report=report, mechanism=mechanism)
     head = Head(randomizer)
     assert choose_loss("auto", head, randomizer.joint is not None) is loss
     assert choose_loss("plain", head, randomizer.joint is not None) is plain

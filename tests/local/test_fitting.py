@@ -47,7 +47,7 @@ def mixed_people(num, seed=0):
 
 @pytest.fixture(scope="module")
 def release():
-    return Randomizer.calibrate(MIXED, 4.0, report="split").privatize(mixed_people(3000))
+    return Randomizer.calibrate(MIXED, 4.0, mechanism="laplace").privatize(mixed_people(3000))
 
 
 def same_weights(a, b):
@@ -98,7 +98,7 @@ def test_a_checkpoint_of_another_run_is_refused(release, tmp_path):
 
     with pytest.raises(Interrupted):
         fit(release, QUICK, checkpoint=checkpoint, progress=press_ctrl_c)
-    another = Randomizer.calibrate(MIXED, 4.0, report="split").privatize(mixed_people(3000))
+    another = Randomizer.calibrate(MIXED, 4.0, mechanism="laplace").privatize(mixed_people(3000))
     with pytest.raises(PrivotError, match="was made with release"):
         fit(another, QUICK, checkpoint=checkpoint, resume=True)
     with pytest.raises(PrivotError, match="was made with seed 0, this run has 9"):
@@ -111,7 +111,7 @@ def test_a_checkpoint_of_another_run_is_refused(release, tmp_path):
 def test_recovers_the_clean_joint_distribution():
     """At ε = 8: both the two bumps and their association with the color; the noise is not learned."""
     truth = mixed_people(40_000, seed=1)
-    randomizer = Randomizer.calibrate(MIXED, 8.0, report="split")
+    randomizer = Randomizer.calibrate(MIXED, 8.0, mechanism="laplace")
     release = randomizer.privatize(truth, keep_order=True)
     model = fit(release, FitSettings(batch_size=250, **SHORT | {"steps": 1000}))
     drawn = model.sample(20_000, seed=0)

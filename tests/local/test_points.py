@@ -52,7 +52,7 @@ def test_cost_is_the_mixture_s_exact_likelihood(declared, mechanism):
 
 
 def test_simulated_reports_have_the_mechanism_s_law():
-    randomizer = Randomizer.calibrate(BOX, 2.0)
+    randomizer = Randomizer.calibrate(BOX, 2.0, mechanism="laplace")
     noise = randomizer.mechanisms["home"]
     channel = channel_of(noise, BOX, "home")
     output = torch.tensor([[0.5, -0.25, -1.0]]).expand(100_000, 3)

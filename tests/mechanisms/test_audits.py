@@ -4,10 +4,12 @@ The mechanisms of the papers are audited in `privacy/test_lower_bound.py`. Event
 mechanism's own likelihood ratio, the strongest test there is.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from privot.mechanisms import PlanarLaplace, SquareWave, SubsetSelection, UnaryEncoding
+from privot.mechanisms import PlanarLaplace, SubsetSelection, UnaryEncoding, Window
 from privot.privacy.lower_bound import audit
 from privot.schema.domains.balls import L2Ball
 from privot.schema.domains.domain import Box
@@ -53,7 +55,6 @@ def restored(mechanism, outputs):
 def shipped(epsilon):
     return {
         "subset_selection": (SubsetSelection(BASE, epsilon), (2, 9)),
-        "square_wave": (SquareWave(epsilon), ((-1.0,), (1.0,))),
         "planar_laplace": (PlanarLaplace.calibrate(DISK, epsilon), ((-1.0, 0.0), (1.0, 0.0))),
         "unary_encoding": (UnaryEncoding(6, epsilon), (1, 4)),
     }
@@ -86,6 +87,42 @@ def test_a_tenth_less_noise_is_caught(kind, epsilon):
     """The audit has power: the same mechanisms made for ε/0.9 are found out."""
     result = attack(*shipped(epsilon / 0.9)[kind], num_draws=2_000_000)
     assert result.refutes(epsilon)
+
+
+def far(domain, **shape):
+    """A window, and the pairs of records that it protects least: far apart, or one missing."""
+
+    def made(epsilon):
+        return replace(Window.for_domain(domain, epsilon), **shape)
+
+    first, second = (np.asarray(p) for p in domain.unit.far_apart()[0])
+    if not shape.get("nullable"):
+        return made, (first, second)
+    return made, (np.append(first, 0.0), np.append(0.0 * first, 1.0))
+
+
+WINDOWS = {
+    "interval": far(Box((0.0,), (1.0,))),
+    "disk": far(DISK),
+    "disk in a box": far(Box((0.0, 0.0), (1.0, 1.0))),
+    "ball": far(L2Ball(3, 1.0)),
+    "product": far(Box((0.0, 0.0), (1.0, 1.0)), shape="product"),
+    "missing": far(Box((0.0, 0.0), (1.0, 1.0)), nullable=True),
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_windows(kind, epsilon):
+    made, pair = WINDOWS[kind]
+    result = attack(made(epsilon), pair, num_draws=800_000)
+    assert 0.8 * epsilon <= result.epsilon_lower <= epsilon
+
+
+@pytest.mark.parametrize("kind", ["disk", "missing"])
+def test_a_window_for_a_tenth_more_epsilon_is_caught(kind):
+    made, pair = WINDOWS[kind]
+    assert attack(made(2.0 / 0.9), pair, num_draws=2_000_000).refutes(2.0)
 
 
 def test_a_location_is_audited_at_its_distance():

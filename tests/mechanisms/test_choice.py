@@ -9,12 +9,12 @@ from privot.errors import PrivotError
 from privot.mechanisms import (
     Laplace,
     RandomizedResponse,
-    SquareWave,
     SubsetSelection,
     UnaryEncoding,
+    Window,
     choose_mechanism,
+    compare_mechanisms,
 )
-from privot.mechanisms.square_wave import GRID, STEPS
 from privot.schema import BooleanColumn, NumericColumn, VectorColumn
 
 UNIT = NumericColumn(kind="numeric", bounds=(0.0, 3.0))
@@ -38,7 +38,7 @@ def mutual_information(likelihood):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_information_of_categories_is_its_definition(epsilon):
-    five = choose_mechanism(choices(5), epsilon).information
+    five = choose_mechanism(choices(5), epsilon).compared
     codes = np.arange(5)[:, None]
     response = np.exp(RandomizedResponse(5, epsilon).log_likelihood(np.arange(5), codes))
     unary = np.exp(UnaryEncoding(5, epsilon).log_likelihood(BITS, codes))
@@ -46,33 +46,8 @@ def test_information_of_categories_is_its_definition(epsilon):
     assert five["unary_encoding"] == pytest.approx(mutual_information(unary), rel=1e-9)
     subset = SubsetSelection(6, 1.0)
     likelihood = np.exp(subset.log_likelihood(SETS, np.arange(6)[:, None]))
-    six = choose_mechanism(choices(6), 1.0).information["subset_selection"]
+    six = choose_mechanism(choices(6), 1.0).compared["subset_selection"]
     assert six == pytest.approx(mutual_information(likelihood), rel=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0])
-def test_information_of_the_square_wave_is_its_definition(epsilon):
-    mechanism = SquareWave(epsilon)
-    half = round(mechanism.half_width / GRID)
-    reports = (np.arange(-half, STEPS + half + 1) * GRID - 1.0)[:, None]
-    points = (np.arange(STEPS + 1) * GRID - 1.0)[:, None, None]
-    expected = mutual_information(np.exp(mechanism.log_likelihood(reports, points)))
-    information = choose_mechanism(UNIT, epsilon).information["square_wave"]
-    assert information == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0, 30.0])
-def test_information_of_laplace_is_its_definition(epsilon):
-    """A fine grid's discrete channel, summed by definition."""
-    scale = 2 / epsilon
-    grid = scale / 40
-    points = np.linspace(-1.0, 1.0, 801)[:, None]
-    reach = int((1 + 30 * scale) / grid)
-    reports = np.arange(-reach, reach + 1) * grid
-    likelihood = np.exp(-np.abs(reports - points) / scale)
-    likelihood /= likelihood.sum(axis=1, keepdims=True)
-    information = choose_mechanism(UNIT, epsilon).information["laplace"]
-    assert information == pytest.approx(mutual_information(likelihood), rel=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +62,9 @@ def test_information_of_laplace_is_its_definition(epsilon):
         (1000, 1.0, UnaryEncoding),
         (10_000, 0.5, UnaryEncoding),
         (30, 3.0, UnaryEncoding),  # subset selection would report one cell only
-        (UNIT, 0.5, SquareWave),
-        (UNIT, 2.0, SquareWave),
-        (UNIT, 30.0, SquareWave),
-        (UNIT, 50.0, Laplace),  # more than a square wave is made for,
+        (UNIT, 0.5, Window),
+        (UNIT, 2.0, Window),
+        (UNIT, 30.0, Window),
     ],
 )
 def test_who_wins_where(values, epsilon, kind):
@@ -104,31 +78,48 @@ def test_the_reason_says_what_and_why():
     most = choose_mechanism(choices(4), 2.0)
     assert most.reason.startswith("randomized_response: of 4 categories at ε = 2, its report tells")
     assert "unary_encoding" in most.reason
-    assert set(most.information) == {"randomized_response", "subset_selection", "unary_encoding"}
+    assert set(most.compared) == {"randomized_response", "subset_selection", "unary_encoding"}
     assert "shortest report" in choose_mechanism(choices(1000), 1.0).reason
     alone = choose_mechanism(UNIT, 1.0, among=("laplace",))
-    assert alone.reason.endswith("no other kind fits")
-    assert set(alone.information) == {"laplace"}
-    assert set(choose_mechanism(UNIT, 1.0).information) == {"laplace", "square_wave"}
+    assert alone.reason.endswith("no other kind is for it")
+    assert set(alone.compared) == {"laplace"}
+    assert set(choose_mechanism(UNIT, 1.0).compared) == {"laplace", "window"}
 
 
-def test_a_column_that_one_kind_is_for_needs_no_comparison():
-    assert type(choose_mechanism(BALL, 1.0).mechanism) is Laplace
+def test_places_get_windows_where_nothing_else_is_reported():
+    """A window gives a point no slope: beside other columns it would be learned by nothing."""
     maybe = BALL.model_copy(update={"nullable": True})
-    assert choose_mechanism(maybe, 1.0).mechanism.kind == "nullable"
+    for column, noise in ((BALL, "laplace"), (maybe, "nullable")):
+        choice = choose_mechanism(column, 1.0)
+        assert type(choice.mechanism) is Window
+        assert choice.compared["window"] < 0.6 * choice.compared["laplace"]
+        assert choose_mechanism(column, 1.0, alone=False).mechanism.kind == noise
+    age = NumericColumn(kind="numeric", bounds=(0.0, 3.0), nullable=True)
+    assert choose_mechanism(age, 1.0, alone=False).mechanism.kind == "window"
     spiked = NumericColumn(kind="numeric", bounds=(0.0, 3.0), spikes=(1.0,))
     assert type(choose_mechanism(spiked, 1.0).mechanism) is Laplace
+
+
+def test_a_named_mechanism_is_compared_with_what_else_there_is():
+    for made in (Laplace.calibrate(BALL.domain, 4.0), Window.for_column(BALL, 4.0)):
+        said = compare_mechanisms(BALL, made, 4.0, alone=True)
+        assert said.startswith(f"{made.kind}: at ε = 4 its planned error is ")
+        assert ("the least" in said) == (made.kind == "window")
+        assert {"laplace", "window"} <= set(said.replace(":", "").split())
+    maybe = BALL.model_copy(update={"nullable": True})
+    said = compare_mechanisms(maybe, Laplace.for_column(maybe, 4.0), 4.0, alone=True)
+    assert said.startswith("laplace: ")
+    assert said.count("laplace") == 1
 
 
 @pytest.mark.parametrize("epsilon", [2.0**-9, 0.01, 1.0, 10.0, 39.0])
 def test_information_is_bounded(epsilon):
     """No report of ε tells more than ε nats, nor more than there is to know."""
     for values, entropy in (
-        (UNIT, np.inf),
         (choices(2), 1.0),
         (choices(1000), np.log2(1000)),
     ):
-        for information in choose_mechanism(values, epsilon).information.values():
+        for information in choose_mechanism(values, epsilon).compared.values():
             assert 0 <= information <= min(epsilon / np.log(2), entropy) + 1e-9
 
 
@@ -142,8 +133,8 @@ def test_information_is_bounded(epsilon):
         ),
         (lambda: choose_mechanism(UNIT, 1.0, among=()), "choose one or more of gaussian"),
         (
-            lambda: choose_mechanism(BALL, 1.0, among=("square_wave",)),
-            "choose one or more of gaussian",
+            lambda: choose_mechanism(BooleanColumn(kind="boolean"), 1.0, among=("window",)),
+            "choose one or more of randomized",
         ),
     ],
 )

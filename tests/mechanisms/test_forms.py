@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from mechanisms.test_frequency_oracle import SIZE, column, each_oracle
-from privot.mechanisms import SquareWave
+from privot.mechanisms import Window
 from privot.mechanisms.forms import TableForm, codes_of_bits
-from privot.mechanisms.square_wave import GRID, STEPS
 from privot.schema import NumericColumn
 
 
@@ -40,15 +39,15 @@ def test_tables_say_the_likelihood_and_read_reports_by_their_place():
 
 
 def test_a_bin_s_likelihood_is_the_mean_over_what_it_decodes_to():
-    wave = SquareWave(2.0)
     ages = NumericColumn(kind="numeric", bounds=(0, 99), integer=True, bins=(0, 10, 60, 99))
-    form = wave.form(ages)
+    window = Window.for_column(ages, 2.0)
+    form = window.form(ages)
     np.testing.assert_allclose(form.likelihood.sum(axis=0), 1.0, rtol=1e-12)
-    half = round(wave.half_width / GRID)
-    reports = (np.arange(-half, STEPS + half + 1) * GRID - 1.0)[:, None, None]
+    reports = np.arange(-window.radius, window.steps + window.radius + 1)[:, None, None]
+    reports = reports * 2 / window.steps - 1.0
     for code, numbers in enumerate((range(10), range(10, 60), range(60, 100))):
         places = (np.array(numbers) - 49.5) / 49.5
-        mean = np.exp(wave.log_likelihood(reports, places[:, None])).mean(axis=1)
+        mean = np.exp(window.log_likelihood(reports, places[:, None])).mean(axis=1)
         np.testing.assert_allclose(form.likelihood[:, code], mean, rtol=1e-9)
 
 

@@ -18,9 +18,9 @@ from privot.mechanisms import (
     Laplace,
     NullableNoise,
     RandomizedResponse,
-    SquareWave,
     SubsetSelection,
     UnaryEncoding,
+    Window,
     random_words,
 )
 from privot.mechanisms.additive.additive_noise import AdditiveNoise
@@ -28,6 +28,7 @@ from privot.mechanisms.candidates import closest
 from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from privot.mechanisms.samplers.entropy import uniforms_below, words_outside
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
+from privot.mechanisms.windows.mixture import WindowMixture
 from privot.release import Randomizer
 from privot.release import randomizer as randomizer_module
 from privot.release.audits.audit import audit_randomizer
@@ -98,7 +99,7 @@ PLACE = Schema.from_toml('[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\nra
 
 
 def age():
-    return Randomizer.calibrate(AGE, 1.0, report="split")
+    return Randomizer.calibrate(AGE, 1.0, mechanism="laplace")
 
 
 def box():
@@ -113,16 +114,18 @@ def ball(delta=1e-6):
     return Randomizer.calibrate(BALL, 1.0, delta, mechanism="gaussian")
 
 
-def wave():
-    return Randomizer.calibrate(AGE, 1.0, report="split", mechanism="square_wave")
+def window(schema=AGE):
+    return Randomizer.calibrate(schema, 1.0, report="split", mechanism="window")
 
 
 HONEST: dict[str, Callable[[], Randomizer]] = {
     "laplace": age,
     "laplace in a box": box,
     "gaussian": ball,
-    "square wave": wave,
-    "maybe missing": lambda: Randomizer.calibrate(MAYBE, 2.0),
+    "window": window,
+    "disk": lambda: window(PLACE),
+    "window, maybe missing": lambda: window(MAYBE),
+    "maybe missing": lambda: Randomizer.calibrate(MAYBE, 2.0, mechanism="laplace"),
     "joint report": lambda: Randomizer.calibrate(TABLE, 2.0),
     "planar laplace": lambda: Randomizer.calibrate(PLACE, 2.0, mechanism="planar_laplace"),
     "candidates": candidates,
@@ -212,12 +215,12 @@ def not_projected(self, table):
     return to_unit(self.column.domain, self.column.encode_points(self.name, table))
 
 
-_NULLABLE, _SUBSETS, _WAVE = (
+_NULLABLE, _SUBSETS, _WINDOW = (
     NullableNoise.privatize,
     SubsetSelection.privatize,
-    SquareWave.privatize,
+    Window.privatize,
 )
-_DIAMETER = L2Ball.diameter
+_DIAMETER, _DRAW, _REPORT = L2Ball.diameter, WindowMixture.draw, WindowMixture.report
 
 
 def half_noise_if_missing(self, x):
@@ -236,11 +239,20 @@ def true_cell_first(self, x):
 
 
 def outside_is_far(self, x):
-    reports = _WAVE(self, x)
+    reports = _WINDOW(self, x)
     record = np.rint((np.asarray(x) + 1) * 512)
-    outside = np.abs(np.rint((reports + 1) * 512) - record) > self._half_cells
-    end = 1 + self.half_width
+    outside = np.abs(np.rint((reports + 1) * 512) - record) > self.radius
+    end = 1 + self.radius / 512
     return np.where(outside, np.where(record > 512, -end, end), reports)
+
+
+def one_sided(self, count):
+    near, far = _DRAW(self, count)
+    return -np.abs(near), far
+
+
+def missing_near_the_middle(self, records, missing):
+    return _REPORT(self, records, None)
 
 
 def radius_for_diameter(self, norm):
@@ -421,7 +433,11 @@ BUGS = {
         candidates, closest, "uniforms_below", never_the_last, num_draws=1000
     ),
     "seeds have fewer bits": bug(candidates, closest, "random_words", coarse_seeds, num_draws=1000),
-    "what falls outside the window falls far": bug(wave, SquareWave, "privatize", outside_is_far),
+    "what falls outside the window falls far": bug(window, Window, "privatize", outside_is_far),
+    "a window on one side": bug(lambda: window(PLACE), WindowMixture, "draw", one_sided),
+    "the missing are in the middle": bug(
+        lambda: window(MAYBE), WindowMixture, "report", missing_near_the_middle
+    ),
 }
 # Beyond what the law of single columns shows.
 MORE_BUGS = {

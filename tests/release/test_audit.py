@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.mechanisms import SquareWave
+from privot.mechanisms import Window
 from privot.privacy import PureDP
 from privot.release import Randomizer
 from privot.release.audits.audit import audit_randomizer, stated_guarantee
@@ -63,13 +63,13 @@ def test_honest_gaussian_is_not_refuted():
 
 
 def test_bounded_reports_are_audited_too():
-    randomizer = Randomizer(AGE, {"age": SquareWave(1.0)})
+    randomizer = Randomizer(AGE, {"age": Window.for_domain(AGE.columns["age"].domain, 1.0)})
     column = audit_randomizer(randomizer, num_draws=60_000, confidence=SURE).columns[0]
     assert 0.8 <= column.epsilon_lower <= column.epsilon == 1.0
 
 
 def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic():
-    honest = Randomizer.calibrate(AGE, 1.0, report="split")
+    honest = Randomizer.calibrate(AGE, 1.0, mechanism="laplace")
     result = audit_randomizer(
         halved(honest, "age"), honest.guarantee, num_draws=60_000, confidence=SURE
     )
@@ -80,7 +80,7 @@ def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic
 
 
 def test_half_the_noise_of_one_of_several_columns_is_refuted_by_arithmetic():
-    honest = Randomizer.calibrate(SCHEMA, 3.0, report="split")
+    honest = Randomizer.calibrate(SCHEMA, 3.0, mechanism="laplace")
     result = audit_randomizer(halved(honest, "age"), honest.guarantee, num_draws=1000)
     assert result.overstated
     assert result.refuted
@@ -120,7 +120,7 @@ def test_rounding_is_no_overstatement_and_more_is(audited):
 
 def test_a_law_that_is_likelier_than_promised_is_refuted_without_counting():
     """Of few draws no bound refutes anything; their likelihood ratios do, at no risk of chance."""
-    honest = Randomizer.calibrate(AGE, 1.0, report="split")
+    honest = Randomizer.calibrate(AGE, 1.0, mechanism="laplace")
     result = audit_randomizer(honest, PureDP(0.99), num_draws=100)
     assert result.columns[0].epsilon_lower < 0.999 < result.columns[0].ratio
     assert result.columns[0].refuted

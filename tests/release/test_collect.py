@@ -211,8 +211,8 @@ def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mecha
 def test_the_decimal_context_changes_no_mechanism():
     code = (
         "import decimal; decimal.getcontext().prec = {}\n"
-        "from privot.mechanisms import SquareWave\n"
-        "print([SquareWave(e).half_width for e in (0.1, 1.0, 4.0)])"
+        "from privot.mechanisms import Window\n"
+        "print([Window(e, 1, 1024, 60)._mixture.words for e in (0.1, 1.0, 4.0)])"
     )
     widths = {
         subprocess.run(

@@ -32,7 +32,7 @@ categories = ["Female", "Male"]
 
 
 def test_altered_randomizers_are_refused():
-    text = Randomizer.calibrate(SCHEMA, 1.0, report="split").to_json()
+    text = Randomizer.calibrate(SCHEMA, 1.0, mechanism="laplace").to_json()
     fields = json.loads(text)
     fields["mechanisms"]["age"]["scale"] /= 2
     for broken, words in (

@@ -83,12 +83,14 @@ def test_altered_flags_and_names_that_clash_are_refused(tmp_path):
             Release.load(path)
     clash = {"kind": "vector", "columns": ["home.missing"], "radius": 1.0}
     schema = Schema.from_dict({"columns": {"home": HOME, "other": clash}})
-    with pytest.raises(PrivotError, match="flags of vectors"):
+    with pytest.raises(PrivotError, match="flags of what may be missing"):
         Randomizer.calibrate(schema, 1.0)
 
 
 def test_the_audit_tries_missing_against_present():
-    randomizer = Randomizer.calibrate(Schema.from_dict({"columns": {"home": HOME}}), 1.0)
+    randomizer = Randomizer.calibrate(
+        Schema.from_dict({"columns": {"home": HOME}}), 1.0, mechanism="laplace"
+    )
     assert not audit_randomizer(randomizer, num_draws=20_000).refuted
     # A flag with far more than its half is found out by the pair that only it tells apart.
     own = randomizer.mechanisms["home"]

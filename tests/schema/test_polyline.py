@@ -16,6 +16,16 @@ def test_unit_corners_of_polylines_stay_in_the_unit_box():
         assert np.abs(np.asarray(unit.corners)).max() <= 1
 
 
+def test_lengths_are_places_and_back():
+    line = CIRCLE.line
+    assert line.upper[0] == pytest.approx(np.pi, rel=1e-4)
+    lengths = np.linspace(0, line.upper[0], 1000)[:, None]
+    np.testing.assert_allclose(CIRCLE.along(CIRCLE.at(lengths)), lengths, atol=1e-12)
+    np.testing.assert_allclose(CIRCLE.at(line.upper[0] * np.ones((1, 1)) / 2), [[0, 1]], atol=1e-12)
+    detour = Polyline(((0.0, 0.0), (3.0, 0.0), (3.0, 0.0), (3.0, 4.0)))
+    assert detour.along(np.array([[3.0, 1.0], [2.0, 0.0], [3.0, 9.0]])).tolist() == [[4], [2], [7]]
+
+
 def test_half_circle_has_the_papers_diameters():
     assert CIRCLE.diameter(1) == pytest.approx(1 + np.sqrt(2), abs=1e-12)
     assert CIRCLE.diameter(2) == pytest.approx(2, abs=1e-12)

@@ -31,7 +31,7 @@ def calibrate(
     ] = "auto",
     mechanism: Annotated[
         str | None,
-        Option(help="laplace, gaussian, planar_laplace, square_wave, candidates or auto."),
+        Option(help="auto, window, candidates, laplace, gaussian or planar_laplace."),
     ] = None,
     report_columns: Annotated[
         int | None, Option(help="Columns one person reports, drawn by fresh coins.")
@@ -101,6 +101,8 @@ def calibrate(
     print("expected noise:")
     for row in expected:
         print(f"  {row['column']}: {row['in_words']}")
+        if "reason" in row:
+            print(f"    {row['reason']}")
 
 
 def _shares(given: list[str]) -> dict[str, float]:

@@ -29,7 +29,7 @@ from privot.training import Progress
 
 COMMANDS = """\
 privot schema check schema.toml
-privot calibrate schema.toml --epsilon 4 -o randomizer.json
+privot calibrate schema.toml --epsilon 4 --mechanism laplace -o randomizer.json
 privot privatize people.csv --randomizer randomizer.json -o release.parquet
 privot fit release.parquet -o model/
 privot sample model/ --num-rows 10000 -o synthetic.csv
@@ -64,7 +64,7 @@ def run_demo(
     """Draw people, privatize, fit, sample, measure, and write the report to `folder`."""
     settings = settings or FitSettings()
     schema = Schema.from_toml(SCHEMA_TOML)
-    randomizer = Randomizer.calibrate(schema, epsilon)
+    randomizer = Randomizer.calibrate(schema, epsilon, mechanism="laplace")
     people = draw_people(num_people, seed=settings.seed)
     say(f"1  {num_people:,} people live in towns of the United Kingdom")
     release = randomizer.privatize(people)

@@ -4,7 +4,7 @@ from privot.mechanisms.additive.gaussian import Gaussian
 from privot.mechanisms.additive.laplace import Laplace
 from privot.mechanisms.additive.nullable_noise import NullableNoise
 from privot.mechanisms.additive.planar_laplace import PlanarLaplace
-from privot.mechanisms.choice import Choice, choose_mechanism
+from privot.mechanisms.choice import Choice, choose_mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import (
     Mechanism,
     mechanism_from_dict,
@@ -21,7 +21,6 @@ from privot.mechanisms.samplers.discrete_laplace import (
 )
 from privot.mechanisms.samplers.entropy import random_bits, random_words
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
-from privot.mechanisms.square_wave import SquareWave
 from privot.mechanisms.windows.window import Window
 
 __all__ = [
@@ -33,11 +32,11 @@ __all__ = [
     "NullableNoise",
     "PlanarLaplace",
     "RandomizedResponse",
-    "SquareWave",
     "SubsetSelection",
     "UnaryEncoding",
     "Window",
     "choose_mechanism",
+    "compare_mechanisms",
     "mechanism_from_dict",
     "mechanism_kind",
     "mechanism_kinds",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -36,6 +36,7 @@ class Form:
 
     learns_codes: ClassVar[bool] = False  # a distribution over codes, rather than a point
     flagged: ClassVar[bool] = False  # points that may be missing
+    alone: ClassVar[bool] = False  # learned only where it is all that is reported
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,13 @@ class TableForm(CodeForm):
         likelihood: P(report | code), all > 0, (reports, K).
         first: The first report, as a curator reads it: a number, or a code.
         step: From one report to the next.
+        nullable: Whether reports end with a flag, 1 of the last report of all.
     """
 
     likelihood: Array
     first: float = 0.0
     step: float = 1.0
+    nullable: bool = False
 
     @classmethod
     def over_bins(
@@ -149,9 +152,25 @@ class TableForm(CodeForm):
             columns.append(f @ (count / count.sum()))
         return cls(np.stack(columns, axis=1), float(reports[0]), float(reports[1] - reports[0]))
 
+    def with_missing(self, told: float, given: float) -> TableForm:
+        """The same beside a missing value: one code and one report more, the last ones.
+
+        Arguments:
+            told: P(the report is "missing" | it is missing).
+            given: P(the report is "missing" | it is not).
+        """
+        others = (1 - told) / len(self.likelihood)
+        table = np.pad(self.likelihood, ((0, 1), (0, 1)), constant_values=others)
+        table[-1] = given
+        table[-1, -1] = told
+        return replace(self, likelihood=table, nullable=True)
+
     def rows(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Numbers (n,) of reports (n, 1)."""
-        return np.rint((reports[:, 0] - self.first) / self.step).astype(np.int64)
+        """Numbers (n,) of reports (n, 1), or (n, 2) with a flag."""
+        rows = np.rint((reports[:, 0] - self.first) / self.step).astype(np.int64)
+        return (
+            np.where(reports[:, -1] == 1, len(self.likelihood) - 1, rows) if self.nullable else rows
+        )
 
     @cached_property
     def _least(self) -> Array:
@@ -184,7 +203,8 @@ class WindowForm(Form):
         steps: N.
         radius: r; the window is $‖y − x‖_2 ≤ r$, or $|y_i − x_i| ≤ r$ of a product.
         shape: `"ball"` or `"product"`.
-        area: Where records lie: all of the box, or a ball.
+        area: Where records lie: all of the box, a ball, or a curve, of which a number says how far
+            along.
         inside: P(one cell of the window).
         outside: P(one cell outside of it).
         nullable: Whether reports (n, d+1) say at the end that they are missing. That one symbol has as
@@ -195,10 +215,12 @@ class WindowForm(Form):
     steps: int
     radius: int
     shape: Literal["ball", "product"]
-    area: Literal["box", "l1_ball", "l2_ball"]
+    area: Literal["box", "l1_ball", "l2_ball", "curve"]
     inside: float
     outside: float
     nullable: bool
+
+    alone = True
 
     @property
     def flagged(self) -> bool:  # type: ignore[override]  # known of an instance
@@ -214,6 +236,19 @@ class WindowForm(Form):
     def offsets(self) -> NDArray[np.int64]:
         """The cells (m, d) of the window of 0; of a product, those (m, 1) of one coordinate's."""
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
+
+    def by_bins(self, column: Column) -> TableForm:
+        """Of numbers in bins: all reports by the column's codes."""
+        cells = np.arange(-self.radius, self.steps + self.radius + 1.0)
+
+        def likelihood(y: Array, x: Array) -> Array:
+            near = np.abs(y - x) <= self.radius * (2 / self.steps)  # both on the grid
+            return np.where(near, self.inside, self.outside)[..., 0]
+
+        form = TableForm.over_bins(likelihood, cells * (2 / self.steps) - 1, 2 / self.steps, column)
+        weight = 2 * self.radius + 1
+        told, given = weight * self.inside, weight * self.outside
+        return form.with_missing(told, given) if self.nullable else form
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
         """Report cells (n, d), each −r … N + r, of reports in unit coordinates; flags are left out."""

@@ -7,10 +7,11 @@ bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local privacy: n
 that one person may hold).
 
 Everything else that depends on a mechanism's kind it says itself: which columns it is for (`unfit`,
-`fits`), how it is made for one (`for_column`), how much its reports tell (`information`), what a curator
-learns from (`form`), how its noise is put into words (`expected`), and what an **audit** of its draws
-should find: which reports are `impossible`, and, by `probability_cells`, how reports of one record are
-turned into independent uniform numbers: one test for all laws (`privot.privacy.independence`).
+`fits`), how it is made for one (`for_column`), how much its reports tell (`information` of codes, what
+is `kept` of points), what a curator learns from (`form`), how its noise is put into words (`expected`),
+what a record is to it (`records`), and what an **audit** of its draws should find: which reports are
+`impossible`, and, by `probability_cells`, how reports of one record are turned into independent uniform
+numbers: one test for all laws (`privot.privacy.independence`).
 
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
@@ -55,6 +56,7 @@ class Mechanism(ABC):
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
     names_code: ClassVar[bool] = False  # a report is one code, as a record is
     by_kind: ClassVar[bool] = True  # may be asked for by its kind
+    shares_delta: ClassVar[bool] = False  # several spend one δ together, as Gaussians do
     among_auto: ClassVar[bool] = True  # may be chosen without being named
     noise_word: ClassVar[str] = "noise"
 
@@ -80,9 +82,22 @@ class Mechanism(ABC):
         """The most accurate one that spends `epsilon` on a column that it is not `unfit` for."""
 
     @property
+    def asked_as(self) -> str:
+        """The kind that it is asked for by."""
+        return self.kind
+
+    @property
     def flagged(self) -> bool:
         """Whether records and reports have one number more: 1 where missing."""
         return False
+
+    def records(self, points: Array, domain: Domain) -> Array:
+        """What `privatize` takes of points (n, d) of the unit domain; rows of NaN are missing."""
+        return points
+
+    def report_domain(self, domain: Domain) -> Domain:
+        """Whose unit coordinates the reports of a domain's points are: by default, its own."""
+        return domain
 
     def fits(self, column: Column) -> bool:
         """Whether it reports every value that the column declares."""
@@ -97,8 +112,12 @@ class Mechanism(ABC):
         return self.form(column)
 
     def information(self, column: Column) -> float:
-        """Bits that one report tells of a value of uniform prior; NaN where nobody has worked it out."""
+        """Bits that one report tells of a code of uniform prior; NaN of mechanisms of points."""
         return math.nan
+
+    def kept(self, waves: Array) -> Array:
+        """Share (k,) that reports keep of waves $e^{i⟨ω, x⟩}$ (k, d); NaN of mechanisms of codes."""
+        return np.full(len(waves), math.nan)
 
     def report_bits(self, column: Column) -> int:
         """Size of a report: 64 bits a coordinate, by default."""

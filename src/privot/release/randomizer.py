@@ -32,6 +32,7 @@ from privot.files import replacing_file
 from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.release.budget.sharing import promise, require_cover, require_promise, share_budget
+from privot.release.budget.split_columns import with_reasons
 from privot.release.reports.candidates import CandidatesReport
 from privot.release.reports.genuine import read_text, require_possible, seal, unseal
 from privot.release.reports.ids import ID_TYPE, REPORT_ID, draw_ids, in_order
@@ -89,8 +90,8 @@ class Randomizer(Summarized):
             report: `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
                 `"joint"`: a table's columns are one report (vectors in cells unless a mechanism is
                 named), as are an image or a long vector and its label; `"auto"`: that, or split.
-            mechanism: Of split columns: a kind, `"laplace"` by default, or `"auto"`: the one whose
-                report tells most. Categories that it is not for use randomized response.
+            mechanism: Of split columns: a kind, or `"auto"`, the default: the one of least planned
+                error. Categories that a kind is not for use randomized response.
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
             shares: The ε of some split columns; the others share what is left of `epsilon`.
         """
@@ -135,8 +136,8 @@ class Randomizer(Summarized):
         return parts | {REPORT_ID: ID_TYPE}
 
     def expected_noise(self) -> list[dict[str, Any]]:
-        """One row a part: see `Mechanism.expected` and `JointReport.expected`."""
-        return [part.expected() for part in self.parts]
+        """One row a part: see `Mechanism.expected` and `JointReport.expected`; and reasons."""
+        return with_reasons(self.schema, self.mechanisms, [part.expected() for part in self.parts])
 
     @property
     def marginals_only(self) -> bool:
@@ -154,8 +155,7 @@ class Randomizer(Summarized):
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
             keep_order: Rows come in random order; True keeps the records', which is **not private**.
         """
-        self.schema.check_table(table := as_table(data))
-        # All is encoded, and refused if need be, before anything is drawn.
+        self.schema.check_table(table := as_table(data))  # all that is refused is before any draw
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
         records = seeded.encode(table) if seeded else None

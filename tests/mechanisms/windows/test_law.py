@@ -7,19 +7,21 @@ from privot.mechanisms.windows.cells import WindowCells
 from privot.mechanisms.windows.law import WindowLaw
 
 
-def test_a_window_of_no_excess_tells_nothing():
-    cells = WindowCells(2, 16, 3, "l2_ball", False)
-    assert WindowLaw(cells, 1 / cells.count, 1 / cells.count).information() == pytest.approx(0)
-
-
-def test_one_cell_of_its_own_tells_all():
-    """Randomized response, by hand."""
+def test_the_variance_of_randomized_response():
+    """By hand: one cell of its own, five in all."""
     cells = WindowCells(1, 4, 0, "box", False)
     law = WindowLaw(cells, 0.8, 0.05)
-    told = np.log2(5) + 0.8 * np.log2(0.8) + 4 * 0.05 * np.log2(0.05)
-    assert law.information() == pytest.approx(told)
     estimate = (0.8 * 1 + 0.05 * (1 + 0.25 + 0.25)) / 0.75**2 - 1  # of an end: E y²/g² − x²
     assert law.variance() == pytest.approx(estimate)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_waves_are_kept_as_the_window_s_sum_says(dimension):
+    cells = WindowCells(dimension, 64, 9, "box", False)
+    law = WindowLaw(cells, 0.7 / len(cells.window), 1e-9)
+    waves = np.random.default_rng(0).uniform(0, 9, (5, dimension))
+    exact = (law.inside - law.outside) * np.cos(cells.offsets * 2 / 64 @ waves.T).sum(axis=0)
+    np.testing.assert_allclose(law.kept(waves), exact, atol=0.02)
 
 
 def test_cells_are_a_tiling_of_the_interval():

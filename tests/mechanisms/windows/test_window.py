@@ -1,16 +1,20 @@
 """Windows: the laws in every shape, the split of ε, and missing values."""
 
+import datetime as dt
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from laws.mechanism import MechanismLaws
 from privot.errors import PrivotError
 from privot.mechanisms import Window
 from privot.mechanisms.additive.nullable_noise import mark_missing
-from privot.schema import Box, L1Ball, L2Ball, NumericColumn, Polyline, VectorColumn
+from privot.release import Randomizer, Release
+from privot.release.audits.audit import audit_randomizer
+from privot.schema import Box, L1Ball, L2Ball, NumericColumn, Polyline, Schema, VectorColumn
 
 EPSILON = 2.0
 
@@ -55,17 +59,6 @@ class WindowLaws(MechanismLaws):
         assert means == pytest.approx(slope * rounded + offset, abs=1e-12)
         variances = (values**2 @ probabilities[:, present] - means**2) / slope**2
         assert variances.max() == pytest.approx(self.mechanism.variance, rel=1e-9)
-
-    def test_information_is_its_definition(self):
-        """Of all cells that a record can be in, alike."""
-        mechanism = self.mechanism
-        cells = all_reports(replace(mechanism, nullable=False, radius=0))
-        if mechanism.nullable:
-            pytest.skip("of values that are there")
-        law = np.exp(mechanism.log_likelihood(self.outcomes[:, None], cells))
-        marginal = law.mean(axis=1)
-        told = (law * np.log2(law / marginal[:, None])).sum() / len(cells)
-        assert mechanism.information(None) == pytest.approx(told, rel=1e-9)
 
     @pytest.mark.parametrize("value", [1.6, -np.inf, np.nan])
     def test_values_outside_are_refused(self, value):
@@ -178,7 +171,8 @@ def test_it_is_for_places_of_few_coordinates():
         NumericColumn(kind="numeric", bounds=(0, 1), spikes=(0,))
     )
     assert "at most 3 coordinates" in Window.unfit(vector(4, radius=2.0))
-    assert "in a box or ball" in Window.unfit(vector(2, support=((0, 0), (1, 1), (2, 0))))
+    assert not Window.unfit(vector(4, support=((0, 0, 0, 0), (1, 1, 1, 1))))
+    assert not Window.unfit(vector(2, radius=3.0, nullable=True))
     disk = Window.for_domain(L2Ball(2, 2.0), 1.0)
     assert disk.fits(vector(2, radius=3.0))
     assert not disk.fits(vector(2, bounds=((0, 1), (0, 1))))
@@ -209,5 +203,87 @@ def test_missing_rows_are_marked():
     assert mechanism.privatize(records).shape == (2, 3)
 
 
-def test_curves_have_no_window_yet():
-    assert Polyline(((0.0, 0.0), (1.0, 0.0))).area is None
+CORNER = Polyline(((0.0, 0.0), (3.0, 0.0), (3.0, 1.0)))
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_place_on_a_curve_is_one_number(nullable):
+    """Three quarters of the way are at the corner, wherever the place was before it was projected."""
+    mechanism = Window.for_domain(CORNER, 30.0, nullable=nullable)
+    assert mechanism.dimension == 1
+    points = CORNER.unit.project(np.array([[9.0, -9.0], [-9.0, 0.0]]))
+    if nullable:
+        points = np.vstack([points, [[np.nan, 0.0]]])
+    records = mechanism.records(points, CORNER)
+    assert records[:2, 0] == pytest.approx([0.5, -1.0])
+    reports = mechanism.privatize(np.repeat(records, 1000, axis=0))
+    assert mechanism.report_domain(CORNER).upper[0] == 4.0
+    assert np.median(reports[:1000, 0]) == pytest.approx(0.5, abs=1e-3)
+    if nullable:
+        assert records[2].tolist() == [0.0, 1.0]
+        assert (reports[2000:] == [0.0, 1.0]).all(axis=1).mean() > 0.99
+
+
+SCHEMA = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [0, 100]
+nullable = true
+[columns.road]
+kind = "vector"
+columns = ["x", "y"]
+support = [[0, 0], [3, 0], [3, 1]]
+nullable = true
+[columns.day]
+kind = "datetime"
+bounds = ["2000-01-01", "2020-01-01"]
+[columns.spot]
+kind = "vector"
+columns = ["a", "b", "c"]
+radius = 2.0
+non_negative = true
+""")
+TABLE = {
+    "age": [5.0, None, 120.0],
+    "x": [1.0, None, 7.0],
+    "y": [0.3, 0.2, 9.0],
+    "day": [dt.date(2001, 2, 3)] * 3,
+    "a": [0.0, 1.0, 2.0],
+    "b": [0.0, 1.0, -2.0],
+    "c": [0.0, 1.0, 0.0],
+}
+
+
+def test_releases_hold_windows_of_all_kinds_of_columns(tmp_path):
+    """Written, read again, checked for impossible reports, and audited."""
+    randomizer = Randomizer.calibrate(SCHEMA, 40.0, report="split", mechanism="window")
+    release = randomizer.privatize(pa.table(TABLE), keep_order=True)
+    release.save(tmp_path / "r.parquet")
+    table = Release.load(tmp_path / "r.parquet").table
+    names = ["age", "age.missing", "road", "road.missing", "day", "a", "b", "c", "report_id"]
+    assert table.column_names == names
+    assert len(table) == 3
+    result = audit_randomizer(randomizer, num_draws=20_000)
+    assert not result.refuted
+
+
+def test_names_of_curves_are_no_other_column_s():
+    schema = Schema.from_toml("""
+    columns.road = {kind = "vector", columns = ["x", "y"], support = [[0, 0], [3, 0]]}
+    columns.spot = {kind = "vector", columns = ["a", "road"], radius = 1.0}
+    """)
+    with pytest.raises(PrivotError, match=r"\['road'\] are what a release calls"):
+        Randomizer.calibrate(schema, 4.0, mechanism="window")
+    assert Randomizer.calibrate(schema, 4.0, mechanism="laplace").guarantee.epsilon <= 4.0
+
+
+def test_bins_and_the_missing_value_have_the_likelihood_of_reports():
+    column = SCHEMA.columns["age"]
+    mechanism = Window.for_column(column, 2.0)
+    form = mechanism.form(column)
+    np.testing.assert_allclose(form.likelihood.sum(axis=0), 1.0, rtol=1e-12)
+    reports = all_reports(mechanism)
+    np.testing.assert_array_equal(form.rows(reports), np.arange(len(reports)))
+    missing = np.exp(mechanism.log_likelihood(reports, np.array([0.0, 1.0])))
+    np.testing.assert_allclose(form.likelihood[:, -1], missing)
+    assert form.ratio == pytest.approx(np.exp(2.0), rel=1e-9)

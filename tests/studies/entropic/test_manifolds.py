@@ -71,14 +71,14 @@ def test_noise_hides_the_diameter_of_the_half_circle():
     half_circle = CURVES["half_circle"]
     assert half_circle.domain.diameter(1) == pytest.approx(1 + np.sqrt(2), abs=1e-12)
     assert half_circle.domain.diameter(2) == pytest.approx(2, abs=1e-12)
-    release = Randomizer.calibrate(half_circle.schema, 5.0)
+    release = Randomizer.calibrate(half_circle.schema, 5.0, mechanism="laplace")
     assert release.mechanisms["point"].scale == pytest.approx((1 + np.sqrt(2)) / 5, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", CURVES)
 def test_epsilon_by_radius_is_what_the_radius_would_have_been_calibrated_for(name):
     curve = CURVES[name]
-    laplace = Randomizer.calibrate(curve.schema, 5.0)
+    laplace = Randomizer.calibrate(curve.schema, 5.0, mechanism="laplace")
     scale = laplace.mechanisms["point"].scale * curve.domain.scale[0]
     claimed = epsilon_by_radius(laplace, curve)
     assert curve.radius(1) / claimed == pytest.approx(scale, rel=1e-6)

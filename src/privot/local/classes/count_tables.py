@@ -10,7 +10,7 @@ $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 $c(y)$ does not depend on the cell and drops out of every estimate. Frequency oracles have
 $A = 1[v ∈ S_y]$, the set that the report supports: one cell for randomized response ($r = e^ε$), w for
 subset selection ($r = e^ε$), the bits that are on for unary encoding ($r = p(1−q)/(q(1−p))$).
-Binned Laplace noise and the square wave over bins have fractions. The form reads as a mixture: with
+Binned Laplace noise and windows over bins have fractions. The form reads as a mixture: with
 some probability the device told nothing, else it told a cell in proportion to $A_{y·}$; the EM of
 this package builds on that.
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privot.errors import PrivotError
 from privot.local.likelihood.points import NOISES, CosineChannel, NullableChannel, PointChannel
 from privot.mechanisms import Mechanism
 from privot.mechanisms.forms import (
@@ -149,6 +150,11 @@ _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
 def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
     """The channel of a split column's mechanism."""
     form = mechanism.form(schema.columns[name])
+    if form.alone:
+        raise PrivotError(
+            f"column {name!r} was reported through windows, which have no slope that a generator could "
+            "follow: report it with mechanism 'laplace'"
+        )
     channel = _CHANNELS[type(form)](form)
     image = schema.images.get(name)
     if image is not None and image.domain.kept is not None:

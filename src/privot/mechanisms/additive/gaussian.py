@@ -61,6 +61,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     grid: float
 
     pure = among_auto = False
+    shares_delta = True
 
     def __post_init__(self) -> None:
         self._check("stddev", self.stddev, self.grid)
@@ -102,6 +103,10 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     def form(self, column: Column) -> NoiseForm:
         """‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
+
+    def kept(self, waves: Array) -> Array:
+        """$e^{−σ^2 ‖ω‖^2 / 2}$."""
+        return np.asarray(np.exp(-((self.stddev * waves) ** 2).sum(axis=1) / 2))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> ApproximateDP:
         """(ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.

@@ -39,8 +39,6 @@ from privot.privacy.curves.pure import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.schema import Array, Column, Domain
 
-_NODES = 4096
-
 
 @dataclass(frozen=True)
 class Laplace(AdditiveNoise, kind="laplace"):
@@ -78,23 +76,9 @@ class Laplace(AdditiveNoise, kind="laplace"):
         """‖x − y‖₁/b."""
         return NoiseForm("manhattan", self.scale)
 
-    def information(self, column: Column) -> float:
-        r"""Of a number between bounds: $h(Y) − 1 − \log 2b$, Y being in unit coordinates.
-
-        It has density $½ − ¼ (e^{−(1+y)/b} + e^{−(1−y)/b})$ inside, summed by the midpoint rule, and
-        $¼ (1 − e^{−2/b}) e^{−(|y|−1)/b}$ outside. There are boundary layers of width b: midpoints are
-        spread evenly in $θ$ of $y = \sin θ$, which are dense at both ends.
-        """
-        if column.domain is None or column.domain.dimension > 1:
-            return math.nan
-        step = math.pi / _NODES
-        angle = (np.arange(_NODES) + 0.5) * step - math.pi / 2
-        gap = 2 * np.sin((math.pi / 2 - angle) / 2) ** 2  # 1 − sin θ, without its cancellation
-        density = 0.5 - 0.25 * (np.exp(-gap / self.scale) + np.exp(-gap[::-1] / self.scale))
-        inside = -float((density * np.log2(density) * np.cos(angle)).sum()) * step
-        edge = -math.expm1(-2 / self.scale) / 4
-        outside = 2 * edge * self.scale * (1 / math.log(2) - math.log2(edge))
-        return inside + outside - 1 / math.log(2) - math.log2(2 * self.scale)
+    def kept(self, waves: Array) -> Array:
+        r"""$\prod_i (1 + b^2 ω_i^2)^{−1}$."""
+        return np.asarray((1 / (1 + (self.scale * waves) ** 2)).prod(axis=1))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε = Δ₁/b between any two records of `domain`, rounded up; no δ is needed."""

@@ -124,6 +124,15 @@ class NullableNoise(Mechanism, kind="nullable"):
         """That of Laplace noise."""
         return mechanism_kind("laplace").for_column(column, epsilon)
 
+    @property
+    def asked_as(self) -> str:
+        """That of the noise."""
+        return self.value.kind
+
+    def records(self, points: Array, domain: Domain) -> Array:
+        """Points and flags."""
+        return mark_missing(points, domain)
+
     def fits(self, column: Column) -> bool:
         """Whether the column's values are points that may be missing, of which no code can tell."""
         return not self.value.unfit(column) and column.nullable
@@ -133,6 +142,10 @@ class NullableNoise(Mechanism, kind="nullable"):
         assert column.domain is not None
         start = tuple(stand_in(column.domain).tolist())
         return FlaggedForm(self.value.form(column), self.flag.probabilities, start)
+
+    def kept(self, waves: Array) -> Array:
+        """By the noise of the point."""
+        return self.value.kept(waves)
 
     def expected(self, column: Column) -> dict[str, Any]:
         """That of the point, and how often the flag is right."""

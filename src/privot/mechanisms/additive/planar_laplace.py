@@ -143,6 +143,10 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         """‖x − y‖₂/b."""
         return NoiseForm("euclidean", self.scale)
 
+    def kept(self, waves: Array) -> Array:
+        """$(1 + b^2 ‖ω‖^2)^{−3/2}$."""
+        return np.asarray((1 + ((self.scale * waves) ** 2).sum(axis=1)) ** -1.5)
+
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε = Δ₂/b between any two records of `domain`, rounded up; no δ is needed."""
         return PureDP(laplace_epsilon(self.scale, rounded_sensitivity(domain, 2, self.grid)))

@@ -50,7 +50,7 @@ class WindowCells:
         dimension: d.
         steps: N.
         radius: r.
-        area: Where records lie.
+        area: Where records lie; the numbers −1 … 1 stand for places on a curve.
         non_negative: Whether only in the part of it that is.
     """
 
@@ -85,11 +85,6 @@ class WindowCells:
         """How many numbers cells may have: 0 … base^d − 1."""
         return self.base**self.dimension
 
-    @cached_property
-    def weights(self) -> Cells:
-        """Of the digits."""
-        return self.base ** np.arange(self.dimension - 1, -1, -1, dtype=np.int64)
-
     def units(self, cells: Cells) -> Array:
         """Unit coordinates of cells."""
         return np.asarray(cells * (2 / self.steps) - 1.0)
@@ -100,16 +95,27 @@ class WindowCells:
 
     def number(self, cells: Cells) -> Cells:
         """Numbers (…) of cells (…, d)."""
-        return (cells + self.radius) @ self.weights
+        number = cells[..., 0] + self.radius
+        for i in range(1, self.dimension):
+            number = number * self.base + (cells[..., i] + self.radius)
+        return np.asarray(number)
 
     def cells(self, numbers: Cells) -> Cells:
         """Cells (…, d) of numbers (…)."""
-        return numbers[..., None] // self.weights % self.base - self.radius
+        digits = np.empty((*np.shape(numbers), self.dimension), np.int64)
+        rest = numbers
+        for i in range(self.dimension - 1, 0, -1):
+            higher = rest // self.base
+            digits[..., i] = rest - higher * self.base
+            rest = higher
+        digits[..., 0] = rest
+        digits -= self.radius
+        return digits
 
     @cached_property
     def window(self) -> Cells:
         """What to add to a record's number, in increasing order (m,)."""
-        return self.offsets @ self.weights
+        return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
     def offsets(self) -> Cells:
@@ -119,7 +125,7 @@ class WindowCells:
     @cached_property
     def reached(self) -> Cells | None:
         """Numbers of all cells of reports, in increasing order; None where all numbers are."""
-        if self.area == "box":
+        if self.area in ("box", "curve"):
             return None
         numbers = np.arange(self.numbers)
         return numbers[self.may_report(self.cells(numbers))]
@@ -145,11 +151,15 @@ class WindowCells:
 
     def _within(self, cells: Cells, radius: int) -> Mask:
         low = (self.steps // 2 if self.non_negative else 0) - radius
-        within = ((cells >= low) & (cells <= self.steps + radius)).all(axis=-1)
-        doubled = 2 * cells - self.steps
+        within, length = np.ones(cells.shape[:-1], bool), np.zeros(cells.shape[:-1], np.int64)
+        for i in range(self.dimension):  # the last axis is too short to be summed over
+            cell = cells[..., i]
+            within &= (cell >= low) & (cell <= self.steps + radius)
+            doubled = 2 * cell - self.steps
+            length += np.abs(doubled) if self.area == "l1_ball" else doubled * doubled
         if self.area == "l2_ball":
-            within &= (doubled**2).sum(axis=-1) <= (self.steps + 2 + 2 * radius) ** 2
+            within &= length <= (self.steps + 2 + 2 * radius) ** 2
         if self.area == "l1_ball":
             across = math.isqrt(4 * radius**2 * self.dimension) + 1 if radius else 0
-            within &= np.abs(doubled).sum(axis=-1) <= self.steps + self.dimension + across
-        return np.asarray(within)
+            within &= length <= self.steps + self.dimension + across
+        return within

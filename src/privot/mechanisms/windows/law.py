@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import fftconvolve
+from scipy.special import jv
 
 from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
 from privot.schema import Array
@@ -24,23 +24,17 @@ class WindowLaw:
     inside: float
     outside: float
 
-    def information(self) -> float:
-        r"""Bits about a record of uniform cell: $H(Y) − H(Y | V)$."""
-        window = len(self.cells.window)
-        marginal = self.outside + (self.inside - self.outside) * self._near()
-        told = -float((marginal * np.log2(marginal)).sum())
-        told += window * self.inside * math.log2(self.inside)
-        return told + (self.cells.count - window) * self.outside * math.log2(self.outside)
+    def kept(self, waves: Array) -> Array:
+        r"""$(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over the ball.
 
-    def _near(self) -> Array:
-        """Of all records, the share in whose window each cell of reports is (K,)."""
-        cells, d = self.cells, self.cells.dimension
-        grid = cells.cells(np.arange(cells.numbers)).reshape(*[cells.base] * d, d)
-        records = cells.may_record(grid).astype(np.float64)
-        kernel = np.zeros((2 * cells.radius + 1,) * d)
-        kernel[tuple((cells.offsets + cells.radius).T)] = 1.0
-        near = np.rint(fftconvolve(records, kernel, mode="same")).ravel() / records.sum()
-        return np.asarray(near if cells.reached is None else near[cells.reached])
+        It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r.
+        """
+        half, window = self.cells.dimension / 2, len(self.cells.window)
+        radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)  # of as many
+        reach = radius * 2 / self.cells.steps
+        z = np.maximum(np.sqrt((waves**2).sum(axis=1)) * reach, 1e-6)
+        ball = math.gamma(half + 1) * (2 / z) ** half * jv(half, z)
+        return np.asarray((self.inside - self.outside) * window * ball)
 
     def variance(self) -> float:
         """Largest variance, over all records, of a coordinate's affine unbiased estimate."""
@@ -48,7 +42,7 @@ class WindowLaw:
         excess = self.inside - self.outside
         gain = excess * len(cells.window)  # the slope of the mean
         numbers = np.arange(cells.numbers) if cells.reached is None else cells.reached
-        first = numbers // cells.weights[0] - cells.radius - cells.steps / 2
+        first = numbers // cells.base ** (cells.dimension - 1) - cells.radius - cells.steps / 2
         # It is convex in the record, so largest at an end.
         record = np.array([0.0 if cells.non_negative else -1.0, 1.0]) * cells.steps / 2
         mean = self.outside * first.sum() + gain * record

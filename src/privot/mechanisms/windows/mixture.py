@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
+from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
 from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
 
 
@@ -69,14 +69,34 @@ class WindowMixture:
         inside = random_words(len(records)) >= np.uint64(self.words[1])
         near += records
         if missing is not None:
-            near[missing] = self.symbol
+            near = np.where(missing, self.symbol, near)
         return np.where(inside, near, far)
 
     def draw(self, count: int) -> tuple[Cells, Cells]:
-        """What to add to a record's number, and the number of any cell."""
-        cells = self.cells
-        near = cells.window[uniforms_below(len(cells.window), count)]
-        far = uniforms_below(self.total, count)
-        if cells.reached is None:
-            return near, np.minimum(far, self.symbol)
-        return near, np.append(cells.reached, self.symbol)[np.minimum(far, cells.count)]
+        """What to add to a record's number, and the number of any cell.
+
+        Either is uniform, and they share a word: no report is made of both. Words beyond the last full
+        multiple of m K are drawn again.
+        """
+        near, total = len(self.cells.window), self.total
+        words = random_words(count)
+        limit = WORDS - WORDS % (near * total)
+        if limit < WORDS:
+            while (again := np.flatnonzero(words >= np.uint64(limit))).size:
+                words[again] = random_words(again.size)
+        near_index, far = (
+            (words - words // np.uint64(bound) * np.uint64(bound)).view(np.int64)
+            for bound in (near, total)
+        )
+        return self.cells.window.take(near_index), self._numbers(far)
+
+    def _numbers(self, far: Cells) -> Cells:
+        """Of the cells that these are the places of, in order; those of the missing value are last."""
+        if self._listed is not None:
+            return self._listed.take(far, mode="clip")
+        return np.minimum(far, self.symbol) if self.nullable else far
+
+    @cached_property
+    def _listed(self) -> Cells | None:
+        reached = self.cells.reached
+        return None if reached is None else np.append(reached, self.symbol)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Shape = Literal["ball", "product"]
-Area = Literal["box", "l1_ball", "l2_ball"]
+Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 
 _HALF_CELLS = 8  # of a window, where the finest grid allows it
 # Coarsest and finest number of steps of the grid, by dimension.
@@ -60,7 +60,7 @@ def on_grid(shape: Shape, dimension: int, radius: float) -> WindowPlan:
 def most_telling_radius(dimension: int, epsilon: float, area: Area = "box") -> float:
     """The radius of greatest information, in unit coordinates, at most 1 in several dimensions."""
     share = best_share(epsilon)
-    if area == "box":
+    if area in ("box", "curve"):
         half_gamma = math.gamma(dimension / 2 + 1)
         share *= 2**dimension * half_gamma / math.pi ** (dimension / 2)
     root = share ** (1 / dimension)
@@ -74,5 +74,7 @@ def best_share(epsilon: float) -> float:
     >>> round(best_share(1.0), 3)
     0.339
     """
+    if epsilon < 2.0**-12:  # where digits cancel
+        return 0.5 - epsilon / 6
     power = math.expm1(epsilon)
     return ((epsilon - 1) * (power + 1) + 1) / power**2

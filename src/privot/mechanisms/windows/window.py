@@ -14,10 +14,11 @@ all of which are written as the same symbol. Any two records still have windows 
 
 `privot.mechanisms.windows.mixture` draws P in integers, with rounding against ε.
 
+**Curves.** A place on a known curve is the length of the way there, with a window of lengths.
+
 **Privacy review.** Adjacency: any two records, missing or not. What is drawn is drawn for every record,
 before the record is looked at; what the record does is one addition. The sampler sees a cell and nothing
-else, so the guarantee is that of any two raw values; a value outside the domain is refused (columns
-project it).
+else, so the guarantee is that of any two raw values; one outside the domain is refused: columns project.
 
 The likelihood is flat in x inside the window, so it gives a point no gradient: what is learned is a
 distribution, over cells or bins.
@@ -31,7 +32,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Self, get_args
 
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms.forms import Form, TableForm, WindowForm
+from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
 from privot.mechanisms.windows.law import WindowLaw
@@ -47,9 +47,9 @@ from privot.mechanisms.windows.mixture import WindowMixture
 from privot.mechanisms.windows.plan import Area, Shape, window_plan
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import require_finite
-from privot.schema import Array, Column, Domain
+from privot.schema import Array, Bins, Column, Domain, Polyline, to_unit
 
-_MOST_COORDINATES = 3
+_MOST_EPSILON = 40.0
 _AT_ONCE = 2**15
 
 
@@ -63,7 +63,7 @@ class Window(Mechanism, kind="window"):
         steps: N, even.
         radius: r, in cells.
         shape: `"ball"`: one window; `"product"`: one for each coordinate.
-        area: Where records lie.
+        area: Where records lie; on a curve they are one number from −1 to 1.
         non_negative: Whether only in the part of it that is.
         nullable: Whether they may be missing; records and reports are then (n, d+1).
 
@@ -83,35 +83,28 @@ class Window(Mechanism, kind="window"):
     non_negative: bool = False
     nullable: bool = False
 
-    noise_word, among_auto = "an estimate", False
+    noise_word = "an estimate"
 
     def __post_init__(self) -> None:
         require_finite("epsilon", self.epsilon, positive=True)
-        if not 2.0**-10 <= self.epsilon <= 40:
-            raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-10 to 40")
+        if not 2.0**-30 <= self.epsilon <= _MOST_EPSILON:
+            raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-30 to 40")
         if self.shape not in get_args(Shape):
             raise PrivotError(f"shape is {self.shape!r}: give one of {get_args(Shape)}")
         if self.shape == "product" and (self.area != "box" or self.nullable):
-            raise PrivotError(
-                f"shape is 'product', and area {self.area!r}: give a 'box', not nullable"
-            )
+            raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
         if self.dimension not in (1, 2, 3):
             raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
-        _ = self._block  # making it checks the rest
+        _ = self._block  # checks the rest
 
     @classmethod
     def unfit(cls, column: Column) -> str:
         """It is for places of few coordinates; a spike is a share of people at one place."""
         domain, bins = column.domain, column.alphabet
-        spiked = bins is not None and (bins.centers is None or bool(bins.spikes))
-        if domain is None or spiked or column.nullable:
-            return (
-                "it is for numbers and dates without spikes that are never missing: use 'laplace'"
-            )
-        if domain.dimension > _MOST_COORDINATES or domain.area is None:
-            return (
-                f"it is for at most {_MOST_COORDINATES} coordinates in a box or ball: use 'laplace'"
-            )
+        if domain is None or (isinstance(bins, Bins) and bins.spikes):
+            return "it is for places and numbers without spikes: use 'laplace'"
+        if _geometry(domain)[0] > 3 or domain.area is None:
+            return "it is for at most 3 coordinates in a box or ball, and for curves: use 'laplace'"
         return ""
 
     @classmethod
@@ -122,19 +115,33 @@ class Window(Mechanism, kind="window"):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
-        """The window that `window_plan` gives."""
-        d, area, part = domain.dimension, domain.area, not domain.symmetric
+        """The window that `window_plan` gives, for 40 at most: reports are places there."""
+        d, area, part = _geometry(domain)
         assert area is not None
+        epsilon = min(epsilon, _MOST_EPSILON)
         plan = window_plan(d, epsilon, area)
         return cls(epsilon, d, plan.steps, plan.radius, plan.shape, area, part, nullable)
+
+    def records(self, points: Array, domain: Domain) -> Array:
+        """Points, or places on a curve, and flags if they may be missing."""
+        missing = np.isnan(points).any(axis=1, keepdims=True)
+        points = np.where(missing, 0.0, points)
+        if isinstance(domain, Polyline):
+            unit = domain.unit
+            points = to_unit(unit.line, unit.along(points)).clip(-1.0, 1.0)
+        return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
+
+    def report_domain(self, domain: Domain) -> Domain:
+        """Of a curve, the line of its lengths."""
+        return domain.line if isinstance(domain, Polyline) else domain
 
     def fits(self, column: Column) -> bool:
         """Whether it is for the column's domain, and for missing values if the column has them."""
         domain = column.domain
         if domain is None or self.unfit(column):
             return False
-        own = (self.dimension, self.area, self.non_negative, self.nullable)
-        return own == (domain.dimension, domain.area, not domain.symmetric, column.nullable)
+        own = (self.dimension, self.area, self.non_negative)
+        return own == _geometry(domain) and self.nullable == column.nullable
 
     @property
     def flagged(self) -> bool:
@@ -151,10 +158,7 @@ class Window(Mechanism, kind="window"):
     def _block_epsilon(self) -> float:
         if self.shape == "ball":
             return self.epsilon
-        share = self.epsilon / self.dimension
-        return (
-            share if Fraction(share) * self.dimension <= self.epsilon else math.nextafter(share, 0)
-        )
+        return math.nextafter(self.epsilon / self.dimension, 0.0)
 
     @cached_property
     def _mixture(self) -> WindowMixture:
@@ -162,32 +166,28 @@ class Window(Mechanism, kind="window"):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(report) for one cell inside the window, and for one outside."""
+        """P(report) of one cell inside the window, one outside."""
         return self._mixture.probabilities
 
-    @cached_property
+    @property
     def _law(self) -> WindowLaw:
         return WindowLaw(self._block, *self.probabilities)
 
     def form(self, column: Column) -> Form:
         """All its reports by the bins of the column, if it has bins, and else `point_form`."""
-        if column.alphabet is None:
-            return self.point_form(column)
-
-        def likelihood(y: Array, x: Array) -> Array:
-            return np.exp(self.log_likelihood(y, x))
-
-        reports = self._block.units(np.arange(-self.radius, self.steps + self.radius + 1))
-        return TableForm.over_bins(likelihood, reports, 2 / self.steps, column)
+        form = self.point_form(column)
+        return form.by_bins(column) if column.is_number else form
 
     def point_form(self, column: Column) -> WindowForm:
         """Windows, in integers."""
-        sizes = self.dimension, self.steps, self.radius
-        return WindowForm(*sizes, self.shape, self.area, *self.probabilities, self.nullable)
+        size = self.dimension, self.steps, self.radius, self.shape, self.area
+        return WindowForm(*size, *self.probabilities, self.nullable)
 
-    def information(self, column: Column) -> float:
-        """About a record of uniform cell, in all blocks."""
-        return self._law.information() * (self.dimension // self._block.dimension)
+    def kept(self, waves: Array) -> Array:
+        """Of a product, the product of the coordinates that the wave is in."""
+        blocks = waves.reshape(-1, self._block.dimension)
+        share = np.where((blocks == 0).all(axis=1), 1.0, self._law.kept(blocks))
+        return share.reshape(len(waves), -1).prod(axis=1)
 
     def privatize(self, x: Array) -> Array:
         """Reports in unit coordinates, multiples of the grid; last axis d, or d+1 with a flag.
@@ -209,11 +209,12 @@ class Window(Mechanism, kind="window"):
             missing = x[:, d] == 1.0
             if not (missing | (x[:, d] == 0.0)).all():
                 raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
-        if not (np.abs(x[:, :d]) <= 1).all():
-            raise self._refusal()
-        own = self._blocks(cells.of_units(x[:, :d])).reshape(-1, cells.dimension)
-        if self.area != "box" and not cells.may_record(own).all():
-            raise self._refusal()
+        known = np.abs(x[:, :d]) <= 1
+        own = self._blocks(cells.of_units(np.where(known, x[:, :d], 0.0))).reshape(
+            -1, cells.dimension
+        )
+        if not known.all() or (cells.reached is not None and not cells.may_record(own).all()):
+            raise PrivotError("x has a value outside its domain: project it to the domain")
         return self._read_numbers(self._mixture.report(cells.number(own), missing))
 
     def _read_numbers(self, numbers: Cells) -> Array:
@@ -224,10 +225,6 @@ class Window(Mechanism, kind="window"):
         points = cells.units(cells.cells(np.where(missing, 0, numbers)))
         points[missing] = 0.0
         return np.hstack([points, missing[:, None]])
-
-    @staticmethod
-    def _refusal() -> PrivotError:
-        return PrivotError("x has a value outside its domain: project it to the domain")
 
     def _cells(self, x: Array) -> Cells:
         """Cells (…, blocks, d) of points in unit coordinates, or of points and flags."""
@@ -287,12 +284,16 @@ class Window(Mechanism, kind="window"):
         """ε, between any two records."""
         return PureDP(self.epsilon)
 
-    @property
-    def bias(self) -> float:
-        """0: see `privot.mechanisms.windows.law`."""
-        return 0.0
+    bias = 0.0
 
     @property
     def variance(self) -> float:
         """Of a coordinate's affine unbiased estimate, the largest over all records."""
         return self._law.variance()
+
+
+def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
+    """Coordinates of a record, where they lie, and whether in the non-negative part only."""
+    if domain.area == "curve":
+        return 1, "curve", False
+    return domain.dimension, domain.area, not domain.symmetric

@@ -10,6 +10,7 @@ alphabet and between; what is missing, where it may be. The laws are the mechani
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.mechanisms import Mechanism
-from privot.mechanisms.additive.nullable_noise import mark_missing
 from privot.mechanisms.oracles.subset_selection import set_cells
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.independence import row_keys
@@ -27,8 +26,7 @@ from privot.release.randomizer import Randomizer
 from privot.release.reports.candidates import CandidateRecords, CandidatesReport
 from privot.release.reports.ids import REPORT_ID, id_words, one_array
 from privot.release.reports.joint import JointReport
-from privot.schema import Schema
-from privot.schema.domains.domain import Array
+from privot.schema import Array, to_unit
 
 _FAR = 1000.0
 _ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four or five half ulps
@@ -36,61 +34,25 @@ _ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four
 
 @dataclass
 class ColumnTrial(Trial):
-    """A split column, whose mechanism takes points or codes."""
+    """A split column."""
 
     randomizer: Randomizer
     name: str
     records: NDArray[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kind, self.noisy = self.mechanism.kind, not self.mechanism.takes_codes
-        if self.mechanism.takes_codes:
-            size = self.schema.coded[self.name].alphabet.size
-            # Some by chance, so that no code is safe from every audit.
-            others = np.random.default_rng().integers(0, size, 3)
-            self.records = np.unique([0, 1, size - 1, *others])
-            last = len(self.records) - 1
-            self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
-        else:
-            self._make_points()
+        self.split = self.randomizer.splits[self.name]
+        self.mechanism, self.kind = self.split.mechanism, self.split.mechanism.kind
+        self._make_records()
         self.num_records = len(self.records)
 
-    def _make_points(self) -> None:
-        column = self.schema.point_column(self.name)
-        domain = column.domain
-        ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
-        ends = domain.unit.project(ends)
-        # A place inside by chance, so that none is safe from every audit, and the middle.
-        inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
-        units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
-        self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
-        pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
-        index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
-        self.pairs = tuple((index[first], index[second]) for first, second in pairs)
-        self.records = domain.unit.project(self.units)
-        if column.nullable:
-            absent = np.full((1, domain.dimension), np.nan)
-            self.units = np.vstack([self.units, absent])
-            self.records = mark_missing(np.vstack([self.records, absent]), domain)
-            missing = len(self.units) - 1
-            self.pairs += tuple((missing, i) for i in index[: len(ends)])
+    @abstractmethod
+    def _make_records(self) -> None:
+        """Set `records` and `pairs`."""
 
-    @property
-    def schema(self) -> Schema:
-        """Of the randomizer."""
-        return self.randomizer.schema
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """Of the column."""
-        return self.randomizer.mechanisms[self.name]
-
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Raw values inside and outside the declared limits."""
-        if self.mechanism.takes_codes:
-            codes = self.records[who].astype(np.int64)
-            return self.schema.coded[self.name].make_up_codes(self.name, codes, rng)
-        return self.schema.point_column(self.name).make_up_points(self.name, self.units[who])
+    def _rounding(self, values: Array) -> Array:
+        """How far the roundings of units may move the reports (n, w)."""
+        return np.zeros(values.shape)
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         """Cells by the law of the part."""
@@ -102,31 +64,11 @@ class ColumnTrial(Trial):
         return Read(low, high, present, keys, int(off[present].sum()))
 
     def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        values, present = self.randomizer.splits[self.name].layout.read(table)
-        return values if self.mechanism.takes_codes else values.astype(np.float64), present
-
-    def _rounding(self, values: NDArray[Any]) -> Array:
-        """How far the roundings of units may move the reports (n, w)."""
-        if self.mechanism.takes_codes:
-            return np.zeros(values.shape)
-        domain = self.schema.point_column(self.name).domain
-        allowed = np.zeros(values.shape)
-        size = np.abs(domain.center) / domain.scale
-        allowed[:, : len(size)] = _ROUNDINGS * (size + np.abs(values[:, : len(size)]) + 1)
-        return allowed
+        return self.split.layout.read(table)
 
     def guarantee(self) -> PureDP | ApproximateDP:
         """That of the mechanism on the column's domain."""
-        if self.mechanism.takes_codes:
-            return self.mechanism.guarantee()
-        domain = self.schema.point_column(self.name).domain
-        return self.mechanism.guarantee(domain, self.randomizer.delta)
-
-    def gaussian_mu(self) -> float | None:
-        """That of the mechanism."""
-        if self.mechanism.takes_codes:
-            return None
-        return self.mechanism.gaussian_mu(self.schema.point_column(self.name).domain)
+        return self.split.guarantee(self.randomizer.delta)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
         """By the law of the part."""
@@ -134,6 +76,71 @@ class ColumnTrial(Trial):
         values = self.mechanism.to_grid(values)
         ratio = self.mechanism.log_ratio(values, self.records[first], self.records[second])
         return np.where(present, ratio, 0.0)
+
+
+@dataclass
+class CodesTrial(ColumnTrial):
+    """A split column that is reported by its codes."""
+
+    def _make_records(self) -> None:
+        self.column = self.randomizer.schema.coded[self.name]
+        size = self.column.alphabet.size
+        # Some by chance, so that no code is safe from every audit.
+        others = np.random.default_rng().integers(0, size, 3)
+        self.records = np.unique([0, 1, size - 1, *others])
+        last = len(self.records) - 1
+        self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        return self.column.make_up_codes(self.name, self.records[who].astype(np.int64), rng)
+
+
+@dataclass
+class PointsTrial(ColumnTrial):
+    """A split column that is reported by its points."""
+
+    noisy = True
+
+    def _make_records(self) -> None:
+        self.column = self.randomizer.schema.point_column(self.name)
+        domain = self.column.domain
+        ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
+        ends = domain.unit.project(ends)
+        # A place inside by chance, so that none is safe from every audit, and the middle.
+        inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
+        units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
+        self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
+        pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
+        index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
+        self.pairs = tuple((index[first], index[second]) for first, second in pairs)
+        # Where a table holds them: dates are whole.
+        raw = pa.table(self.column.make_up_points(self.name, self.units))
+        points = domain.unit.project(to_unit(domain, self.column.encode_points(self.name, raw)))
+        if self.column.nullable:
+            absent = np.full((1, domain.dimension), np.nan)
+            self.units, points = np.vstack([self.units, absent]), np.vstack([points, absent])
+            missing = len(self.units) - 1
+            self.pairs += tuple((missing, i) for i in index[: len(ends)])
+        self.records = self.mechanism.records(points, domain)
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        return self.column.make_up_points(self.name, self.units[who])
+
+    def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
+        values, present = super()._values(table)
+        return values.astype(np.float64), present
+
+    def _rounding(self, values: Array) -> Array:
+        domain = self.mechanism.report_domain(self.column.domain)
+        allowed, size = np.zeros(values.shape), np.abs(domain.center) / domain.scale
+        allowed[:, : len(size)] = _ROUNDINGS * (size + np.abs(values[:, : len(size)]) + 1)
+        return allowed
+
+    def gaussian_mu(self) -> float | None:
+        """That of the mechanism."""
+        return self.mechanism.gaussian_mu(self.column.domain)
 
 
 @dataclass
@@ -281,7 +288,9 @@ def trials(randomizer: Randomizer) -> list[Trial]:
         parts.append(JointTrial(randomizer, randomizer.joint))
     if randomizer.candidates is not None:
         parts.append(CandidatesTrial(randomizer, randomizer.candidates))
-    parts += [ColumnTrial(randomizer, name) for name in randomizer.mechanisms]
+    for name, mechanism in randomizer.mechanisms.items():
+        trial = CodesTrial if mechanism.takes_codes else PointsTrial
+        parts.append(trial(randomizer, name))
     if randomizer.num_reported < len(randomizer.mechanisms):
         parts.append(CoinsTrial(randomizer))
     return [*parts, IdTrial()]

@@ -6,11 +6,12 @@ All are reports of the same person, so their losses add up (basic composition).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from privot.errors import PrivotError
 from privot.mechanisms import Mechanism
+from privot.mechanisms.choice import takes_points
 from privot.privacy import ApproximateDP, Guarantee, PureDP, compose
 from privot.release.budget.information import choose_report_columns
 from privot.release.budget.split_columns import (
@@ -30,6 +31,7 @@ from privot.release.reports.candidates import (
 )
 from privot.release.reports.ids import REPORT_ID
 from privot.release.reports.joint import CELLS, COMBINATION, JointReport
+from privot.release.reports.split import SplitReport
 from privot.schema import Schema
 
 REPORTS = ("auto", "joint", "split")
@@ -99,15 +101,13 @@ def _share(
     named = [name for name in schema.coded if name not in schema.vectors]
     coded = {n: c for n, c in schema.coded.items() if n in named or (named and mechanism is None)}
     if report == "auto":
-        # A label is learned with its image, from reports of both.
-        labeled = bool(schema.images) and len(named) == 1
-        joint = bool(named) and not labeled and mechanism is None and not shares
+        joint = _joined(schema, named) and not (mechanism or shares)
         report = "joint" if joint else "split"
     if report == "split":
         _require_count(report_columns, len(schema.columns))
         columns, k = list(schema.columns), report_columns or len(schema.columns)
         mechanisms = calibrate_columns(
-            schema, columns, epsilon, delta, mechanism or "laplace", k, shares
+            schema, columns, epsilon, delta, mechanism or "auto", k, shares
         )
         return Budget(mechanisms, report_columns, None)
     if shares:
@@ -130,8 +130,18 @@ def _share(
     share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
     k = _count(report_columns, sizes, share)
     rest = math.nextafter(epsilon - share, 0.0)
-    mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "laplace", len(apart))
+    mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "auto", len(apart))
     return Budget(mechanisms, None, JointReport(sizes, k, share))
+
+
+def _joined(schema: Schema, named: Sequence[str]) -> bool:
+    """Whether a table's columns, of which some are `named`, are one report by default."""
+    # A label is learned with its image, from reports of both.
+    if not named or (schema.images and len(named) == 1):
+        return False
+    # A lone number or date is a point: bins that nobody declared would only blur it.
+    first, *others = schema.columns.values()
+    return bool(others) or first.declares_codes or not takes_points(first)
 
 
 def _with_candidates(
@@ -164,7 +174,7 @@ def _with_candidates(
         joint = JointReport(coded, choose_report_columns(coded.values(), share), share)
     if apart:
         rest = math.nextafter(share * len(apart), 0.0)
-        mechanisms = calibrate_columns(schema, apart, rest, 0.0, "laplace", len(apart))
+        mechanisms = calibrate_columns(schema, apart, rest, 0.0, "auto", len(apart))
     return Budget(mechanisms, None, joint, candidates)
 
 
@@ -234,13 +244,13 @@ def require_cover(
                 "calibrate again"
             )
     _require_count(report_columns, len(mechanisms))
-    flags = [f"{name}.missing" for name, m in mechanisms.items() if m.flagged]
-    parts = [*flags, *(p for name in mechanisms for p in schema.columns[name].table_columns(name))]
+    splits = [SplitReport(n, schema.columns[n], m) for n, m in mechanisms.items()]
+    parts = [p for split in splits if split.mechanism.fits(split.column) for p in split.types]
     repeated = sorted({part for part in parts if parts.count(part) > 1})
     if repeated:
         raise PrivotError(
-            f"columns {repeated} are what a release calls the flags of vectors that may be missing: "
-            "give the schema's columns other names"
+            f"columns {repeated} are what a release calls the flags of what may be missing, or the "
+            "places on a curve: give the schema's columns other names"
         )
     if taken := {COMBINATION, CELLS, SEED, INDEX, REPORT_ID} & {*schema.table_columns, *parts}:
         raise PrivotError(

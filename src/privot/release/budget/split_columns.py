@@ -27,6 +27,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from typing import Any
 
 from privot.errors import PrivotError
 from privot.mechanisms import (
@@ -35,6 +36,7 @@ from privot.mechanisms import (
     Mechanism,
     RandomizedResponse,
     choose_mechanism,
+    compare_mechanisms,
     mechanism_kind,
     mechanism_kinds,
 )
@@ -67,6 +69,11 @@ def require_kind(mechanism: str, delta: float) -> None:
     if mechanism not in known:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
     pure = mechanism == "auto" or mechanism_kind(mechanism).pure
+    if not pure and not mechanism_kind(mechanism).shares_delta:
+        raise PrivotError(
+            f"mechanism {mechanism!r} spends δ, and how columns share one is known of 'gaussian' only: "
+            "use that, or make a Randomizer of mechanisms"
+        )
     if not pure and delta == 0:
         raise PrivotError(
             f"delta 0 cannot be had with mechanism {mechanism!r}: give delta > 0, or use 'laplace'"
@@ -107,7 +114,8 @@ def calibrate_columns(
     for name, kind in kinds.items():
         own = shares.get(name, share)
         if kind == "auto":
-            mechanisms[name] = choose_mechanism(columns[name], own).mechanism
+            alone = len(schema.columns) == 1
+            mechanisms[name] = choose_mechanism(columns[name], own, alone=alone).mechanism
         elif name not in shared:
             mechanisms[name] = mechanism_kind(kind).for_column(columns[name], own)
     if not shared:
@@ -138,6 +146,19 @@ def kind_for(column: Column, name: str, mechanism: str) -> str:
     if Laplace.unfit(column):
         return RandomizedResponse.kind
     raise PrivotError(f"mechanism {mechanism!r} is not for column {name!r}: {reason}, or 'auto'")
+
+
+def with_reasons(
+    schema: Schema, mechanisms: Mapping[str, Mechanism], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows of what to expect of each `column`, those of pure mechanisms of points with a `reason`."""
+    for row in rows:
+        mechanism = mechanisms.get(row["column"])
+        if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
+            column, alone = schema.columns[row["column"]], len(schema.columns) == 1
+            spent = mechanism.guarantee(column.domain).epsilon
+            row["reason"] = compare_mechanisms(column, mechanism, spent, alone=alone)
+    return rows
 
 
 def _check_shares(

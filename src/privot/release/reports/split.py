@@ -28,10 +28,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.mechanisms import Mechanism, random_words
-from privot.mechanisms.additive.nullable_noise import mark_missing
 from privot.privacy import ApproximateDP, PureDP
 from privot.release.reports.ids import one_array
-from privot.schema import CodedColumn, Column, Domain, PointColumn, from_unit, to_unit
+from privot.schema import CodedColumn, Column, PointColumn, from_unit, to_unit
 
 Mask = NDArray[np.bool_]
 
@@ -118,13 +117,14 @@ class Sets(Layout):
 
 
 class Numbers(Layout):
-    """A point, as numbers in the column's own units, and a flag beside it if it is `flagged`."""
+    """A point in the column's own units, or its place along a curve; and a flag if there is one."""
 
-    def __init__(self, name: str, column: PointColumn, flagged: bool) -> None:
-        self.domain: Domain = column.domain
-        self.parts = column.table_columns(name)
+    def __init__(self, name: str, column: PointColumn, mechanism: Mechanism) -> None:
+        self.domain = mechanism.report_domain(column.domain)
+        own = self.domain is column.domain
+        self.parts = column.table_columns(name) if own else (name,)
         self.types = dict.fromkeys(self.parts, pa.float64())
-        if flagged:
+        if mechanism.flagged:
             self.types[f"{name}.missing"] = pa.bool_()
 
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
@@ -218,7 +218,7 @@ class SplitReport:
         column = cast("PointColumn", self.column)
         if column.image_shape is not None:
             return Pixels(self.name, column)
-        return Numbers(self.name, column, self.mechanism.flagged)
+        return Numbers(self.name, column, self.mechanism)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -231,7 +231,7 @@ class SplitReport:
             return cast("CodedColumn", self.column).encode_codes(self.name, table)
         column = cast("PointColumn", self.column)
         units = column.encode_units(self.name, table)
-        return mark_missing(units, column.domain) if self.mechanism.flagged else units
+        return self.mechanism.records(units, column.domain)
 
     def privatize(self, records: NDArray[Any], reported: Mask) -> dict[str, pa.Array]:
         """Table columns of fresh reports of those who report it (n,); null elsewhere."""

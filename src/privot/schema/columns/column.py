@@ -92,6 +92,11 @@ class Column(BaseModel):
         return None
 
     @property
+    def declares_codes(self) -> bool:
+        """Whether the schema says what its codes are, rather than leaving them to a default."""
+        return self.alphabet is not None
+
+    @property
     def image_shape(self) -> tuple[int, ...] | None:
         """Height and width, or height, width and channels, of its images; None of other columns."""
         return None

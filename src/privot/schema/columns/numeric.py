@@ -37,11 +37,17 @@ class _NumberColumn(PointColumn, CodedColumn):
     """A column whose values are numbers between two bounds, whatever they are in a table."""
 
     is_number: ClassVar[bool] = True
+    bins: object
 
     @property
     @abstractmethod
     def alphabet(self) -> Bins:
         """Bins, spikes, and the missing value."""
+
+    @property
+    def declares_codes(self) -> bool:
+        """Whether bins or spikes are declared."""
+        return self.bins is not None or bool(self.alphabet.spikes)
 
     @abstractmethod
     def _write(self, numbers: Array) -> pa.Array:

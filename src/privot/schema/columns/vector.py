@@ -85,6 +85,11 @@ class VectorColumn(PointColumn, CodedColumn):
         return Cells(self.domain, self.bins, self.nullable)
 
     @property
+    def declares_codes(self) -> bool:
+        """Whether bins are declared."""
+        return self.bins is not None
+
+    @property
     def _cells(self) -> Cells:
         assert self.alphabet is not None  # as a column of the schema's `coded` has
         return self.alphabet

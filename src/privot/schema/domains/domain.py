@@ -55,8 +55,8 @@ class Domain(Protocol):
         """Whether u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
 
     @property
-    def area(self) -> Literal["box", "l1_ball", "l2_ball"] | None:
-        """What the unit domain is, or the part of it without negative numbers; None of any other."""
+    def area(self) -> Literal["box", "l1_ball", "l2_ball", "curve"] | None:
+        """What the unit domain is, or is the non-negative part of; None of any other."""
 
     @property
     def nonexpansive(self) -> bool:

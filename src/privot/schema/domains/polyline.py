@@ -22,12 +22,14 @@ Examples:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from privot.errors import PrivotError
-from privot.schema.domains.domain import LARGEST, SMALLEST, Array, check_norm
+from privot.schema.domains.domain import LARGEST, SMALLEST, Array, Box, check_norm
 
 _FAR = 1e6
 
@@ -39,7 +41,7 @@ class Polyline:
     corners: tuple[tuple[float, ...], ...]
 
     on_grid = symmetric = nonexpansive = False
-    area = None
+    area: ClassVar[Literal["curve"]] = "curve"
 
     def __post_init__(self) -> None:
         lengths = {len(corner) for corner in self.corners}
@@ -102,6 +104,37 @@ class Polyline:
             best[closer] = distance[closer]
             nearest[closer] = candidate[closer]
         return nearest
+
+    @cached_property
+    def _starts(self) -> Array:
+        """Lengths of the curve up to each corner."""
+        gaps = np.linalg.norm(np.diff(np.asarray(self.corners), axis=0), axis=1)
+        return np.concatenate([[0.0], np.cumsum(gaps)])
+
+    @property
+    def line(self) -> Box:
+        """The interval of lengths, from the curve's beginning to its end."""
+        return Box((0.0,), (float(self._starts[-1]),))
+
+    def along(self, x: Array) -> Array:
+        """Lengths (n, 1), from the beginning, of points (n, d) of the curve; the first, if several."""
+        best, length = np.full(len(x), np.inf), np.zeros(len(x))
+        for (start, end), before in zip(
+            pairwise(np.asarray(self.corners)), self._starts, strict=False
+        ):
+            direction = end - start
+            whole = float(np.linalg.norm(direction)) or 1.0
+            part = np.clip((x - start) @ (direction / whole), 0, whole)
+            distance = ((x - start - part[:, None] * (direction / whole)) ** 2).sum(axis=1)
+            closer = distance < best
+            best[closer], length[closer] = distance[closer], before + part[closer]
+        return self.line.project(length[:, None])
+
+    def at(self, lengths: Array) -> Array:
+        """Points (n, d) of the curve at lengths (n, 1) from its beginning."""
+        points = np.asarray(self.corners)
+        columns = [np.interp(lengths[:, 0], self._starts, column) for column in points.T]
+        return np.stack(columns, axis=1)
 
     @property
     def center(self) -> Array:
