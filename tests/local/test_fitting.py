@@ -271,18 +271,16 @@ def test_it_fits_what_fit_fits(synthesizer_release):
     "raw", [RECORDS, pd.DataFrame(RECORDS), pl.DataFrame(RECORDS), pa.table(RECORDS), "people.csv"]
 )
 def test_raw_records_are_refused_in_one_line(raw):
-    with pytest.raises(
-        PrivotError, match=r"^synthesizer_release is a \w+: privatize .*`privot privatize .*$"
-    ):
+    with pytest.raises(PrivotError, match=r"^release is a \w+: privatize .*`privot privatize .*$"):
         Synthesizer(SYNTHESIZER_SCHEMA, 2.0).fit(raw)
 
 
 def test_what_does_not_fit_is_named(synthesizer_release):
-    with pytest.raises(PrivotError, match="epsilon 1 is less than the synthesizer_release's 2"):
+    with pytest.raises(PrivotError, match="epsilon 1 is less than the release's 2"):
         Synthesizer(SYNTHESIZER_SCHEMA, 1.0).fit(synthesizer_release)
     other = Schema.from_toml('[columns.color]\nkind = "boolean"')
     with pytest.raises(
-        PrivotError, match=r"schema Schema\(columns: color.*\) is not the synthesizer_release's"
+        PrivotError, match=r"schema Schema\(columns: color.*\) is not the release's"
     ):
         Synthesizer(other).fit(synthesizer_release)
     with pytest.raises(PrivotError, match="not fitted: call fit"):

@@ -2,7 +2,8 @@
 
 Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
 exact and needs no batches; of split reports single columns have unbiased likelihoods as well, and the
-mixture is raked to them. Anything with added noise is fitted by a **generator** and entropic optimal
+mixture is raked to them. Candidates of vectors and images are fitted by **Gaussian classes**, whose
+likelihood has a closed form. Anything with added noise is fitted by a **generator** and entropic optimal
 transport, by several processes together where torchrun started them.
 
 Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
@@ -29,6 +30,7 @@ from privot.local.classes.count_tables import count_tables
 from privot.local.classes.grouping import all_coded, alphabet_sizes, report_groups
 from privot.local.classes.latent_classes import LatentClassSettings, choose, refit
 from privot.local.classes.marginals import rake, stacked_marginals
+from privot.local.gaussians.gaussian_fit import fit_gaussians
 from privot.local.generators.entropic_fit import fit_generator
 from privot.local.generators.steps import Loss
 from privot.local.model import LatentClassSampler, LocalModel
@@ -93,7 +95,11 @@ def _refuse_ignored(settings: FitSettings, run: Run) -> None:
         )
 
 
-_ESTIMATORS = {"latent_classes": fit_classes, "generator": fit_generator}
+_ESTIMATORS = {
+    "latent_classes": fit_classes,
+    "generator": fit_generator,
+    "gaussian_classes": fit_gaussians,
+}
 
 
 def fit(
@@ -135,15 +141,15 @@ def fit(
     if seed is not None:
         settings = replace(settings, seed=seed)
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
-    if release.randomizer.candidates is not None:
-        raise PrivotError(
-            "release holds candidates, which no estimator fits yet: read their moments, or calibrate "
-            "with mechanism 'laplace'"
-        )
     estimator = settings.estimator
     if estimator == "auto":
         coded = loss is None and all_coded(release.randomizer)
         estimator = "latent_classes" if coded else "generator"
+        estimator = "gaussian_classes" if release.randomizer.candidates else estimator
+    elif estimator == "generator" and release.randomizer.candidates:
+        raise PrivotError(
+            "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
+        )
     return _ESTIMATORS[estimator](release, settings, run)
 
 

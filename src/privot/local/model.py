@@ -1,10 +1,10 @@
 """A model that was learned from a release, and what it draws records from.
 
-That is a generator's network, or latent classes. Both draw a latent first and every column given it, so
-both can draw **conditionally**: given that some coded columns hold one of some codes, latents are
-weighted by the probability that they give to that, and those columns are drawn from what is left of
-their distributions. For latent classes this is exact; for a network, the latents are drawn from a pool
-of candidates in proportion to their weights.
+That is a generator's network, latent classes, or Gaussian classes, which draw a label and then a point
+of it. The others draw a latent first and every column given it, so all can draw **conditionally**: given
+that some coded columns hold one of some codes, latents are weighted by the probability that they give to
+that, and those columns are drawn from what is left of their distributions. For latent classes this is
+exact; for a network, the latents are drawn from a pool of candidates in proportion to their weights.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local.classes.product_mixture import LatentClasses
+from privot.local.gaussians.sampler import GaussianSampler
 from privot.local.generators.image_generators import LabeledGenerator
 from privot.local.likelihood.heads import Head, Outputs
 from privot.models import History, Model, ModelKind, Stored
@@ -181,7 +182,8 @@ class LatentClassSampler:
         return cls(classes, randomizer.schema)
 
 
-SAMPLERS = {cls.kind: cls for cls in (GeneratorSampler, LabeledSampler, LatentClassSampler)}
+_KINDS = (GeneratorSampler, LabeledSampler, LatentClassSampler, GaussianSampler)
+SAMPLERS = {cls.kind: cls for cls in _KINDS}
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:

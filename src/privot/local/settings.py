@@ -13,10 +13,10 @@ from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learnin
 from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
 
-Estimator = Literal["auto", "latent_classes", "generator"]
+Estimator = Literal["auto", "latent_classes", "generator", "gaussian_classes"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
 
-_ESTIMATORS = ("auto", "latent_classes", "generator")
+_ESTIMATORS = ("auto", "latent_classes", "generator", "gaussian_classes")
 _LOSSES = ("auto", "plain", "self_corrected", "likelihood")
 
 
