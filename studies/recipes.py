@@ -21,6 +21,7 @@ RECIPES = {
     "entropic.page": "Writes docs/results/entropic.md from its rows.",
     "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
     "images.page": "Writes docs/results/images.md from its rows.",
+    "reports.points": "Places and numbers learned from reports of several mechanisms, at the same ε.",
     "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",
     "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",

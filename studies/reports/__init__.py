@@ -1,0 +1,1 @@
+"""How reports should be made, by simulation on public synthetic people."""
