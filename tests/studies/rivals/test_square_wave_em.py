@@ -1,4 +1,4 @@
-"""The published estimate for the square wave: its likelihood is the channel's, and it finds what is there."""
+"""The published estimate for the square wave: its likelihood is right, and it finds what is there."""
 
 import numpy as np
 import pytest
