@@ -30,7 +30,7 @@ def towns(num, seed):
 def release():
     points = towns(20_000, 0)
     table = {"x": points[:, 0], "y": points[:, 1], "age": np.full(20_000, 50.0)}
-    return Randomizer.calibrate(SCHEMA, 12.0).privatize(table)
+    return Randomizer.calibrate(SCHEMA, 12.0, mechanism="laplace").privatize(table)
 
 
 def test_likelihood_rises_and_squarem_is_ahead(release):
