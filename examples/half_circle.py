@@ -31,7 +31,11 @@ release = randomizer.privatize(records)
 print(release.guarantee)
 
 # At the curator, who has the release and nothing else.
-model = privot.fit(release, privot.FitSettings(steps=3000, batch_size=500, latent_dim=2), seed=0)
+model = privot.fit(
+    release,
+    privot.FitSettings(estimator="generator", steps=3000, batch_size=500, latent_dim=2),
+    seed=0,
+)
 synthetic = model.sample(100_000, seed=0)
 
 # A demonstration can look at the truth: shares of people in each sixth of the half circle.

@@ -10,7 +10,8 @@ import argparse
 from importlib import import_module
 
 RECIPES = {
-    "entropic.deconvolution": "Places from noisy locations: `privot.fit` beside likelihood on a grid.",
+    "reports.windows": "Radii and shapes of windows, and roughness, on public synthetic people.",
+    "entropic.deconvolution": "Places from private reports: mechanisms and estimators side by side.",
     "entropic.manifolds": "Curves in the plane from noisy points, entropic beside unregularized.",
     "entropic.manifold_losses": "The same curves, small: three losses side by side.",
     "entropic.denoising": "Generators beside denoisers, on the same privatized images.",
@@ -21,7 +22,6 @@ RECIPES = {
     "entropic.page": "Writes docs/results/entropic.md from its rows.",
     "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
     "images.page": "Writes docs/results/images.md from its rows.",
-    "reports.points": "Places and numbers learned from reports of several mechanisms, at the same ε.",
     "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",
     "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",

@@ -1,7 +1,7 @@
-"""Places learned from noise, by the generator and by the oracle on a grid, on the same reports.
+"""Places learned from private reports: mechanisms and estimators side by side, on the same people.
 
-    python -m studies entropic.deconvolution towns --seeds 0 1 2 -o towns.json
-    python -m studies entropic.deconvolution accidents --data FOLDER -o accidents.json
+    python -m studies entropic.deconvolution towns --epsilons 4 2 1 --seeds 0 1 2 -o towns.json
+    python -m studies entropic.deconvolution accidents --seeds 0 1 2 --data FOLDER -o accidents.json
 
 `towns` are the demo's people; `accidents` are 140 029 road accidents in Great Britain (a file
 `uk_road_accidents_2d.csv.gz` in the folder of `--data` or `PRIVOT_DATA`). Distances are exact W₂ of
@@ -26,47 +26,47 @@ from privot.datasets.fetch import SCHEMA_TOML
 from privot.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
-from privot.release import Randomizer, read_table
+from privot.release import Randomizer, Release, read_table
 from privot.schema import Schema, to_unit
 from studies.common.rows import gather
-from studies.rivals import fit_grid
 
 ACCIDENTS = "uk_road_accidents_2d.csv.gz"
 _SAMPLES = 30_000
 
 
 def compare_on(
-    people: pa.Table,
-    fresh: pa.Table | None,
-    epsilon: float,
-    settings: FitSettings,
-    grid_iterations: list[int],
+    people: pa.Table, fresh: pa.Table | None, epsilon: float, seed: int, methods: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Rows of (method, w2, seconds) for one release of `people`; `fresh` people give the floor."""
-    seed = settings.seed
+    """Rows of (method, w2, seconds) of one population; `fresh` people give the floor.
+
+    A method is a mechanism and an estimator, such as window/grid; those of one mechanism see the same
+    reports.
+    """
     schema = Schema.from_toml(SCHEMA_TOML)
     domain = schema.point_column("home").domain
     truth = to_unit(domain, _points(people))
-    release = Randomizer.calibrate(schema, epsilon, mechanism="laplace").privatize(people)
 
     def row(method: str, points: np.ndarray, seconds: float) -> dict[str, Any]:
         w2 = sample_distance(to_unit(domain, points), truth, repeats=3)
-        return {"seed": seed, "method": method, "w2": round(w2, 4), "seconds": round(seconds, 1)}
+        told = {"epsilon": epsilon, "seed": seed, "method": method}
+        return told | {"w2": round(w2, 4), "seconds": round(seconds, 1)}
 
     if fresh is None:
         floor = round(sample_distance(truth, truth, repeats=3), 4)
-        yield {"seed": seed, "method": "floor", "w2": floor, "seconds": 0.0}
+        yield {"epsilon": epsilon, "seed": seed, "method": "floor", "w2": floor, "seconds": 0.0}
     else:
         yield row("floor", _points(fresh), 0.0)
-    yield row("reports, projected", domain.project(_points(release.table)), 0.0)
-    started = time.perf_counter()
-    model = fit(release, settings)
-    yield row("privot.fit", _points(model.sample(_SAMPLES, seed)), time.perf_counter() - started)
-    for iterations in grid_iterations:
+    releases: dict[str, Release] = {}
+    for method in methods:
+        mechanism, estimator = method.split("/")
+        if mechanism not in releases:
+            randomizer = Randomizer.calibrate(schema, epsilon, mechanism=mechanism)
+            release = releases[mechanism] = randomizer.privatize(people)
+            yield row(f"{mechanism}, reports", domain.project(_points(release.table)), 0.0)
         started = time.perf_counter()
-        density = fit_grid(release, "home", iterations=iterations)
+        model = fit(releases[mechanism], FitSettings(estimator=estimator, seed=seed))  # type: ignore[arg-type]  # checked there
         seconds = time.perf_counter() - started
-        yield row(f"64×64 grid, {iterations} EM steps", density.sample(_SAMPLES, seed), seconds)
+        yield row(method, _points(model.sample(_SAMPLES, seed)), seconds)
 
 
 def _points(table: pa.Table) -> np.ndarray:
@@ -78,10 +78,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("places", choices=["towns", "accidents"])
     parser.add_argument("--data", type=Path, default=os.environ.get("PRIVOT_DATA"))
     parser.add_argument("--people", type=int, default=200_000)
-    parser.add_argument("--epsilon", type=float, default=4.0)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[4.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--steps", type=int, help="of a fit, instead of the default")
-    parser.add_argument("--grid-iterations", type=int, nargs="*", default=[100, 300])
+    methods = ["window/grid", "laplace/grid", "laplace/generator"]
+    parser.add_argument("--methods", nargs="+", default=methods, help="mechanism/estimator")
     parser.add_argument("-o", "--output", type=Path)
 
 
@@ -99,5 +99,5 @@ def _measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
             if chosen.data is None:
                 raise PrivotError(f"--data is missing: name the folder that holds {ACCIDENTS}")
             people, fresh = read_table(Path(chosen.data) / ACCIDENTS), None
-        settings = FitSettings(seed=seed, steps=chosen.steps)
-        yield from compare_on(people, fresh, chosen.epsilon, settings, chosen.grid_iterations)
+        for epsilon in chosen.epsilons:
+            yield from compare_on(people, fresh, epsilon, seed, chosen.methods)

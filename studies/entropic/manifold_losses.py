@@ -29,8 +29,10 @@ from studies.rivals.batch_losses import unregularized
 
 _SAMPLES = 20_000
 _COMPARED = 1000
-SMALL = FitSettings(steps=700, batch_size=400, averaging=0.99, latent_dim=2)
-PAPER = FitSettings(steps=20_000, batch_size=4000, averaging=0.999, latent_dim=2)
+SMALL = FitSettings(estimator="generator", steps=700, batch_size=400, averaging=0.99, latent_dim=2)
+PAPER = FitSettings(
+    estimator="generator", steps=20_000, batch_size=4000, averaging=0.999, latent_dim=2
+)
 
 
 def run_manifold(

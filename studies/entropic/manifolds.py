@@ -140,8 +140,8 @@ class Scale:
     unregularized: FitSettings
 
 
-_LONG = FitSettings(loss="plain", steps=3000, batch_size=1000, latent_dim=2)
-_SHORT = FitSettings(loss="plain", averaging=0.99, latent_dim=2)
+_LONG = FitSettings(estimator="generator", loss="plain", steps=3000, batch_size=1000, latent_dim=2)
+_SHORT = FitSettings(estimator="generator", loss="plain", averaging=0.99, latent_dim=2)
 FULL = Scale(400_000, 2000, _LONG, replace(_LONG, steps=2000, batch_size=300))
 SMALL = Scale(50_000, 1000, replace(_SHORT, steps=1500), replace(_SHORT, steps=600, batch_size=250))
 

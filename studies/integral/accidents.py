@@ -33,7 +33,8 @@ from privot.integral.densities.grid import make_grid
 from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.tilts import fit_log_ratio
 from privot.release import read_table
-from privot.report.panels import Panel, draw_maps, save_png
+from privot.report.maps import Map, draw_maps
+from privot.report.panels import save_png
 from studies.common.densities import Array
 from studies.common.rows import write_rows
 
@@ -118,7 +119,7 @@ def run(chosen: argparse.Namespace) -> None:
         write_rows(chosen.output, rows)
     if chosen.picture:
         shown = [e for e in chosen.epsilons if e in (1.0, 5.0, 10.0)]
-        panels = [Panel("Accidents", "held out, never seen", held_out)]
-        panels += [Panel(f"ε = {e:g} a draw", "20 000 draws", draws[e]) for e in shown]
+        panels = [Map("Accidents", "held out, never seen", held_out)]
+        panels += [Map(f"ε = {e:g} a draw", "20 000 draws", draws[e]) for e in shown]
         bounds = ((LOWER[0], UPPER[0]), (LOWER[1], UPPER[1]))
         save_png(draw_maps(panels, bounds), chosen.picture, dpi=110)

@@ -14,7 +14,7 @@ import torch
 from privot import FitSettings, Randomizer, Release, Schema, fit, load
 
 SCHEMA = Schema.from_toml('[columns.height]\nkind = "numeric"\nbounds = [0, 10]')
-SETTINGS = FitSettings(steps=400, batch_size=50, hidden=(16,), seed=2)
+SETTINGS = FitSettings(estimator="generator", steps=400, batch_size=50, hidden=(16,), seed=2)
 FIT = """
 import sys
 import torch
@@ -51,9 +51,10 @@ def killed(command, folder, ready, delay):
 
 @pytest.mark.slow
 def test_a_fit_killed_at_random_ends_as_if_nothing_had_happened(folder):
-    settings = FitSettings(steps=400, batch_size=50, seed=2)
+    settings = FitSettings(estimator="generator", steps=400, batch_size=50, seed=2)
     whole = fit(Release.load(folder / "release.parquet"), settings)
     command = [sys.executable, "-c", FIT, "--steps", "400", "--batch-size", "50", "--seed", "2"]
+    command += ["--estimator", "generator"]
     checkpoint, chance = folder / "model.checkpoint", random.Random(0)
     for _ in range(3):
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0

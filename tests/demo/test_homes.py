@@ -6,36 +6,61 @@ import numpy as np
 import pytest
 
 import privot
-from privot import FitSettings, Schema
-from privot.datasets.fetch import SCHEMA_TOML
-from privot.demo.homes import distances, run_demo
+from privot import FitSettings
+from privot.datasets import draw_people
+from privot.demo.homes import distances, run_demo, to_kilometers
 
 
-def test_distances_stand_between_the_truth_and_the_noise():
-    domain = Schema.from_toml(SCHEMA_TOML).point_column("home").domain
-    rng = np.random.default_rng(0)
-    truth, fresh = (rng.uniform([-8, 50], [1, 60], (300, 2)) for _ in range(2))
-    noisy = truth + rng.laplace(0, 5, truth.shape)
-    told = distances(domain, truth, noisy, truth + np.array([0.5, 0]), fresh)
-    assert told["w2_learned"] < told["w2_released"] < told["w2_released_raw"]
-    assert 0 < told["w2_floor"] < told["w2_released"]
+def test_distances_are_in_units_of_the_map_and_in_kilometers():
+    people = draw_people(400, seed=0)
+    truth = np.stack([people.column(c).to_numpy() for c in ("longitude", "latitude")], axis=1)
+    units, kilometers = distances(truth + np.array([0.0, 0.5]), truth)
+    assert units == pytest.approx(0.5 / 5.55, abs=0.03)
+    assert kilometers == pytest.approx(55.6, abs=15)
+    london, edinburgh = to_kilometers(np.array([[-0.13, 51.51], [-3.19, 55.95]]))
+    assert np.hypot(*(london - edinburgh)) == pytest.approx(534, rel=0.02)
 
 
-def test_what_it_leaves(tmp_path):
-    folder, said = tmp_path / "demo", []
-    metrics = run_demo(
-        folder,
-        num_people=400,
-        settings=FitSettings(steps=3, batch_size=50, hidden=(8,)),
-        say=said.append,
-    )
-    written = json.loads((folder / "metrics.json").read_text())
-    assert (written["num_people"], written["steps"], written["epsilon"]) == (400, 3, 4.0)
-    assert metrics.w2_learned == written["w2_learned"]
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    folder, said = tmp_path_factory.mktemp("shown") / "demo", []
+    metrics = run_demo(folder, num_people=800, settings=FitSettings(steps=60), say=said.append)
+    return folder, said, metrics
+
+
+def test_two_mechanisms_stand_side_by_side(shown):
+    _, said, metrics = shown
+    papers, ours = metrics.maps
+    assert (papers.mechanism, ours.mechanism) == ("laplace", "window")
+    assert metrics.w2_floor < ours.w2_learned < papers.w2_learned < papers.w2_released
+    assert metrics.km_floor < ours.km_learned < papers.km_learned
+    assert papers.w2_released < papers.w2_released_raw
     assert [line[0] for line in said] == list("1234")
+
+
+def test_what_it_leaves(shown):
+    folder, _, metrics = shown
+    written = json.loads((folder / "metrics.json").read_text())
+    assert (written["num_people"], written["epsilon"]) == (800, 4.0)
+    assert written["maps"][1]["w2_learned"] == metrics.maps[1].w2_learned
     page = (folder / "report.html").read_text()
     assert "e^4" in page
-    assert page.count("data:image/png;base64,") >= 2
+    assert "two reports of each person" in page
+    assert page.count("data:image/png;base64,") == 1
     assert (folder / "maps.png").read_bytes().startswith(b"\x89PNG")
     model = privot.load(folder / "model")
     assert model.guarantee.epsilon == pytest.approx(4.0)
+    assert model.randomizer.mechanisms["home"].kind == "window"
+
+
+def test_the_papers_version_trains_a_generator(tmp_path):
+    settings = FitSettings(steps=3, batch_size=50, hidden=(8,))
+    metrics = run_demo(
+        tmp_path / "demo", num_people=400, mechanism="laplace", settings=settings, say=list
+    )
+    (only,) = metrics.maps
+    assert (only.mechanism, only.estimator, only.steps) == ("laplace", "generator", 3)
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 2
+    assert "trains a generator" in page
+    assert "two reports" not in page

@@ -22,14 +22,17 @@ def run(
     ),
     people: Annotated[int, Option(help="How many people.")] = 200_000,
     epsilon: Annotated[float, Option(help="Privacy loss of each person's report.")] = 4.0,
-    steps: Annotated[int | None, Option(help="Optimizer steps.")] = None,
+    mechanism: Annotated[
+        str, Option(help="How homes are reported; 'laplace' runs the papers' version.")
+    ] = "auto",
+    steps: Annotated[int | None, Option(help="Most steps of a fit.")] = None,
     seed: Annotated[int, Option(help="Of the people and of the training.")] = 0,
     images: Annotated[
         bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
     ] = False,
     force: Force = False,
 ) -> None:
-    """Recover where people live from locations that were noised one by one; or how they write.
+    """Recover where people live from locations that were randomized one by one; or how they write.
 
     Example: privot demo
     """
@@ -38,23 +41,39 @@ def run(
 
     claim_folder(output, _HOLDS, force=force)
     settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)
-    lines = _digits(output, settings) if images else _homes(output, people, epsilon, settings)
+    lines = (
+        _digits(output, settings)
+        if images
+        else _homes(output, people, epsilon, mechanism, settings)
+    )
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")
 
 
-def _homes(output: Path, people: int, epsilon: float, settings: FitSettings) -> list[str]:
+def _homes(
+    output: Path, people: int, epsilon: float, mechanism: str, settings: FitSettings
+) -> list[str]:
     from privot.demo.homes import run_demo
 
     with training_bar() as progress:
         m = run_demo(
-            output, num_people=people, epsilon=epsilon, settings=settings, progress=progress
+            output,
+            num_people=people,
+            epsilon=epsilon,
+            mechanism=mechanism,
+            settings=settings,
+            progress=progress,
         )
+    honest = "two honest samples"
     return [
         "distance from the truth (2-Wasserstein, the map as a square of side 2)",
-        f"what the curator received  {m.w2_released:.3f}",
-        f"what was learned           {m.w2_learned:.3f}",
-        f"two honest samples         {m.w2_floor:.3f}",
+        f"{'':{len(honest)}}   sent    learned         fit",
+        *(
+            f"{each.mechanism:{len(honest)}}  {each.w2_released:.3f}    {each.w2_learned:.3f} "
+            f"{each.km_learned:4.0f} km  {each.train_seconds:4.0f} s, {each.estimator}"
+            for each in m.maps
+        ),
+        f"{honest}           {m.w2_floor:.3f} {m.km_floor:4.0f} km",
     ]
 
 

@@ -1,7 +1,9 @@
-"""The demo: the home towns of 200 000 people, learned from Laplace noise at ε = 4.
+"""The demo: the home towns of 200 000 people, learned from reports that hide each of them, at ε = 4.
 
-The box of longitudes and latitudes, scaled to [−1, 1]², has ℓ1 diameter 4, so at ε = 4 each
-coordinate's noise has scale 1: half the width of the country, and a standard deviation of 0.7 widths.
+The box of longitudes and latitudes, scaled to [−1, 1]², is reported twice: by the papers' Laplace
+noise, whose scale at ε = 4 is half the width of the country, and by the mechanism that tells most at the
+same ε. Both are fitted by the estimator that is best for them. The papers' version alone is that of
+`mechanism="laplace"`: a generator, trained by entropic optimal transport.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +21,14 @@ from matplotlib.figure import Figure
 
 from privot.datasets import draw_people
 from privot.datasets.fetch import BOX, SCHEMA_TOML
+from privot.errors import PrivotError
 from privot.evaluation import sample_distance
-from privot.local import FitSettings, fit
-from privot.release import Randomizer
+from privot.local import FitSettings, LocalModel, fit
+from privot.privacy.rounding import at_most
+from privot.release import Randomizer, Release
+from privot.report.maps import KILOMETERS, Map, draw_maps
 from privot.report.pages import write_results
-from privot.report.panels import Panel, draw_maps
-from privot.schema import Domain, Schema, to_unit
+from privot.schema import Schema, to_unit
 from privot.training import Progress
 
 COMMANDS = """\
@@ -34,22 +38,47 @@ privot privatize people.csv --randomizer randomizer.json -o release.parquet
 privot fit release.parquet -o model/
 privot sample model/ --num-rows 10000 -o synthetic.csv
 privot evaluate model/ --against holdout.csv -o report.html"""
+PAPERS = "laplace"
+_KINDS = ("auto", "window", PAPERS)
+_SCHEMA = Schema.from_toml(SCHEMA_TOML)
+_DOMAIN = _SCHEMA.point_column("home").domain
+
+
+@dataclass(frozen=True)
+class MapMetrics:
+    """One mechanism's map. Distances are W₂: with the box scaled to [−1, 1]², and in kilometers."""
+
+    mechanism: str
+    estimator: str
+    w2_learned: float
+    km_learned: float
+    w2_released: float
+    w2_released_raw: float
+    train_seconds: float
+    steps: int
 
 
 @dataclass(frozen=True)
 class DemoMetrics:
-    """What `metrics.json` holds. Distances are W₂ with the box scaled to [−1, 1]²."""
+    """What `metrics.json` holds; the last of the maps is the demo's, the papers' is before it."""
 
     epsilon: float
     num_people: int
-    w2_learned: float
-    w2_released: float
-    w2_released_raw: float
     w2_floor: float
-    train_seconds: float
+    km_floor: float
     peak_memory_mb: float
     seed: int
-    steps: int
+    maps: list[MapMetrics]
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """What one mechanism's reports teach, and how far it is from the truth."""
+
+    release: Release
+    model: LocalModel
+    learned: np.ndarray
+    metrics: MapMetrics
 
 
 def run_demo(
@@ -57,60 +86,98 @@ def run_demo(
     *,
     num_people: int = 200_000,
     epsilon: float = 4.0,
+    mechanism: str = "auto",
     settings: FitSettings | None = None,
     say: Callable[[str], None] = print,
     progress: Progress | None = None,
 ) -> DemoMetrics:
-    """Draw people, privatize, fit, sample, measure, and write the report to `folder`."""
+    """Draw people, privatize, fit, sample, measure, and write the report to `folder`.
+
+    Arguments:
+        folder: For the results.
+        num_people: How many.
+        epsilon: Of each person's report.
+        mechanism: `"window"`, or `"auto"`, shown beside Laplace noise; `"laplace"` is shown alone,
+            and learned by a generator, as in the papers.
+        settings: Of the fits; the defaults otherwise.
+        say: Told what happens.
+        progress: Told the steps of a generator.
+    """
+    if mechanism not in _KINDS:
+        raise PrivotError(
+            f"mechanism {mechanism!r} does not report places on a map: use one of {', '.join(_KINDS)}"
+        )
     settings = settings or FitSettings()
-    schema = Schema.from_toml(SCHEMA_TOML)
-    randomizer = Randomizer.calibrate(schema, epsilon, mechanism="laplace")
+    kinds = list(dict.fromkeys([PAPERS, mechanism]))
+    if mechanism == PAPERS and settings.estimator == "auto":
+        settings = replace(settings, estimator="generator")
+    randomizers = [Randomizer.calibrate(_SCHEMA, epsilon, mechanism=kind) for kind in kinds]
     people = draw_people(num_people, seed=settings.seed)
+    private = _points(people)
     say(f"1  {num_people:,} people live in towns of the United Kingdom")
-    release = randomizer.privatize(people)
-    say(f"2  each noised their own location on their device: {randomizer.guarantee}")
-    steps = settings.schedule()[0]
-    say(f"3  the curator, who sees only noise, trains a generator ({steps:,} steps)")
-    started = time.perf_counter()
-    model = fit(release, settings, progress=progress)
-    seconds = time.perf_counter() - started
-    synthetic = model.sample(num_people, seed=settings.seed)
+    releases = [randomizer.privatize(people) for randomizer in randomizers]
+    say(f"2  each randomized their own location on their device: {releases[-1].guarantee}")
+    named = " and ".join(randomizer.mechanisms["home"].kind for randomizer in randomizers)
+    say(f"3  the curator, who sees only reports, learns from each mechanism's: {named}")
+    maps = [_learn(release, private, settings, progress) for release in releases]
     say("4  samples of the model are compared with the truth, as only a demonstration can")
-    fresh = draw_people(num_people, seed=settings.seed + 1)
-    private, received, learned, floor = map(_points, (people, release.table, synthetic, fresh))
-    domain = schema.point_column("home").domain
+    fresh = _points(draw_people(num_people, seed=settings.seed + 1))
+    w2_floor, km_floor = distances(fresh, private)
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
-        **distances(domain, private, received, learned, floor),
-        train_seconds=round(seconds, 2),
+        w2_floor=w2_floor,
+        km_floor=km_floor,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        steps=steps,
+        maps=[each.metrics for each in maps],
     )
-    scale = randomizer.mechanisms["home"].variance ** 0.5 / 2**0.5 * domain.scale
-    noise = f"{scale[0]:.2f}° of longitude and {scale[1]:.2f}° of latitude"
-    picture = ("maps.png", _draw(private, received, learned))
+    picture = ("maps.png", _draw(private, maps, metrics))
+    noise = randomizers[-1].expected_noise()[0]["in_words"]
     fields = {"noise": noise, "commands": COMMANDS}
-    write_results(folder, "demo.html", picture, model, metrics, fields)
+    write_results(folder, "demo.html", picture, maps[-1].model, metrics, fields)
     return metrics
 
 
-def distances(
-    domain: Domain,
-    private: np.ndarray,
-    received: np.ndarray,
-    learned: np.ndarray,
-    fresh: np.ndarray,
-) -> dict[str, float]:
-    """W₂ of 3 000 against 3 000 points, the box scaled to [−1, 1]²; `fresh` people are the floor."""
-    truth, raw, ours, floor = (to_unit(domain, p) for p in (private, received, learned, fresh))
-    return {
-        "w2_learned": round(sample_distance(ours, truth, repeats=3), 4),
-        "w2_released": round(sample_distance(domain.unit.project(raw), truth, repeats=1), 4),
-        "w2_released_raw": round(sample_distance(raw, truth, repeats=1), 4),
-        "w2_floor": round(sample_distance(floor, truth, repeats=3), 4),
-    }
+def _learn(
+    release: Release, private: np.ndarray, settings: FitSettings, progress: Progress | None
+) -> _Learned:
+    """Fit and measure."""
+    started = time.perf_counter()
+    model = fit(release, settings, progress=progress)
+    seconds = time.perf_counter() - started
+    learned = _points(model.sample(len(private), seed=settings.seed))
+    received, truth = (to_unit(_DOMAIN, x) for x in (_points(release.table), private))
+    w2_learned, km_learned = distances(learned, private)
+    metrics = MapMetrics(
+        mechanism=release.randomizer.mechanisms["home"].kind,
+        estimator=model.made_with["estimator"],
+        w2_learned=w2_learned,
+        km_learned=km_learned,
+        w2_released=round(sample_distance(_DOMAIN.unit.project(received), truth, repeats=1), 4),
+        w2_released_raw=round(sample_distance(received, truth, repeats=1), 4),
+        train_seconds=round(seconds, 2),
+        steps=model.made_with["steps"],
+    )
+    return _Learned(release, model, learned, metrics)
+
+
+def distances(points: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """W₂ of 3 000 against 3 000 points: the box scaled to [−1, 1]², and in kilometers."""
+    units = sample_distance(to_unit(_DOMAIN, points), to_unit(_DOMAIN, truth), repeats=3)
+    on_earth = sample_distance(to_kilometers(points), to_kilometers(truth), repeats=3)
+    return round(units, 4), round(on_earth, 1)
+
+
+def to_kilometers(points: np.ndarray) -> np.ndarray:
+    """Longitudes and latitudes as kilometers east and north, flat, true in the middle of the map.
+
+    Examples:
+        >>> to_kilometers(np.array([[0.0, 1.0]])).round()
+        array([[  0., 111.]])
+    """
+    cosine = np.cos(np.deg2rad(np.mean(BOX[1])))
+    return points * (KILOMETERS * np.array([cosine, 1.0]))
 
 
 def peak_memory_mb() -> float:
@@ -119,15 +186,23 @@ def peak_memory_mb() -> float:
     return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
-def _draw(private: np.ndarray, received: np.ndarray, learned: np.ndarray) -> Figure:
+def _draw(private: np.ndarray, maps: list[_Learned], metrics: DemoMetrics) -> Figure:
     low, high = np.array(BOX).T
-    inside = float(((received >= low) & (received <= high)).all(axis=1).mean())
-    noised = f"noised by each owner; {1 - inside:.0%} fall off the map"
-    panels = [
-        Panel("Private", "where people live: nobody sees this", private),
-        Panel("What the curator received", noised, received),
-        Panel("What was learned", "samples, from the reports alone", learned),
-    ]
+    floor = f"nobody sees it; two samples: {metrics.km_floor:.0f} km"
+    panels = [Map("Where people live", floor, private)]
+    for each in maps:
+        received = _points(each.release.table)
+        off = 1 - float(((received >= low) & (received <= high)).all(axis=1).mean())
+        m = each.metrics
+        whose = "Laplace noise, the papers’" if m.mechanism == PAPERS else f"Privot’s {m.mechanism}"
+        group = f"{whose}, ε = {at_most(metrics.epsilon)}"
+        told = f"W₂ {m.w2_learned:.3f}: {m.km_learned:.0f} km off"
+        # Reports on a grid, in cells of another: moved by less than a cell, they make no stripes.
+        moved = np.random.default_rng(0).uniform(-0.5, 0.5, received.shape) * (high - low) / 256
+        panels += [
+            Map("What is sent", f"{off:.0%} fall off the map", received + moved, group),
+            Map("What is learned", told, each.learned, group),
+        ]
     return draw_maps(panels, BOX)
 
 

@@ -2,9 +2,9 @@
 
 Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
 exact and needs no batches; of split reports single columns have unbiased likelihoods as well, and the
-mixture is raked to them. Candidates of vectors and images are fitted by **Gaussian classes**, whose
-likelihood has a closed form. Anything with added noise is fitted by a **generator** and entropic optimal
-transport, by several processes together where torchrun started them.
+mixture is raked to them. One column of points of few coordinates is fitted by a density on a **grid**,
+whose likelihood is exact as well, and anything else by a **generator** and entropic optimal transport,
+by several processes together where torchrun started them.
 
 Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
 guarantee of the model, whatever is fitted, however long, however often. The seed is no secret; neither
@@ -30,13 +30,13 @@ from privot.local.classes.count_tables import count_tables
 from privot.local.classes.grouping import all_coded, alphabet_sizes, report_groups
 from privot.local.classes.latent_classes import LatentClassSettings, choose, refit
 from privot.local.classes.marginals import rake, stacked_marginals
-from privot.local.gaussians.gaussian_fit import fit_gaussians
 from privot.local.generators.entropic_fit import fit_generator
 from privot.local.generators.steps import Loss
+from privot.local.grid.grid_fit import fit_density, serves_grid
 from privot.local.model import LatentClassSampler, LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.privacy.rounding import at_most, check_delta, exactly
-from privot.release import Release
+from privot.release import Randomizer, Release
 from privot.schema import Schema
 from privot.summary import Summarized
 from privot.training import Progress
@@ -47,9 +47,8 @@ def fit_classes(release: Release, settings: FitSettings, run: Run) -> LocalModel
     """A model whose sampler is a mixture of product distributions; only the seed is used.
 
     Raises:
-        PrivotError: if a column has noise added, or a setting would be ignored.
+        PrivotError: if a column has noise added.
     """
-    _refuse_ignored(settings, run)
     start = time.perf_counter()
     tables = count_tables(report_groups(release), alphabet_sizes(release.randomizer))
     marginals = stacked_marginals(tables)
@@ -71,35 +70,11 @@ def fit_classes(release: Release, settings: FitSettings, run: Run) -> LocalModel
     return LocalModel(LatentClassSampler(mixture, release.schema), release.randomizer, made_with)
 
 
-def _refuse_ignored(settings: FitSettings, run: Run) -> None:
-    """Refuse what only a generator takes."""
-    if started_by_torchrun():
-        raise PrivotError(
-            "estimator 'latent_classes' counts the reports in one process: start it without "
-            "torchrun, or use estimator 'generator'"
-        )
-    if run.resume and run.checkpoint is not None and run.checkpoint.exists():
-        raise PrivotError(
-            f"checkpoint {run.checkpoint} is of a generator, and this fit makes latent classes, "
-            "perhaps of another release: resume with the same arguments, or remove it"
-        )
-    if run.loss is not None:
-        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
-    steps = ("steps", "batch_size", "learning_rate")
-    given = [name for name in steps if getattr(settings, name) is not None]
-    given += ["loss"] if settings.loss != "auto" else []
-    if given:
-        raise PrivotError(
-            f"{', '.join(given)} would be ignored: this release is fitted by latent classes; leave "
-            "out what is a generator's, or give estimator 'generator'"
-        )
-
-
-_ESTIMATORS = {
-    "latent_classes": fit_classes,
-    "generator": fit_generator,
-    "gaussian_classes": fit_gaussians,
+_IGNORED = {
+    "latent_classes": ("steps", "batch_size", "learning_rate"),
+    "grid": ("batch_size", "learning_rate"),
 }
+_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density, "generator": fit_generator}
 
 
 def fit(
@@ -141,16 +116,47 @@ def fit(
     if seed is not None:
         settings = replace(settings, seed=seed)
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
+    if release.randomizer.candidates is not None:
+        raise PrivotError(
+            "release holds candidates, which no estimator fits yet: read their moments, or calibrate "
+            "with mechanism 'laplace'"
+        )
     estimator = settings.estimator
     if estimator == "auto":
-        coded = loss is None and all_coded(release.randomizer)
-        estimator = "latent_classes" if coded else "generator"
-        estimator = "gaussian_classes" if release.randomizer.candidates else estimator
-    elif estimator == "generator" and release.randomizer.candidates:
-        raise PrivotError(
-            "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
-        )
+        estimator = "generator" if loss is not None else best_estimator(release.randomizer)
+    if estimator in _IGNORED:
+        _refuse_ignored(estimator, settings, run)
     return _ESTIMATORS[estimator](release, settings, run)
+
+
+def best_estimator(randomizer: Randomizer) -> str:
+    """What fits the reports of a randomizer best."""
+    if serves_grid(randomizer):
+        return "grid"
+    return "latent_classes" if all_coded(randomizer) else "generator"
+
+
+def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
+    """Refuse what only a generator takes."""
+    if started_by_torchrun():
+        raise PrivotError(
+            f"estimator {estimator!r} counts the reports in one process: start it without torchrun, "
+            "or use estimator 'generator'"
+        )
+    if run.resume and run.checkpoint is not None and run.checkpoint.exists():
+        raise PrivotError(
+            f"checkpoint {run.checkpoint} is of a generator, and this fit is by estimator "
+            f"{estimator!r}, perhaps of another release: resume with the same arguments, or remove it"
+        )
+    if run.loss is not None:
+        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
+    given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
+    given += ["loss"] if settings.loss != "auto" else []
+    if given:
+        raise PrivotError(
+            f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
+            "leave out what is a generator's, or give estimator 'generator'"
+        )
 
 
 def require_release(release: Release) -> None:

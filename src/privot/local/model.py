@@ -1,10 +1,11 @@
 """A model that was learned from a release, and what it draws records from.
 
-That is a generator's network, latent classes, or Gaussian classes, which draw a label and then a point
-of it. The others draw a latent first and every column given it, so all can draw **conditionally**: given
-that some coded columns hold one of some codes, latents are weighted by the probability that they give to
-that, and those columns are drawn from what is left of their distributions. For latent classes this is
-exact; for a network, the latents are drawn from a pool of candidates in proportion to their weights.
+That is a generator's network, latent classes, or a density on a grid. The first two draw a latent first
+and every column given it, so both can draw **conditionally**: given that some coded columns hold one of
+some codes, latents are weighted by the probability that they give to that, and those columns are drawn
+from what is left of their distributions. For latent classes this is exact; for a network, the latents
+are drawn from a pool of candidates in proportion to their weights. A grid is of one column of points, of
+which nothing can be given.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local.classes.product_mixture import LatentClasses
-from privot.local.gaussians.sampler import GaussianSampler
 from privot.local.generators.image_generators import LabeledGenerator
+from privot.local.grid.density import GridSampler
 from privot.local.likelihood.heads import Head, Outputs
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP
@@ -182,8 +183,9 @@ class LatentClassSampler:
         return cls(classes, randomizer.schema)
 
 
-_KINDS = (GeneratorSampler, LabeledSampler, LatentClassSampler, GaussianSampler)
-SAMPLERS = {cls.kind: cls for cls in _KINDS}
+SAMPLERS = {
+    cls.kind: cls for cls in (GeneratorSampler, LabeledSampler, LatentClassSampler, GridSampler)
+}
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -226,7 +228,7 @@ class LocalModel(Model):
     """A distribution of clean records, learned from a release.
 
     Arguments:
-        sampler: What records are drawn from: a generator's network, or latent classes.
+        sampler: What records are drawn from: a network, latent classes, or a density on a grid.
         randomizer: What was done to each record that it was learned from.
         made_with: Settings and facts of the fit, plain values.
         history: Loss and learning rate over the steps; None if it was not trained by steps.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -13,11 +13,11 @@ from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learnin
 from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
 
-Estimator = Literal["auto", "latent_classes", "generator", "gaussian_classes"]
+Estimator = Literal["auto", "latent_classes", "grid", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
 
-_ESTIMATORS = ("auto", "latent_classes", "generator", "gaussian_classes")
-_LOSSES = ("auto", "plain", "self_corrected", "likelihood")
+_ESTIMATORS = get_args(Estimator)
+_LOSSES = get_args(Loss)
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,13 @@ class FitSettings:
 
     Arguments:
         estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
-            are all reported as codes), `"generator"` (a network trained by steps, for anything), or
-            `"auto"`: latent classes where they can be used.
+            are all reported as codes), `"grid"` (a density, for one column of points of at most three
+            coordinates), `"generator"` (a network trained by steps, for anything), or `"auto"`: latent
+            classes or a grid where they can be used.
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.generators.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
+            Of a grid, the most steps of expectation maximization; 600 by default.
         batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
             for images, 128 for labeled ones.
         learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood and images,

@@ -111,6 +111,10 @@ class Mechanism(ABC):
         """What the curator learns the column's points from, where that is all there is to learn."""
         return self.form(column)
 
+    def places(self, records: Array, domain: Domain) -> Array:
+        """Points (n, d) in unit coordinates of records (n, c) of `report_domain`."""
+        return records
+
     def information(self, column: Column) -> float:
         """Bits that one report tells of a code of uniform prior; NaN of mechanisms of points."""
         return math.nan

@@ -16,12 +16,11 @@ from privot.files import replacing_folder
 from privot.local import LocalModel
 from privot.release import Release
 from privot.report.figures import draw_density, draw_loss
+from privot.report.maps import Map, draw_maps
 from privot.report.panels import (
     ImagePanel,
-    Panel,
     data_uri,
     draw_image_panels,
-    draw_maps,
     reported_images,
     save_png,
     unit_images,
@@ -193,13 +192,13 @@ def _draw_vectors(
         if len(parts) == 2:
             both = np.concatenate(points)
             low, high = both.min(axis=0), both.max(axis=0)
-            panels = [
-                Panel("Real", name, points[0]),
-                Panel("Synthetic", "samples of the model", points[1]),
+            pair = [
+                Map("Real", name, points[0]),
+                Map("Synthetic", "samples of the model", points[1]),
             ]
             bounds = ((low[0], high[0]), (low[1], high[1]))
             geographic = "latitude" in parts[1].lower()
-            maps.append(data_uri(draw_maps(panels, bounds, geographic=geographic)))
+            maps.append(data_uri(draw_maps(pair, bounds, geographic=geographic)))
     return maps, densities
 
 
@@ -217,11 +216,10 @@ def write_results(
 ) -> None:
     """Write `report.html` from the template and its fields, the picture, `metrics.json`, `model/`."""
     name, figure = picture
-    assert model.history is not None
     shared = {
         "m": metrics,
         "picture": data_uri(figure, dpi=150),
-        "loss": data_uri(draw_loss(model.history)),
+        "loss": None if model.history is None else data_uri(draw_loss(model.history)),
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
     }

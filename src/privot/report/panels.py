@@ -1,4 +1,4 @@
-"""One style for all that is looked at, and panels side by side in it: people as light on a map, images.
+"""One style for all that is looked at, and panels side by side in it: images as sent and as learned.
 
 The style is of colors and figures, and of pages of one HTML file from templates.
 """
@@ -11,8 +11,9 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jinja2
 import matplotlib as mpl
@@ -21,7 +22,7 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from scipy.ndimage import gaussian_filter
+from matplotlib.lines import Line2D
 
 import privot
 from privot.files import replacing_file
@@ -90,19 +91,26 @@ def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
 LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
-_CELLS_ACROSS = 130
-# Inches: a panel's width, the space around panels, the height of title and caption.
-_PANEL, _GAP, _HEADING = 3.6, 0.16, 0.72
+# Inches: a panel's width, the space around panels, the height of title and caption, of a group's name.
+PANEL, _GAP, _HEADING, _GROUP = 3.6, 0.16, 0.72, 0.5
+DIM, FAINT = "#aab4cc", "#3c4766"
 _PAPER = -0.86  # between black and the page, on a scale from −1 to 1
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One map: a title, a line under it, and points (n, 2) as longitude and latitude."""
+class Panel(Protocol):
+    """What stands above anything that is looked at."""
 
-    title: str
-    caption: str
-    points: np.ndarray
+    @property
+    def title(self) -> str:
+        """What it shows."""
+
+    @property
+    def caption(self) -> str:
+        """A few words on it; may be empty."""
+
+    @property
+    def group(self) -> str:
+        """What it and its neighbors are, together; may be empty."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,7 @@ class ImagePanel:
         images: Pixels, from −1 to 1 but for noise.
         limit: Values from −limit to limit go from black to white.
         across: Images in a row, and rows; as many as the figure's by default.
+        group: What it and its neighbors are, together.
     """
 
     title: str
@@ -122,43 +131,13 @@ class ImagePanel:
     images: np.ndarray
     limit: float = 1.0
     across: int | None = None
-
-
-def draw_maps(
-    panels: Sequence[Panel],
-    bounds: tuple[tuple[float, float], tuple[float, float]],
-    geographic: bool = True,
-) -> Figure:
-    """Maps side by side, on one color scale: the share of people in each cell.
-
-    Arguments:
-        panels: What to draw; the first one sets the brightness.
-        bounds: Limits of the two coordinates.
-        geographic: Whether they are degrees of longitude and latitude; else panels are square.
-    """
-    (west, east), (south, north) = bounds
-    # A degree of longitude is shorter than one of latitude by the cosine of the latitude.
-    cosine = np.cos(np.deg2rad((south + north) / 2))
-    stretch = 1 / cosine if geographic else (east - west) / (north - south)
-    height = (north - south) / (east - west) * stretch
-    cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
-    lights = [_light(panel.points, bounds, cells) for panel in panels]
-    brightest = np.quantile(lights[0], 0.999)
-    with styled():
-        figure, axes = _dark_axes(panels, height)
-        for axis, light in zip(axes, lights, strict=True):
-            axis.imshow(
-                (light / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
-                extent=(west, east, south, north), cmap=LIGHT, vmin=0, vmax=1,
-                interpolation="bilinear",
-            )  # fmt: skip
-    return figure
+    group: str = ""
 
 
 def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
     """Panels side by side, each of at most `across` rows of as many images."""
     with styled():
-        figure, axes = _dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
+        figure, axes = dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
         for axis, panel in zip(axes, panels, strict=True):
             columns = panel.across or across
             shown = (panel.images[: columns**2] / panel.limit).clip(-1, 1)
@@ -200,27 +179,43 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
     return pixels.reshape(-1, *column.shape), float(1 + 2 * pixels.std())
 
 
-def _dark_axes(panels: Sequence[Panel | ImagePanel], height: float) -> tuple[Figure, list[Axes]]:
+def dark_axes(
+    panels: Sequence[Panel], height: float, margin: float = 0.0, across: float = PANEL
+) -> tuple[Figure, list[Axes]]:
     """Axes `height` times as tall as wide, each under its panel's title and caption."""
-    wide, tall = _PANEL + _GAP, _PANEL * height
-    size = (wide * len(panels) + _GAP, tall + _HEADING + _GAP)
+    wide, tall = across + _GAP, across * height
+    groups = [panel.group for panel in panels]
+    heading = _HEADING + (_GROUP if any(groups) else 0.0)
+    left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
+    size = (left + wide * len(panels) - _GAP + left, tall + heading + bottom)
     figure = new_figure(*size)
     figure.set_layout_engine(None)
     figure.set_facecolor(NIGHT)
+    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)
     for i, panel in enumerate(panels):
-        left = (_GAP + i * wide) / size[0]
-        axis = figure.add_axes((left, _GAP / size[1], _PANEL / size[0], tall / size[1]))
+        place = ((left + i * wide) / size[0], bottom / size[1], across / size[0], tall / size[1])
+        axis = figure.add_axes(place)
         axis.set_axis_off()
-        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
+        words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
         axis.text(
-            0, 1 + 0.34 / tall, panel.title, color="white", fontsize=15, weight="bold", **place
+            0,
+            1 + 0.34 / tall,
+            panel.title,
+            color="white",
+            fontsize=15 * shrink,
+            weight="bold",
+            **words,
         )
-        axis.text(0, 1 + 0.1 / tall, panel.caption, color="#aab4cc", fontsize=11, **place)
+        axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
+    for name, members in groupby(range(len(groups)), key=groups.__getitem__):
+        first, *_, last = [*members] * 2
+        if name:
+            ends = [left + first * wide, left + last * wide + across]
+            y = (tall + bottom + _HEADING + 0.04) / size[1]
+            line = Line2D(
+                [x / size[0] for x in ends], [y, y], color=FAINT, linewidth=1.2, gid="group"
+            )
+            figure.add_artist(line)
+            figure.text(ends[0] / size[0], y + 0.08 / size[1], name, color="#ffd27a",
+                        fontsize=13 * shrink, va="bottom")  # fmt: skip
     return figure, figure.axes
-
-
-def _light(
-    points: np.ndarray, bounds: Sequence[tuple[float, float]], cells: tuple[int, int]
-) -> np.ndarray:
-    counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
-    return np.asarray(gaussian_filter(counts, 1.0)) / len(points)

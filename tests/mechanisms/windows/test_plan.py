@@ -1,4 +1,4 @@
-"""Plans: the width of greatest information, on a grid that is fine enough."""
+"""Plans: the width of greatest information, or of least error, on a grid that is fine enough."""
 
 import math
 
@@ -20,7 +20,7 @@ def test_the_best_share_tells_most(epsilon):
 def test_in_one_dimension_it_is_the_square_wave(epsilon):
     power = math.exp(epsilon)
     half = (epsilon * power - power + 1) / (2 * power * (power - 1 - epsilon))
-    assert most_telling_radius(1, epsilon) == pytest.approx(2 * half, rel=1e-9)
+    assert most_telling_radius(epsilon) == pytest.approx(2 * half, rel=1e-9)
 
 
 def test_windows_are_of_many_cells_where_the_grid_allows_it():
@@ -28,6 +28,18 @@ def test_windows_are_of_many_cells_where_the_grid_allows_it():
         for epsilon in (0.001, 0.5, 2.0, 8.0, 40.0):
             plan = window_plan(dimension, epsilon)
             assert plan.radius >= 8 or plan.steps == on_grid("ball", dimension, 0.0).steps
-            assert plan.radius <= plan.steps / 2 or dimension == 1
+            assert plan.radius <= plan.steps
     assert on_grid("ball", 2, 0.05).steps == 512
     assert on_grid("ball", 2, 0.2).steps == 256
+
+
+def test_radii_shrink_as_epsilon_grows_until_a_number_tells_no_more():
+    radii = [
+        [plan.radius / plan.steps for plan in (window_plan(d, e) for e in (1.0, 2.0, 4.0))]
+        for d in (1, 2, 3)
+    ]
+    for each in radii:
+        assert each == sorted(each, reverse=True)
+    assert radii[1] == pytest.approx([0.45, 0.225, 0.1125], rel=0.02)
+    assert window_plan(1, 5.0) == window_plan(1, 9.0)
+    assert window_plan(2, 0.01).radius == 256

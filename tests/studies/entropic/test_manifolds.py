@@ -25,10 +25,22 @@ TINY = Scale(
     20_000,
     400,
     FitSettings(
-        loss="plain", steps=900, batch_size=300, hidden=(64, 64), learning_rate=2e-3, averaging=0.98
+        estimator="generator",
+        loss="plain",
+        steps=900,
+        batch_size=300,
+        hidden=(64, 64),
+        learning_rate=2e-3,
+        averaging=0.98,
     ),
     FitSettings(
-        loss="plain", steps=300, batch_size=100, hidden=(64, 64), learning_rate=2e-3, averaging=0.98
+        estimator="generator",
+        loss="plain",
+        steps=300,
+        batch_size=100,
+        hidden=(64, 64),
+        learning_rate=2e-3,
+        averaging=0.98,
     ),
 )
 

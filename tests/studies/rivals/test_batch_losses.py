@@ -13,7 +13,14 @@ from privot.transport import SinkhornSolver, wasserstein
 from studies.rivals.batch_losses import noisy_wasserstein, sinkhorn_divergence, unregularized
 
 NUMBER = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
-QUICK = FitSettings(steps=300, batch_size=100, hidden=(32, 32), learning_rate=3e-3, averaging=0.98)
+QUICK = FitSettings(
+    estimator="generator",
+    steps=300,
+    batch_size=100,
+    hidden=(32, 32),
+    learning_rate=3e-3,
+    averaging=0.98,
+)
 
 
 def spread(values):

@@ -47,7 +47,7 @@ from privot.mechanisms.windows.mixture import WindowMixture
 from privot.mechanisms.windows.plan import Area, Shape, window_plan
 from privot.privacy.guarantees.guarantee import PureDP
 from privot.privacy.rounding import require_finite
-from privot.schema import Array, Bins, Column, Domain, Polyline, to_unit
+from privot.schema import Array, Bins, Column, Domain, Polyline, from_unit, to_unit
 
 _MOST_EPSILON = 40.0
 _AT_ONCE = 2**15
@@ -117,31 +117,32 @@ class Window(Mechanism, kind="window"):
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
         """The window that `window_plan` gives, for 40 at most: reports are places there."""
         d, area, part = _geometry(domain)
-        assert area is not None
-        epsilon = min(epsilon, _MOST_EPSILON)
-        plan = window_plan(d, epsilon, area)
+        assert area
+        plan = window_plan(d, epsilon := min(epsilon, _MOST_EPSILON))
         return cls(epsilon, d, plan.steps, plan.radius, plan.shape, area, part, nullable)
 
     def records(self, points: Array, domain: Domain) -> Array:
         """Points, or places on a curve, and flags if they may be missing."""
-        missing = np.isnan(points).any(axis=1, keepdims=True)
-        points = np.where(missing, 0.0, points)
-        if isinstance(domain, Polyline):
-            unit = domain.unit
-            points = to_unit(unit.line, unit.along(points)).clip(-1.0, 1.0)
+        unit, missing = domain.unit, np.isnan(points).any(axis=1, keepdims=True)
+        if isinstance(unit, Polyline):
+            points = to_unit(unit.line, unit.along(np.where(missing, 0.0, points))).clip(-1.0, 1.0)
         return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
 
     def report_domain(self, domain: Domain) -> Domain:
         """Of a curve, the line of its lengths."""
         return domain.line if isinstance(domain, Polyline) else domain
 
+    def places(self, records: Array, domain: Domain) -> Array:
+        """See `Mechanism`."""
+        unit = domain.unit
+        return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
+
     def fits(self, column: Column) -> bool:
         """Whether it is for the column's domain, and for missing values if the column has them."""
-        domain = column.domain
-        if domain is None or self.unfit(column):
+        if (domain := column.domain) is None or self.unfit(column):
             return False
-        own = (self.dimension, self.area, self.non_negative)
-        return own == _geometry(domain) and self.nullable == column.nullable
+        same = _geometry(domain) == (self.dimension, self.area, self.non_negative)
+        return same and self.nullable == column.nullable
 
     @property
     def flagged(self) -> bool:

@@ -1,0 +1,1 @@
+"""The density of points of few coordinates, on a grid, by penalized maximum likelihood."""

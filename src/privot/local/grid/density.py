@@ -1,0 +1,131 @@
+r"""A density on $[−1, 1]^d$ that is linear between the nodes of a grid, and records drawn from it.
+
+Nodes stand at $−1 + 2k/K$, $k ∈ 0 … K$ a coordinate. A weight at each is the share of a **hat**: the
+product over coordinates of triangles of half-width $2/K$ (half a triangle at the ends). So the density
+is continuous, a sample of it shows no grid, and a law of record cells is linear in the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from privot.errors import PrivotError
+from privot.release import Randomizer
+from privot.schema import Array, from_unit
+
+
+@dataclass(frozen=True, eq=False)
+class GridDensity:
+    """Shares of hats, and of values that are missing.
+
+    Arguments:
+        weights: Of the nodes, (K+1, …, K+1), > 0 and up to 1 with `missing` in sum.
+        missing: The share of missing values.
+    """
+
+    weights: Array
+    missing: float = 0.0
+
+    def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
+        """Points (num_rows, d) in unit coordinates; rows of NaN are missing.
+
+        Examples:
+            >>> one = GridDensity(np.array([0.0, 1.0, 0.0]))
+            >>> float(abs(one.sample(1000, np.random.default_rng(0))).max()) < 1
+            True
+        """
+        last = self.weights.shape[0] - 1
+        shares = np.append(self.weights.ravel(), self.missing)
+        ends = np.cumsum(shares)
+        drawn = np.searchsorted(ends, rng.random(num_rows) * ends[-1], side="right")
+        drawn = np.minimum(drawn, np.flatnonzero(shares)[-1])
+        absent = drawn == self.weights.size
+        nodes = np.unravel_index(np.where(absent, 0, drawn), self.weights.shape)
+        places = np.stack(nodes, axis=1) + rng.triangular(-1, 0, 1, (num_rows, self.weights.ndim))
+        places = last - np.abs(last - np.abs(places))  # half a hat is a whole one, folded
+        points: Array = places * (2 / last) - 1
+        points[absent] = np.nan
+        return points
+
+    def to_dict(self) -> dict[str, Array]:
+        """Its numbers, as arrays."""
+        return {"weights": self.weights, "missing": np.array([self.missing])}
+
+    @classmethod
+    def from_dict(cls, arrays: Mapping[str, Any]) -> GridDensity:
+        """What `to_dict` wrote."""
+        return cls(np.asarray(arrays["weights"], np.float64), float(arrays["missing"][0]))
+
+
+@dataclass(frozen=True, eq=False)
+class GridSampler:
+    """A density of one column of points.
+
+    Arguments:
+        density: In unit coordinates.
+        name: The column.
+        randomizer: How it was reported.
+    """
+
+    density: GridDensity
+    name: str
+    randomizer: Randomizer
+    kind: ClassVar[str] = "grid"
+
+    def records(
+        self, num_rows: int, rng: torch.Generator, where: Mapping[str, list[int]]
+    ) -> pa.Table:
+        """See `privot.local.model.Sampler`."""
+        if where:
+            raise PrivotError(
+                f"where names column {next(iter(where))!r}, which was reported as a point: only columns "
+                "that were reported as codes can be given"
+            )
+        numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
+        column = self.randomizer.schema.point_column(self.name)
+        drawn = self.density.sample(num_rows, numpy_rng)
+        absent = np.isnan(drawn).any(axis=1)
+        drawn[absent] = 0.0
+        units = self.randomizer.mechanisms[self.name].places(drawn, column.domain)
+        points = from_unit(column.domain, units)
+        points[absent] = np.nan
+        return pa.table(column.decode_points(self.name, points))
+
+    def shape(self) -> dict[str, Any]:
+        """See `privot.local.model.Sampler`."""
+        return {"column": self.name}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `privot.local.model.Sampler`."""
+        return {k: torch.as_tensor(v.copy()) for k, v in self.density.to_dict().items()}
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> GridSampler:
+        """The sampler that `shape` and `tensors` describe."""
+        density = GridDensity.from_dict({k: v.numpy() for k, v in tensors.items()})
+        return cls(density, shape["column"], randomizer)
+
+
+def cell_shares(steps: int, spacings: int) -> Array:
+    """Shares (N+1, K+1) of each hat that round to each of the cells −1 + 2j/N, K being divided by N.
+
+    Examples:
+        >>> cell_shares(2, 2)
+        array([[0.75 , 0.125, 0.   ],
+               [0.25 , 0.75 , 0.25 ],
+               [0.   , 0.125, 0.75 ]])
+    """
+    ends = np.concatenate([[0.0], np.arange(steps) + 0.5, [float(steps)]]) * (spacings / steps)
+    gap = np.clip(ends[:, None] - np.arange(spacings + 1), -1.0, 1.0)
+    below = 0.5 + gap - 0.5 * gap * np.abs(gap)  # the share of a whole hat below an end
+    shares = np.diff(below, axis=0)
+    return np.asarray(shares / shares.sum(axis=0))
