@@ -21,6 +21,7 @@ RECIPES = {
     "entropic.noisy_wasserstein": "Entropic beside noisy 1-Wasserstein generators of images.",
     "entropic.page": "Writes docs/results/entropic.md from its rows.",
     "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
+    "images.candidates": "Labeled images under pure local epsilon, judged by a classifier of samples.",
     "images.page": "Writes docs/results/images.md from its rows.",
     "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",

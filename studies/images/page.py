@@ -1,4 +1,4 @@
-"""Tables of the page on images, from the rows of `studies.images.recipe`.
+"""Tables of the page on images, from the rows of `studies.images.recipe` and `.candidates`.
 
     python -m studies images.page
 
@@ -37,11 +37,35 @@ def tables_of(folder: Path) -> Tables:
     if not runs:
         raise PrivotError(f"{folder} has no rows: run images.recipe with -o {folder} first")
     runs.sort(key=lambda run: (run["stddev"], run["seconds_of_cpu"]))
+    seeded = read_rows(folder, "candidates")
+    seeded.sort(key=lambda row: (row["dataset"] != "mnist", -row["epsilon"], row["seed"]))
     return {
+        "candidates": partial(candidates, seeded, folder),
         "summary": partial(summary, runs),
         "runs": lambda: "\n\n".join(_section(run, folder) for run in runs),
         "made": partial(provenance, runs),
     }
+
+
+def candidates(runs: Rows, folder: Path) -> str:
+    """A row for each data set, ε and seed, and the sheets of samples."""
+    body = [
+        (
+            run["dataset"],
+            f"{run['epsilon']:g}",
+            str(run["seed"]),
+            f"{run['accuracy']:.3f}",
+            f"{run['spread']:.2f}",
+            f"{run['ink']:.2f}",
+            f"{run['privatize_seconds']:.0f}",
+            f"{run['fit_seconds']:.0f}",
+        )
+        for run in runs
+    ]
+    head = ("images", "pure ε", "seed", "accuracy", "variance", "ink", "s to privatize", "s to fit")
+    sheets = [run for run in runs if run["seed"] == min(other["seed"] for other in runs)]
+    parts = [table(head, body), provenance(runs), pictures(sheets, folder)] if runs else []
+    return "\n\n".join(parts)
 
 
 def summary(runs: Rows) -> str:
