@@ -121,7 +121,7 @@ def fit(
             "release holds candidates, which no estimator fits yet: read their moments, or calibrate "
             "with mechanism 'laplace'"
         )
-    estimator = settings.estimator
+    estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else best_estimator(release.randomizer)
     if estimator in _IGNORED:

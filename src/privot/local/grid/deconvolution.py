@@ -92,7 +92,8 @@ class Roughness:
         """Strength times J: differences of nodes that both may hold some."""
         total = 0.0
         for axis in range(self.nodes.ndim):
-            roots, nodes = (np.moveaxis(a, axis, 0) for a in (self._roots(weights), self.nodes))
+            roots = np.moveaxis(self._roots(weights), axis, 0)
+            nodes = np.moveaxis(self.nodes, axis, 0)
             across = self.volumes.max(axis=axis)  # of the other coordinates
             total += float((np.diff(roots, axis=0) ** 2 * (nodes[1:] & nodes[:-1]) * across).sum())
         return self.strength * total / self._spacing**2
@@ -152,7 +153,7 @@ def deconvolve(
         once, _ = step(weights)
         twice, _ = step(once)
         change, curve = once - weights, twice - 2 * once + weights
-        stride = max(1.0, float(np.linalg.norm(change) / max(np.linalg.norm(curve), 1e-300)))
+        stride = max(1.0, float(np.linalg.norm(change)) / max(float(np.linalg.norm(curve)), 1e-300))
         leap = np.maximum(weights + 2 * stride * change + stride**2 * curve, _LEAST * (weights > 0))
         landed, leapt = step(leap / leap.sum())
         after, value = step(twice)
