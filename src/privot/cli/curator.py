@@ -29,7 +29,7 @@ def fit(
     release: Annotated[Path, Argument(help="The reports: release.parquet.")],
     output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
     estimator: Annotated[
-        str, Option(help="auto, latent_classes (of tables) or generator.")
+        str, Option(help="auto, latent_classes, grid, gaussian_classes or generator.")
     ] = "auto",
     loss: Annotated[
         str, Option(help="Of a generator: auto, plain, self_corrected or likelihood.")

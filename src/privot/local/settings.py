@@ -27,12 +27,14 @@ class FitSettings:
     Arguments:
         estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
             are all reported as codes), `"grid"` (a density, for one column of points of at most three
-            coordinates), `"generator"` (a network trained by steps, for anything), or `"auto"`: latent
-            classes or a grid where they can be used.
+            coordinates), `"gaussian_classes"` (a Gaussian of each label, for candidates),
+            `"generator"` (a network trained by steps, for anything else), or `"auto"`: whichever of
+            the first three is for the release, and a generator where none is.
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.generators.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
-            Of a grid, the most steps of expectation maximization; 600 by default.
+            Of a grid, the most steps of expectation maximization; 600 by default. Of Gaussian classes,
+            ten passes over the reports.
         batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
             for images, 128 for labeled ones.
         learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood and images,
