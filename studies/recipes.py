@@ -23,6 +23,7 @@ RECIPES = {
     "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
     "images.candidates": "Labeled images under pure local epsilon, judged by a classifier of samples.",
     "images.page": "Writes docs/results/images.md from its rows.",
+    "reports.points": "Places and numbers learned from reports of several mechanisms, at the same ε.",
     "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",
     "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",

@@ -37,7 +37,7 @@ kind = "categorical"
 categories = ["a", "b"]
 """)
 SPLIT = Randomizer.calibrate(AGE, 1.0, mechanism="laplace")
-JOINT = Randomizer.calibrate(PLACE, 8.0, mechanism="laplace")
+JOINT = Randomizer.calibrate(PLACE, 8.0, report="joint", mechanism="laplace")
 WIDE = Laplace(2.0**20, 2.0**-18)  # noise that does not repeat by chance
 
 

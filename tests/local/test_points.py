@@ -89,7 +89,8 @@ def test_missing_rates_and_places_are_learned_and_nulls_are_restored(tmp_path):
     towns = np.where(rng.random((10_000, 1)) < 0.5, 2.0, 8.0) + rng.normal(0, 0.2, (10_000, 2))
     x = np.where(missing, np.nan, towns[:, 0])
     people = {"x": x, "y": towns[:, 1], "sex": np.where(women, "F", "M")}
-    release = Randomizer.calibrate(declared, 24.0).privatize(people)
+    randomizer = Randomizer.calibrate(declared, 24.0, report="joint", mechanism="laplace")
+    release = randomizer.privatize(people)
     model = privot.fit(release, FitSettings(steps=800, batch_size=256), seed=0)
     model.save(tmp_path / "model")
     drawn = privot.load(tmp_path / "model").sample(20_000, seed=1)

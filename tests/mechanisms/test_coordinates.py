@@ -1,4 +1,4 @@
-"""Coordinates: the lowest cosines of images, all coordinates of vectors, in the unit ball."""
+"""Coordinates: the lowest cosines of images, all coordinates of vectors, on a sphere."""
 
 import numpy as np
 import pytest
@@ -17,56 +17,75 @@ VECTOR = 'kind = "vector"\ncolumns = ["a", "b", "c", "d"]\nradius = 2.0'
 
 
 def images(shape, count=6):
-    """Smooth ones, raw."""
+    """With some contrast, raw."""
     rng = np.random.default_rng(0)
     ramp = np.linspace(0, 1, shape[0])[:, None] * np.linspace(0, 1, shape[1])
-    waves = 100 * ramp[..., None] * rng.random((count, 1, 1, int(np.prod(shape[2:], dtype=int))))
-    return waves.reshape(count, *shape) + 80 * rng.random((count, *[1] * len(shape)))
+    ramp = ramp + 0.3 * (np.indices(shape[:2]).sum(axis=0) % 2)
+    color = 0.7 + 0.3 * rng.random((count, 1, 1, int(np.prod(shape[2:], dtype=int))))
+    return 180 * (ramp[..., None] * color).reshape(count, *shape)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    ["[8, 6]", "[8, 6, 3]", '[8, 6]\nradius = 14.0\ncenter = "lower"', '[8, 8]\ntransform = "dct"',
-     '[8, 6]\ntransform = "dct"\nlow_pass = 5'],
-)  # fmt: skip
+SHAPES = [
+    "[8, 6]", "[8, 6, 3]", '[8, 6]\nradius = 14.0\ncenter = "lower"',
+    '[8, 8]\ntransform = "dct"', '[8, 6]\ntransform = "dct"\nlow_pass = 5',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", SHAPES)
 def test_images_come_back_but_for_high_frequencies(lines):
     declared = column(IMAGE + lines)
     raw = images(declared.shape)
     units = declared.domain.encode(declared.to_unit_pixels(raw.reshape(len(raw), -1)))
-    most = declared.domain.dimension
-    whole = Coordinates(declared, most, radius=1000.0)
-    np.testing.assert_allclose(whole.decode(whole.encode(units)), units, atol=1e-9)
-    few = Coordinates(declared, most // 2, radius=1000.0)
-    np.testing.assert_array_equal(few.encode(units), whole.encode(units)[:, : most // 2])
-    error = np.linalg.norm(few.decode(few.encode(units)) - units, axis=1)
-    assert (error < 0.2 * np.linalg.norm(units, axis=1)).all()
+    pixels = declared.domain.decode(units)
+    most = declared.domain.dimension - Coordinates(declared, 1).channels
+    whole = Coordinates(declared, most)
+    points = whole.encode(units)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(whole.pixels(*whole.numbers(points)), pixels, atol=1e-9)
+    few = Coordinates(declared, most // 2)
+    x, brightness = few.numbers(few.encode(units))
+    np.testing.assert_allclose(x, few.take(pixels)[0], atol=1e-9)
+    np.testing.assert_allclose(x, whole.take(pixels)[0][:, : most // 2], atol=1e-9)
+    np.testing.assert_allclose(brightness, whole.take(pixels)[1], atol=1e-9)
 
 
-def test_the_first_coordinates_are_means_of_each_channel():
-    declared = column(IMAGE + "[4, 6, 3]")
-    colors = np.broadcast_to([-1.0, 0.0, 0.5], (1, 4, 6, 3)).reshape(1, -1)
-    found = Coordinates(declared, 9, radius=100.0).encode(colors)
-    expected = np.array([-1.0, 0.0, 0.5, *[0.0] * 6]) * np.sqrt(24) / 100
-    np.testing.assert_allclose(found[0], expected, atol=1e-12)
+def test_brightness_is_the_mean_of_each_channel_whatever_the_center():
+    for center in ("", '\nradius = 90.0\ncenter = "lower"'):
+        declared = column(IMAGE + "[4, 6, 3]" + center)
+        colors = np.broadcast_to([-1.0, 0.0, 0.5], (1, 4, 6, 3)).reshape(1, -1)
+        coordinates = Coordinates(declared, 9)
+        points = coordinates.encode(colors)
+        np.testing.assert_allclose(points[0, -3:], 0.3 / np.sqrt(3) * np.array([-1, 0, 0.5]))
+        _, brightness = coordinates.numbers(points)
+        np.testing.assert_allclose(brightness, [[-1.0, 0.0, 0.5]], atol=1e-12)
 
 
-def test_images_count_from_their_center():
-    dark = column(IMAGE + '[4, 4]\nradius = 8.0\ncenter = "lower"')
-    assert not Coordinates(dark, 5, radius=1.0).encode(np.full((1, 16), -1.0)).any()
+def test_vectors_are_direction_and_length_and_missing_stays():
+    coordinates = Coordinates(column(VECTOR), 4)
+    assert coordinates.typical_length == pytest.approx(0.5)
+    units = np.array([[0.3, 0, 0, 0.4], [0.0, 0.0, -1.0, 0.0], [0.0] * 4, [np.nan] * 4])
+    found = coordinates.encode(units)
+    np.testing.assert_allclose(found[0], [0.6, 0, 0, 0.8, 0.0], atol=1e-12)
+    half = np.sqrt(1 - 0.15**2)
+    np.testing.assert_allclose(found[1], [0, 0, -half, 0, 0.15], atol=1e-12)
+    np.testing.assert_allclose(found[2], [np.sqrt(1 - 0.3**2), 0, 0, 0, -0.3], atol=1e-12)
+    assert np.isnan(found[3]).all()
+    np.testing.assert_allclose(coordinates.numbers(found[:2])[0], units[:2], atol=1e-12)
 
 
-def test_what_is_longer_is_pulled_back_and_missing_stays():
-    declared = column(VECTOR)
-    units = np.array([[0.3, 0, 0, 0.4], [0.0, 0.0, -1.0, 0.0], [np.nan] * 4])
-    found = Coordinates(declared, 4, radius=0.5).encode(units)
-    np.testing.assert_allclose(found[:2], [[0.6, 0, 0, 0.8], [0, 0, -1, 0]])
-    assert np.isnan(found[2]).all()
+@pytest.mark.parametrize("units", [1e-310, 1e-160, 5e-324])
+def test_tiny_vectors_have_finite_points(units):
+    found = Coordinates(column(VECTOR), 4).encode(np.full((1, 4), units))
+    assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize(
-    ("count", "radius", "told"),
-    [(3, 1.0, "all of them"), (5, 1.0, "as many"), (4, 0.0, "radius"), (4, np.inf, "radius")],
-)
-def test_what_is_no_map_is_refused(count, radius, told):
+@pytest.mark.parametrize(("count", "told"), [(3, "all of them"), (5, "all of them")])
+def test_what_is_no_map_is_refused(count, told):
     with pytest.raises(PrivotError, match=told):
-        Coordinates(column(VECTOR), count, radius)
+        Coordinates(column(VECTOR), count)
+
+
+@pytest.mark.parametrize("count", [0, 24, 1.5])
+def test_more_cosines_than_there_are_are_refused(count):
+    with pytest.raises(PrivotError, match="cosines of an image"):
+        Coordinates(column(IMAGE + "[4, 6]"), count)

@@ -80,7 +80,11 @@ def test_one_column_alone():
 
 def test_vectors_take_their_share_as_in_calibration():
     fields = categories({"a": 3, "b": 4}).to_dict()
-    fields["columns"]["home"] = {"kind": "vector", "columns": ["x", "y"], "radius": 1.0}
+    fields["columns"]["home"] = {
+        "kind": "vector",
+        "columns": ["x", "y"],
+        "support": [[0, 0], [1, 1]],
+    }
     schema = Schema.from_dict(fields)
     plan = plan_reports(schema, 4.0, 1000)
     assert plan.epsilon == Randomizer.calibrate(schema, 4.0).joint.epsilon

@@ -3,8 +3,9 @@
 Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
 exact and needs no batches; of split reports single columns have unbiased likelihoods as well, and the
 mixture is raked to them. One column of points of few coordinates is fitted by a density on a **grid**,
-whose likelihood is exact as well, and anything else by a **generator** and entropic optimal transport,
-by several processes together where torchrun started them.
+whose likelihood is exact as well; candidates of vectors and images by **Gaussian classes**, whose
+likelihood has a closed form; and anything else by a **generator** and entropic optimal transport, by
+several processes together where torchrun started them.
 
 Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
 guarantee of the model, whatever is fitted, however long, however often. The seed is no secret; neither
@@ -30,6 +31,7 @@ from privot.local.classes.count_tables import count_tables
 from privot.local.classes.grouping import all_coded, alphabet_sizes, report_groups
 from privot.local.classes.latent_classes import LatentClassSettings, choose, refit
 from privot.local.classes.marginals import rake, stacked_marginals
+from privot.local.gaussians.gaussian_fit import fit_gaussians
 from privot.local.generators.entropic_fit import fit_generator
 from privot.local.generators.steps import Loss
 from privot.local.grid.grid_fit import fit_density, serves_grid
@@ -74,7 +76,12 @@ _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
     "grid": ("batch_size", "learning_rate"),
 }
-_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density, "generator": fit_generator}
+_ESTIMATORS = {
+    "latent_classes": fit_classes,
+    "grid": fit_density,
+    "gaussian_classes": fit_gaussians,
+    "generator": fit_generator,
+}
 
 
 def fit(
@@ -116,14 +123,13 @@ def fit(
     if seed is not None:
         settings = replace(settings, seed=seed)
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
-    if release.randomizer.candidates is not None:
-        raise PrivotError(
-            "release holds candidates, which no estimator fits yet: read their moments, or calibrate "
-            "with mechanism 'laplace'"
-        )
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else best_estimator(release.randomizer)
+    if estimator == "generator" and release.randomizer.candidates:
+        raise PrivotError(
+            "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
+        )
     if estimator in _IGNORED:
         _refuse_ignored(estimator, settings, run)
     return _ESTIMATORS[estimator](release, settings, run)
@@ -131,6 +137,8 @@ def fit(
 
 def best_estimator(randomizer: Randomizer) -> str:
     """What fits the reports of a randomizer best."""
+    if randomizer.candidates is not None:
+        return "gaussian_classes"
     if serves_grid(randomizer):
         return "grid"
     return "latent_classes" if all_coded(randomizer) else "generator"

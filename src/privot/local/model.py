@@ -1,11 +1,12 @@
 """A model that was learned from a release, and what it draws records from.
 
-That is a generator's network, latent classes, or a density on a grid. The first two draw a latent first
-and every column given it, so both can draw **conditionally**: given that some coded columns hold one of
-some codes, latents are weighted by the probability that they give to that, and those columns are drawn
-from what is left of their distributions. For latent classes this is exact; for a network, the latents
-are drawn from a pool of candidates in proportion to their weights. A grid is of one column of points, of
-which nothing can be given.
+That is a generator's network, latent classes, a density on a grid, or Gaussian classes, which draw a
+label and then a point of it. The first two draw a latent first and every column given it, so both can
+draw **conditionally**: given that some coded columns hold one of some codes, latents are weighted by the
+probability that they give to that, and those columns are drawn from what is left of their distributions.
+For latent classes this is exact; for a network, the latents are drawn from a pool of candidates in
+proportion to their weights. Of Gaussian classes a label can be given; a grid is of one column of points,
+of which nothing can.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch import Tensor
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.local.classes.product_mixture import LatentClasses
+from privot.local.gaussians.sampler import GaussianSampler
 from privot.local.generators.image_generators import LabeledGenerator
 from privot.local.grid.density import GridSampler
 from privot.local.likelihood.heads import Head, Outputs
@@ -183,9 +185,8 @@ class LatentClassSampler:
         return cls(classes, randomizer.schema)
 
 
-SAMPLERS = {
-    cls.kind: cls for cls in (GeneratorSampler, LabeledSampler, LatentClassSampler, GridSampler)
-}
+_KINDS = (GeneratorSampler, LabeledSampler, LatentClassSampler, GridSampler, GaussianSampler)
+SAMPLERS = {cls.kind: cls for cls in _KINDS}
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learnin
 from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
 
-Estimator = Literal["auto", "latent_classes", "grid", "generator"]
+Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
 
 _ESTIMATORS = get_args(Estimator)

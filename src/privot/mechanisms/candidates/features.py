@@ -1,17 +1,16 @@
-r"""Features: points, with labels, as unit vectors whose means are the moments that a curator wants.
+r"""Features: points of a sphere, with labels, as unit vectors whose means a curator wants.
 
-A point z of $ℝ^q$, $‖z‖ ≤ 1$, with a label c of C becomes
+A point z of $ℝ^q$, $‖z‖ = 1$, with a label c of C becomes
 
-$$ φ(z, c) = \big( \sqrt{a_0}\, e_c, \; \sqrt{a_1}\, e_c ⊗ z, \; \sqrt{a_2}\, \mathrm{sym}(z z^⊤), \; s
-\big), \qquad s ≥ 0, \; ‖φ‖ = 1 , $$
+$$ φ(z, c) = \big( \sqrt{a_0}\, e_c, \; \sqrt{a_1}\, e_c ⊗ z \big), \qquad a_0 + a_1 = 1, $$
 
-of which the mean over people holds the labels' shares, the mean of z of every label, and the second
-moments of z. $\mathrm{sym}$ lists each pair once, times √2, so that its length is $‖z‖^2$; of
-coordinates beyond the first p, the `paired`, it holds the squares alone (then it is shorter, and s
-longer). The slack s makes up for what a short z leaves; where points may be missing, a number of their
-own has all of it instead, and z = 0. With one label, the first part is left out.
+of length 1, whose mean over people holds the labels' shares and the mean of z of every label. Where
+points may be missing, a number of their own has the length $\sqrt{a_1}$ instead, and z is 0. With one
+label, the first part is left out, and $a_0 = 0$. All of it is public.
 
-The weights a share one report's precision among the parts, and add up to 1. All of it is public.
+Second moments have no part of their own: reports tell about them, as about all others, by a likelihood
+that is far from linear (`privot.local.gaussians.likelihood`), and about first moments the more, the more
+of a record's length is theirs.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.schema import Array
 
-# Of second moments of all pairs: more dimensions than this are for the squares alone.
-MOST_FEATURES = 2**14
+LABEL_WEIGHT = 0.02
 
 
 @dataclass(frozen=True)
@@ -37,17 +36,11 @@ class Moments:
     Arguments:
         shares: Of the labels (C,); 1 of a single one.
         first: Of z where the label is c (C, q), not divided by the shares.
-        second: Of $z z^⊤$, of the paired coordinates (p, p).
-        squares: Of the squares of all others (q − p,).
-        slack: Of s.
         missing: Of missing points.
     """
 
     shares: Array
     first: Array
-    second: Array
-    squares: Array
-    slack: float
     missing: float
 
 
@@ -57,60 +50,46 @@ class Features:
 
     Arguments:
         points: q, numbers of a point.
-        paired: p, how many of them, the first, are multiplied by one another.
         labels: C; 1 without labels.
-        weights: a, of the labels, of first and of second moments; they add up to 1.
+        label_weight: a₀; 0 without labels.
         nullable: Whether points may be missing.
 
     Examples:
         >>> features = Features.of(points=2, labels=3)
         >>> vectors = features.encode(np.array([[0.6, 0.8]]), np.array([2]))
         >>> vectors.shape, round(float((vectors**2).sum()), 6)
-        ((1, 13), 1.0)
+        ((1, 9), 1.0)
         >>> features.decode(vectors[0]).shares.round(6).tolist()
         [0.0, 0.0, 1.0]
     """
 
     points: int
-    paired: int
     labels: int
-    weights: tuple[float, float, float]
+    label_weight: float
     nullable: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", tuple(self.weights))
-        whole = [self.points, self.paired, self.labels]
-        known = all(type(number) is int for number in whole)
-        if not known or not 0 <= self.paired <= self.points or min(self.points, self.labels) < 1:
+        whole = [self.points, self.labels]
+        if not all(type(number) is int and number >= 1 for number in whole):
+            raise PrivotError(f"points and labels are {whole}: give integers from 1")
+        most = 0.0 if self.labels == 1 else 0.5
+        if not 0 <= self.label_weight <= most or (self.label_weight == 0) != (self.labels == 1):
             raise PrivotError(
-                f"points, paired and labels are {whole}: give 0 ≤ p ≤ q ≥ 1 and C ≥ 1"
-            )
-        if len(self.weights) != 3 or not all(0 <= a <= 1 for a in self.weights):
-            raise PrivotError(f"weights are {self.weights}: give three from 0 to 1")
-        if abs(math.fsum(self.weights) - 1) > 1e-9 or (self.labels == 1) != (self.weights[0] == 0):
-            raise PrivotError(
-                f"weights are {self.weights} of {self.labels} labels: give three that add up to 1, the "
-                "first being 0 without labels"
+                f"label_weight is {self.label_weight} of {self.labels} labels: give a number above "
+                "0, up to .5, and 0 without labels"
             )
 
     @classmethod
     def of(cls, points: int, labels: int = 1, nullable: bool = False) -> Features:
-        """As many pairs as fit."""
-        weights = (0.0, 0.5, 0.5) if labels == 1 else (0.02, 0.49, 0.49)
-        left = MOST_FEATURES - labels * (points + 1) - 2
-        paired = points if points * (points + 1) // 2 <= left else 0
-        return cls(points, paired, labels, weights, nullable)
+        """Those of least error."""
+        return cls(points, labels, 0.0 if labels == 1 else LABEL_WEIGHT, nullable)
 
     @cached_property
-    def _parts(self) -> dict[str, slice]:
+    def _places(self) -> dict[str, slice]:
         """Where each part of a vector is."""
-        pairs = self.paired * (self.paired + 1) // 2
         sizes = {
-            "shares": self.labels if self.labels > 1 else 0,
-            "first": self.labels * self.points,
-            "pairs": pairs,
-            "squares": self.points - self.paired,
-            "slack": 1,
+            "labels": self.labels if self.labels > 1 else 0,
+            "points": self.labels * self.points,
             "missing": int(self.nullable),
         }
         ends = np.cumsum([0, *sizes.values()]).tolist()
@@ -119,49 +98,39 @@ class Features:
     @property
     def dimension(self) -> int:
         """Numbers of a vector."""
-        return int(self._parts["missing"].stop)
-
-    @cached_property
-    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """First and second coordinate of every pair, and what their product is multiplied by."""
-        first, second = np.triu_indices(self.paired)
-        return first, second, np.where(first == second, 1.0, math.sqrt(2))
+        return int(self._places["missing"].stop)
 
     def encode(
         self, points: Array, labels: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
-        """Unit vectors of points (n, q) in the unit ball, rows of NaN being missing, and labels (n,)."""
+        """Unit vectors of points (n, q) of the sphere, rows of NaN being missing, and labels (n,)."""
         absent = np.asarray(np.isnan(points).any(axis=1))
-        z = np.where(absent[:, None], 0.0, points)
-        out = np.zeros((len(z), self.dimension), np.float32)
-        rows, code = np.arange(len(z)), np.zeros(len(z), np.int64) if labels is None else labels
-        one, linear, square = (math.sqrt(weight) for weight in self.weights)
-        parts = {name: out[:, part] for name, part in self._parts.items()}
+        out = np.zeros((len(points), self.dimension), np.float32)
+        rows, code = np.arange(len(points)), labels if labels is not None else 0
+        one, linear = math.sqrt(self.label_weight), math.sqrt(1 - self.label_weight)
+        parts = {name: out[:, place] for name, place in self._places.items()}
         if self.labels > 1:
-            parts["shares"][rows, code] = one
-        parts["first"].reshape(len(z), self.labels, self.points)[rows, code] = linear * z
-        first, second, factor = self._pairs
-        parts["pairs"][:] = z[:, first] * z[:, second] * (square * factor)
-        parts["squares"][:] = square * z[:, self.paired :] ** 2
-        left = np.sqrt(np.maximum(0.0, 1.0 - (out.astype(np.float64) ** 2).sum(axis=1)))
-        parts["slack"][:, 0] = np.where(absent & self.nullable, 0.0, left)
+            parts["labels"][rows, code] = one
+        by_label = parts["points"].reshape(len(points), self.labels, self.points)
+        by_label[rows, code] = linear * np.where(absent[:, None], 0.0, points)
         if self.nullable:
-            parts["missing"][:, 0] = np.where(absent, left, 0.0)
+            parts["missing"][:, 0] = linear * absent
         return out
 
-    def decode(self, mean: Array) -> Moments:
-        """The moments that a mean of vectors (dimension,) holds."""
-        parts = {name: np.asarray(mean)[part] for name, part in self._parts.items()}
-        one, linear, square = (math.sqrt(weight) or math.inf for weight in self.weights)
-        first, second, factor = self._pairs
-        matrix = np.zeros((self.paired, self.paired))
-        matrix[first, second] = matrix[second, first] = parts["pairs"] / (square * factor)
-        unlabeled = math.sqrt(1.0 - self.weights[0])
-        return Moments(
-            shares=parts["shares"] / one if self.labels > 1 else np.ones(1),
-            first=parts["first"].reshape(self.labels, self.points) / linear,
-            second=matrix,
-            squares=parts["squares"] / square,
-            slack=float(parts["slack"][0]),
-            missing=float(parts["missing"].sum()) / unlabeled,
+    def parts(self, vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Labels (n, C), points (n, C, q) and missing (n,) of vectors (n, D); zeros of what is not."""
+        count = len(vectors)
+        parts = {name: vectors[:, place] for name, place in self._places.items()}
+        nothing = np.zeros((count, 1), vectors.dtype)
+        return (
+            parts["labels"] if self.labels > 1 else nothing,
+            parts["points"].reshape(count, self.labels, self.points),
+            (parts["missing"] if self.nullable else nothing)[:, 0],
         )
+
+    def decode(self, mean: Array) -> Moments:
+        """The moments that a mean of vectors (D,) holds."""
+        labels, points, missing = self.parts(np.asarray(mean)[None])
+        linear = math.sqrt(1 - self.label_weight)
+        shares = np.ones(1) if self.labels == 1 else labels[0] / math.sqrt(self.label_weight)
+        return Moments(shares, points[0] / linear, float(missing[0]) / linear)

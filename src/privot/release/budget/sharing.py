@@ -147,7 +147,7 @@ def _joined(schema: Schema, named: Sequence[str]) -> bool:
 def _with_candidates(
     schema: Schema, epsilon: float, delta: float, mechanism: str | None
 ) -> Budget | None:
-    """A candidates report of a column and its label; the others are joint and split, at equal shares.
+    """A candidates report of a column and its label, which are the whole schema.
 
     None where another mechanism is named, or candidates do not serve.
     """
@@ -159,23 +159,10 @@ def _with_candidates(
             f"delta {delta} is not needed by a candidates report, which is pure: leave it out, or use "
             "mechanism 'gaussian'"
         )
-    name, label = chosen
-    coded = {n: c.alphabet.size for n, c in schema.coded.items() if n != label}
-    coded = coded if coded.keys() - schema.vectors.keys() else {}
-    apart = [n for n in schema.columns if n not in coded and n not in (name, label)]
-    parts = 1 + bool(coded) + len(apart)
-    # One step down, so that the shares, each rounded, cannot add up to more than ε.
-    share = epsilon if parts == 1 else math.nextafter(epsilon / parts, 0.0)
-    candidates = CandidatesReport.calibrate(schema, name, label, share)
+    candidates = CandidatesReport.calibrate(schema, *chosen, epsilon)
     if mechanism != CANDIDATES and not better_than_laplace(candidates):
         return None
-    joint, mechanisms = None, dict[str, Mechanism]()
-    if coded:
-        joint = JointReport(coded, choose_report_columns(coded.values(), share), share)
-    if apart:
-        rest = math.nextafter(share * len(apart), 0.0)
-        mechanisms = calibrate_columns(schema, apart, rest, 0.0, "auto", len(apart))
-    return Budget(mechanisms, None, joint, candidates)
+    return Budget({}, None, None, candidates)
 
 
 def promise(

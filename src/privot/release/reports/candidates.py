@@ -9,7 +9,7 @@ image and label instead would tell labels apart, and images, but hardly which be
 whatever length, so for any two records, image and label together. Who sees what: seed and index leave
 the device, nothing else. What else depends on the record: texts of refusals, as for any column. Once
 the schema has read it, a record is projected, so that its features are finite and nothing is refused.
-Which coordinates, their radius, the features and the codebook are public, of schema and ε alone.
+Which coordinates, the features and the codebook are public, of schema and ε alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from privot.mechanisms import Laplace, Mechanism
 from privot.mechanisms.candidates.closest import ClosestCandidates
 from privot.mechanisms.candidates.codebook import LARGEST_DIMENSION, Codebook
 from privot.mechanisms.candidates.coordinates import Coordinates
-from privot.mechanisms.candidates.features import MOST_FEATURES, Features, Moments
+from privot.mechanisms.candidates.features import Features, Moments
 from privot.privacy import PureDP
 from privot.privacy.rounding import at_least, percent_at_most
 from privot.release.reports.ids import one_array
@@ -41,12 +41,13 @@ SEED, INDEX = "candidates.seed", "candidates.index"
 CANDIDATES = "candidates"  # as a mechanism may be named
 
 FEW_COORDINATES = 3  # are for noise of their own
+_MOST_LABELED = 2**14  # features
 _RECORDS_AT_ONCE = 2**8
 
 
 @dataclass(frozen=True)
 class CandidateRecords:
-    """Points (n, q) of the unit ball, rows of NaN being missing, and labels (n,); all 0 without."""
+    """Points (n, q) of the unit sphere, rows of NaN being missing, and labels (n,); all 0 without."""
 
     points: Array
     codes: NDArray[np.int64]
@@ -83,7 +84,7 @@ class CandidatesReport:
     def __post_init__(self) -> None:
         column, features = self.coordinates.column, self.features
         declared = (
-            self.coordinates.count,
+            self.coordinates.dimension,
             1 if self.labels is None else self.labels.alphabet.size,
             column.nullable,
         )
@@ -102,9 +103,9 @@ class CandidatesReport:
     def calibrate(cls, schema: Schema, name: str, label: str | None, epsilon: float) -> Self:
         """That of least error that spends `epsilon`."""
         column, labels = schema.point_column(name), schema.coded[label] if label else None
-        coordinates = Coordinates(column, _count(column, epsilon), _radius(column))
+        coordinates = Coordinates(column, _count(column, epsilon))
         size = 1 if labels is None else labels.alphabet.size
-        features = Features.of(coordinates.count, size, column.nullable)
+        features = Features.of(coordinates.dimension, size, column.nullable)
         mechanism = ClosestCandidates.for_dimension(features.dimension, epsilon)
         return cls(name, label, coordinates, features, mechanism, labels)
 
@@ -115,9 +116,7 @@ class CandidatesReport:
             "column": self.name,
             "label": self.label,
             "coordinates": self.coordinates.count,
-            "radius": self.coordinates.radius,
-            "paired": self.features.paired,
-            "weights": list(self.features.weights),
+            "label_weight": self.features.label_weight,
             "epsilon": self.mechanism.epsilon,
             "dimension": codebook.dimension,
             "blocks": codebook.blocks,
@@ -131,10 +130,9 @@ class CandidatesReport:
         column = schema.point_column(name)
         labels = None if label is None else schema.coded[label]
         size = 1 if labels is None else labels.alphabet.size
-        coordinates = Coordinates(column, fields["coordinates"], fields["radius"])
-        weights = tuple(fields["weights"])
+        coordinates = Coordinates(column, fields["coordinates"])
         features = Features(
-            coordinates.count, fields["paired"], size, weights, nullable=column.nullable
+            coordinates.dimension, size, fields["label_weight"], nullable=column.nullable
         )
         codebook = Codebook(fields["dimension"], fields["blocks"])
         mechanism = ClosestCandidates(fields["epsilon"], codebook, fields["closest"])
@@ -180,7 +178,7 @@ class CandidatesReport:
     def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
         """Moments of the coordinates, without bias, and the standard deviation of each feature.
 
-        A moment's own is that over the root of its weight, of a pair's over another √2.
+        A moment's own is that over the root of its part's weight.
         """
         mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
         return self.features.decode(mean[: self.features.dimension]), stddev
@@ -195,8 +193,8 @@ class CandidatesReport:
     @property
     def stddev(self) -> float:
         """Of the mean of one coordinate from one report, in unit coordinates."""
-        linear = math.sqrt(self.features.weights[1])
-        return self.coordinates.radius / (self.mechanism.gain * linear)
+        linear = math.sqrt(1 - self.features.label_weight)
+        return self.coordinates.large_length / (self.mechanism.gain * linear)
 
     def guarantee(self, unit: str) -> PureDP:
         """That of one report."""
@@ -238,22 +236,21 @@ def unfit_for_candidates(column: Column) -> str:
 
 
 def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
-    """The column of a schema that candidates are for, and its label; None if there is none, or several.
+    """The column of a schema that candidates are for, and its label; None if they are not for all of it.
 
-    A column of codes, other than a vector of cells, is a label if it is the only one, and not of too
-    many values. A vector may have too many numbers.
+    A column of codes, other than a vector of cells, is a label, unless it has too many values. With more
+    columns, no estimator learns all of them together from candidates.
     """
     found = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
-    if len(found) != 1:
+    coded = [name for name in schema.coded if name not in schema.vectors]
+    if len(found) != 1 or len(coded) > 1 or len(schema.columns) != 1 + len(coded):
         return None
-    (name,), coded = found, [n for n in schema.coded if n not in schema.vectors]
-    column, label = schema.point_column(name), coded[0] if len(coded) == 1 else None
-    if label is not None:
-        size = schema.coded[label].alphabet.size
-        features = Features.of(_count(column, math.inf), size, column.nullable)
-        label = label if features.dimension <= MOST_FEATURES else None
-    alone = Features.of(_count(column, math.inf), nullable=column.nullable)
-    return None if alone.dimension > LARGEST_DIMENSION else (name, label)
+    (name,), label = found, coded[0] if coded else None
+    size = 1 if label is None else schema.coded[label].alphabet.size
+    column = schema.point_column(name)
+    points = Coordinates(column, _count(column, math.inf)).dimension
+    most = LARGEST_DIMENSION if label is None else _MOST_LABELED
+    return (name, label) if Features.of(points, size, column.nullable).dimension <= most else None
 
 
 def better_than_laplace(report: CandidatesReport) -> bool:
@@ -268,15 +265,9 @@ def _laplace(report: CandidatesReport) -> Mechanism:
 
 
 def _count(column: PointColumn, epsilon: float) -> int:
-    """How many coordinates: all of a vector's; of an image, more for a larger ε."""
+    """How many coordinates: all of a vector's; of an image, more cosines for a larger ε."""
+    most = column.domain.dimension
     if column.image_shape is None:
-        return column.domain.dimension
-    return min(column.domain.dimension, 60 if epsilon >= 8 else 54 if epsilon >= 4 else 48)
-
-
-def _radius(column: PointColumn) -> float:
-    """That of all unit coordinates of a vector; of an image, half of its pixels' range on average."""
-    if column.image_shape is not None:
-        return 0.5 * math.sqrt(math.prod(column.image_shape))
-    ends = [point for pair in column.domain.unit.far_apart() for point in pair]
-    return max(float(np.linalg.norm(point)) for point in ends) * (1 + 2.0**-40)
+        return most
+    most -= math.prod(column.image_shape[2:])
+    return min(most, 98 if epsilon >= 8 else 64 if epsilon >= 4 else 48)

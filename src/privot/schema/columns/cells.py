@@ -89,10 +89,13 @@ class Cells(Alphabet):
     def _flat(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(places @ self.side ** np.arange(places.shape[1])[::-1])
 
+    def _corners(self, places: NDArray[np.int64]) -> Array:
+        return np.asarray(places * (2 / self.side) - 1, np.float64)
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The corners of every cell."""
-        low = self._places * (2 / self.side) - 1
+        low = self._corners(self._places)
         ends = np.stack([from_unit(self.domain, low), from_unit(self.domain, low + 2 / self.side)])
         cells = [
             " x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in ends.swapaxes(0, 1)
@@ -110,7 +113,7 @@ class Cells(Alphabet):
         Raises:
             PrivotError: for a missing vector of a column that is not nullable.
         """
-        absent = np.isnan(units).any(axis=1)
+        absent = np.asarray(np.isnan(units).any(axis=1))
         if absent.any() and not self.nullable:
             raise PrivotError("a vector is missing in a column that is not nullable")
         inside = np.where(absent[:, None], 0.0, units)
@@ -125,8 +128,8 @@ class Cells(Alphabet):
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
         """A point (n, d) in unit coordinates for each code, uniform over its cell; NaN where missing."""
-        absent = codes >= len(self._places)
-        low = self._places[np.where(absent, 0, codes)] * (2 / self.side) - 1
+        absent = np.asarray(codes >= len(self._places))
+        low = self._corners(self._places[np.where(absent, 0, codes)])
         unit, points = self.domain.unit, low.copy()
         left = np.arange(len(codes))
         for _ in range(_TRIES):
