@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ categories = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
 """
 
 
-def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, float]:
+def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, Any]:
     """Privatize the training set, fit, sample, measure; write a row and a sheet of samples."""
     data = recipe.images
     labels = np.array([str(label) for label in data.y_train])
@@ -53,7 +54,10 @@ def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, float]:
     fitted = time.perf_counter()
     table = model.sample(_SAMPLES, seed=recipe.seed)
     sampled = time.perf_counter()
-    x, y = tensor_values(table["image"]) / 255, np.array(table["label"].to_pylist()).astype(int)
+    x, y = (
+        np.asarray(tensor_values(table["image"]), np.float64) / 255,
+        np.array(table["label"].to_pylist()).astype(int),
+    )
     flat, tested = x.reshape(len(x), -1), data.x_test.reshape(len(data.x_test), -1) / 255
     learned = LogisticRegression(max_iter=200).fit(flat, y)
     values, axes = np.linalg.eigh(np.cov(tested, rowvar=False))

@@ -114,9 +114,11 @@ class PointsTrial(ColumnTrial):
         pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
         index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
         self.pairs = tuple((index[first], index[second]) for first, second in pairs)
-        # Where a table holds them: dates are whole.
-        raw = pa.table(self.column.make_up_points(self.name, self.units))
-        points = domain.unit.project(to_unit(domain, self.column.encode_points(self.name, raw)))
+        held = self.units
+        if self.column.is_number:  # dates are whole where a table holds them
+            raw = pa.table(self.column.make_up_points(self.name, self.units))
+            held = to_unit(domain, self.column.encode_points(self.name, raw))
+        points = domain.unit.project(held)
         if self.column.nullable:
             absent = np.full((1, domain.dimension), np.nan)
             self.units, points = np.vstack([self.units, absent]), np.vstack([points, absent])
