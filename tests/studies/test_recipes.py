@@ -104,7 +104,7 @@ def folder(tmp_path, monkeypatch):
 
 
 QUICK = (
-    "entropic.deconvolution towns --people 1000 --steps 5 --grid-iterations 2 -o out/rows.json",
+    "entropic.deconvolution towns --people 1000 --methods window/grid laplace/grid -o out/rows.json",
     "sliced.toy --sizes 20 --draws 2 -o out",
     "tables.bayesian_network --people 300 -o out/rows.json",
     "sliced.timing --releases 2 -o out/rows.json",
