@@ -131,7 +131,7 @@ def test_its_choice_and_its_words():
     assert RoundTable.unfit(choices(2))
     assert np.exp(made.log_likelihood(np.arange(4), 1)).sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="'round_table' is not for column 'xy'"):
-        plane = '[columns.xy]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1'
+        plane = '[columns.xy]\nkind = "vector"\ncolumns = ["x", "y"]\nsupport = [[0, 0], [1, 1]]'
         privot.Randomizer.calibrate(privot.Schema.from_toml(plane), 1.0, mechanism="round_table")
 
 
