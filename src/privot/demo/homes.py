@@ -33,7 +33,7 @@ from privot.training import Progress
 
 COMMANDS = """\
 privot schema check schema.toml
-privot calibrate schema.toml --epsilon 4 --mechanism laplace -o randomizer.json
+privot calibrate schema.toml --epsilon 4 -o randomizer.json
 privot privatize people.csv --randomizer randomizer.json -o release.parquet
 privot fit release.parquet -o model/
 privot sample model/ --num-rows 10000 -o synthetic.csv
