@@ -290,6 +290,8 @@ def calibrate_lines(coins: random.Random, folder: Path) -> Iterator[Figure | Fac
                 yield from figures(line, "the truth with probability NUMBER%", keep, 3)
             else:
                 yield from figures(line, "deviation NUMBER", row["stddev"][0], 4, upward=False)
+    # A place on a curve has no cells, so that it takes a share.
+    schema.write_text(SCHEMA.replace("bounds = [[0, 3], [0, 5]]", "support = [[0, 0], [3, 5]]"))
     arguments = f"plan {schema} --epsilon {epsilon} --people 5000"
     told, text = json.loads(run(f"{arguments} --json")), run(arguments)
     yield from figures(text, "ε = NUMBER", epsilon, 17)

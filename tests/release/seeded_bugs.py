@@ -448,7 +448,7 @@ MORE_BUGS = {
     "reports leave sorted by the records": bug(age, AdditiveNoise, "privatize", sorted_first),
     "noise around the mean of all records": bug(age, AdditiveNoise, "privatize", centered),
     "a column borrows the noise of another": bug(
-        lambda: Randomizer.calibrate(TWO, 2.0, report="split"),
+        lambda: Randomizer.calibrate(TWO, 2.0, mechanism="laplace"),
         Laplace, "_draw", borrowed([]),
     ),
     "single reports have half the noise": bug(age, Laplace, "_draw_list", few_numbers(0.5)),

@@ -29,6 +29,7 @@ from privot.local.model import LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.mechanisms.candidates.features import Moments
 from privot.models import Checkpoint
+from privot.privacy.rounding import exactly
 from privot.release import Release
 from privot.release.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema import Array
@@ -165,9 +166,9 @@ def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -
     squared = stddev**2 * report.features.points / (1 - report.features.label_weight)
     if squared > 1:
         raise PrivotError(
-            f"{num_reports:,} reports at ε = {report.mechanism.epsilon:g} say nothing about column "
-            f"{report.name!r}: its mean would have an error longer than any record; collect at least "
-            f"{math.ceil(num_reports * squared):,}, or more per person"
+            f"{num_reports:,} reports at ε = {exactly(report.mechanism.epsilon)} say nothing about "
+            f"column {report.name!r}: its mean would err by more than any record's length; collect "
+            f"at least {math.ceil(num_reports * squared):,}, or more per person"
         )
 
 
