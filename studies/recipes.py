@@ -11,7 +11,6 @@ from importlib import import_module
 
 RECIPES = {
     "reports.windows": "Radii and shapes of windows, and roughness, on public synthetic people.",
-    "entropic.deconvolution": "Places from private reports: mechanisms and estimators side by side.",
     "entropic.manifolds": "Curves in the plane from noisy points, entropic beside unregularized.",
     "entropic.manifold_losses": "The same curves, small: three losses side by side.",
     "entropic.denoising": "Generators beside denoisers, on the same privatized images.",

@@ -5,6 +5,7 @@ r"""Places and numbers learned from reports of one mechanism or another, at the 
     python -m studies reports.points half_circle --epsilon 5 -o half_circle.json
     python -m studies reports.points numbers --epsilon 1 -o numbers.json
 
+A mechanism may name the estimator of its reports, as in `laplace/generator`; else `fit` chooses.
 `towns` are the demo's 200 000 people, `accidents` 140 029 road accidents in Great Britain (a file of
 the folder of `--data` or `PRIVOT_DATA`), `half_circle` 100 000 people on a curve that the schema does
 not know: it declares the square $[−1, 1]^2$. Distances are exact W₂ of 3 000 against 3 000 points, the
@@ -34,7 +35,7 @@ from privot.datasets import draw_people
 from privot.datasets.fetch import SCHEMA_TOML
 from privot.errors import PrivotError
 from privot.evaluation import sample_distance
-from privot.local import fit
+from privot.local import FitSettings, fit
 from privot.release import Randomizer, Release, read_table
 from privot.schema import Array, Schema, to_unit
 from studies.common.rows import gather
@@ -50,13 +51,15 @@ _NUMBERS = 100_000
 _BINS = (64, 128, 256, 512, 1024)
 
 
-def places(name: str, seed: int, data: Path | None) -> tuple[Schema, pa.Table, pa.Table | None]:
+def places(
+    name: str, seed: int, people: int, data: Path | None
+) -> tuple[Schema, pa.Table, pa.Table | None]:
     """A schema of one place, people, and others of the same law, if there are any."""
     if name == "half_circle":
         return SQUARE, *(_on_half_circle(np.random.default_rng([seed, i])) for i in (0, 1))
     schema = Schema.from_toml(SCHEMA_TOML)
     if name == "towns":
-        return schema, draw_people(200_000, seed=seed), draw_people(200_000, seed=seed + 1)
+        return schema, draw_people(people, seed=seed), draw_people(people, seed=seed + 1)
     if data is None:
         raise PrivotError(f"--data is missing: name the folder that holds {ACCIDENTS}")
     return schema, read_table(Path(data) / ACCIDENTS), None
@@ -68,26 +71,33 @@ def _on_half_circle(rng: np.random.Generator) -> pa.Table:
 
 
 def measure_places(
-    name: str, seed: int, epsilons: list[float], mechanisms: list[str], data: Path | None
+    name: str,
+    seed: int,
+    num_people: int,
+    epsilons: list[float],
+    mechanisms: list[str],
+    data: Path | None,
 ) -> Iterator[dict[str, Any]]:
     """The floor, and a row for each ε and mechanism."""
-    schema, people, fresh = places(name, seed, data)
+    schema, people, fresh = places(name, seed, num_people, data)
     domain = schema.point_column("home").domain
     units = [schema.point_column("home").encode_units("home", t) for t in (people, fresh or people)]
     common = {"work": name, "seed": seed}
     floor = sample_distance(units[1], units[0] if fresh else units[1], repeats=3)
     yield common | {"method": "floor", "w2": round(floor, 4)}
     for epsilon in epsilons:
-        for mechanism in mechanisms:
+        for method in mechanisms:
+            mechanism, _, estimator = method.partition("/")
+            settings = FitSettings(estimator=estimator or "auto")  # type: ignore[arg-type]  # checked there
             release = Randomizer.calibrate(schema, epsilon, mechanism=mechanism).privatize(people)
             started = time.perf_counter()
-            model = fit(release, seed=seed)
+            model = fit(release, settings, seed=seed)
             seconds = time.perf_counter() - started
             drawn = model.sample(_SAMPLES, seed=seed)
             points = np.stack([column.to_numpy() for column in drawn.columns], axis=1)
             w2 = sample_distance(to_unit(domain, points), units[0], repeats=3)
             found = {"w2": round(w2, 4), "seconds": round(seconds, 1)}
-            yield common | {"method": mechanism, "epsilon": epsilon} | found
+            yield common | {"method": method, "epsilon": epsilon} | found
 
 
 def draw_numbers(law: str, rng: np.random.Generator) -> Array:
@@ -140,6 +150,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("work", choices=["towns", "accidents", "half_circle", "numbers"])
     parser.add_argument("--data", type=Path, default=os.environ.get("PRIVOT_DATA"))
+    parser.add_argument("--people", type=int, default=200_000, help="of towns")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[4.0])
     parser.add_argument("--mechanism", nargs="+", default=["window"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
@@ -156,5 +167,5 @@ def _measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if chosen.work == "numbers":
             yield from measure_numbers(seed, chosen.epsilon)
         else:
-            given = chosen.epsilon, chosen.mechanism, chosen.data
+            given = chosen.people, chosen.epsilon, chosen.mechanism, chosen.data
             yield from measure_places(chosen.work, seed, *given)

@@ -97,14 +97,14 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("studies.sliced.rivals.NUM_SYNTHETIC", 200)
     monkeypatch.setattr("studies.sliced.frechet.NUM_JUDGED", 100)
     monkeypatch.setattr("studies.sliced.selection._HELD_OUT", 50)
-    for module in ("entropic.deconvolution", "integral.accidents"):
+    for module in ("reports.points", "integral.accidents"):
         monkeypatch.setattr(f"studies.{module}.ACCIDENTS", "places.csv")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 QUICK = (
-    "entropic.deconvolution towns --people 1000 --methods window/grid laplace/grid -o out/rows.json",
+    "reports.points towns --people 1000 --mechanism window laplace/grid -o out/rows.json",
     "sliced.toy --sizes 20 --draws 2 -o out",
     "tables.bayesian_network --people 300 -o out/rows.json",
     "sliced.timing --releases 2 -o out/rows.json",
