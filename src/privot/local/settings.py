@@ -33,8 +33,8 @@ class FitSettings:
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.generators.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
-            Of a grid, the most steps of expectation maximization; 600 by default. Of Gaussian classes,
-            ten passes over the reports.
+            Of a grid, the most steps of expectation maximization; 600 by default, 3 000 on the line.
+            Of Gaussian classes, ten passes over the reports.
         batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
             for images, 128 for labeled ones.
         learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood and images,

@@ -38,6 +38,9 @@ from privot.local.grid.channels import GridChannel, along
 from privot.schema import Array
 
 STRENGTHS = {1: 0.2, 2: 1.25, 3: 1.25}  # λ by dimension
+# On the line steps are cheap and slow to end: 8 % less W₁ than with the plane's on public populations.
+MOST_STEPS = {1: 3000, 2: 600, 3: 600}
+_TOLERANCES = {1: 0.002, 2: 0.02, 3: 0.02}
 _IDLE = 4  # leaps; one alone may be unlucky
 _LEAST = 1e-14  # of a weight, so that none is stuck at 0
 
@@ -118,22 +121,25 @@ def deconvolve(
     channel: GridChannel,
     nodes: NDArray[np.bool_],
     *,
-    most_steps: int = 600,
+    most_steps: int | None = None,
     strength: float | None = None,
-    tolerance: float = 0.02,
+    tolerance: float | None = None,
 ) -> Deconvolved:
     """Weights of the nodes that may hold any, and of missing values where there are any.
 
     Arguments:
         channel: The reports.
         nodes: Which nodes may hold any (K+1, …, K+1).
-        most_steps: Of EM.
+        most_steps: Of EM; that of the dimension by default.
         strength: λ; that of the dimension by default.
-        tolerance: Several leaps that gain fewer nats than this, over all reports, are the last.
+        tolerance: Several leaps that gain fewer nats than this, over all reports, are the last; that of
+            the dimension by default.
     """
     people = float(channel.counts.sum())
     shares = channel.counts / people
     strength = STRENGTHS[nodes.ndim] if strength is None else strength
+    most_steps = MOST_STEPS[nodes.ndim] if most_steps is None else most_steps
+    tolerance = _TOLERANCES[nodes.ndim] if tolerance is None else tolerance
     roughness = Roughness(nodes, strength / people)
     size = nodes.size
     told = shares > 0

@@ -52,7 +52,7 @@ def fit_density(release: Release, settings: FitSettings, run: Run) -> LocalModel
     domain = mechanism.report_domain(release.schema.point_column(name).domain)
     channel = grid_channel(release, name, _SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
-    found = deconvolve(channel, nodes, most_steps=settings.steps or 600)
+    found = deconvolve(channel, nodes, most_steps=settings.steps)
     density = GridDensity(
         found.weights[: nodes.size].reshape(nodes.shape), float(found.weights[nodes.size :].sum())
     )
