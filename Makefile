@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 
-.PHONY: demo test test-slow optional lint bench clean
+.PHONY: demo test test-slow optional client lint bench clean
 
 demo: .venv/learn  ## recover a map from noise; results in demo/
 	.venv/bin/privot demo -o demo --force
@@ -16,6 +16,10 @@ test-slow: .venv/dev  ## what takes minutes; before an issue is resolved
 
 optional: .venv/dev  ## packages without which some tests are skipped, and say so
 	-$(PIP) install -c constraints.txt -e '.[ray]' PyWavelets
+
+client:  ## the device in JavaScript, and the campaigns' copy of it; needs Node >= 20 and npm
+	cd clients/javascript && npm ci --no-audit --no-fund --loglevel error && npm run build --silent
+	cp clients/javascript/dist/privot.js src/privot/campaign/web/privot.js
 
 lint: .venv/dev  ## style and types
 	.venv/bin/ruff check .
@@ -41,4 +45,4 @@ bench: .venv/dev  ## the samplers and the solver; rivals where they are installe
 	@touch .venv/learn $@
 
 clean:
-	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis clients/javascript/dist

@@ -294,8 +294,9 @@ def calibrate_lines(coins: random.Random, folder: Path) -> Iterator[Figure | Fac
     schema.write_text(SCHEMA.replace("bounds = [[0, 3], [0, 5]]", "support = [[0, 0], [3, 5]]"))
     arguments = f"plan {schema} --epsilon {epsilon} --people 5000"
     told, text = json.loads(run(f"{arguments} --json")), run(arguments)
-    yield from figures(text, "ε = NUMBER", epsilon, 17)
-    yield from figures(text, "NUMBER of ε for these", told["epsilon"], 4)
+    yield from figures(text, "values, 5,000 reports, ε = NUMBER", epsilon, 17)
+    yield from figures(text, "NUMBER of ε for these", told["table"]["epsilon"], 4)
+    yield from figures(text, "place: 5,000 reports, ε = NUMBER", told["columns"][0]["epsilon"], 4)
 
 
 def main() -> None:

@@ -11,10 +11,10 @@ ROOT = TESTS.parent / "src" / "privot"
 STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "limits", "summary", "own_process", "files", "schema", "privacy",
-    "disk", "mechanisms", "tables", "release", "distributed", "datasets",
+    "errors", "summary", "own_process", "files", "device", "schema", "privacy",
+    "disk", "mechanisms", "tables", "release", "distributed", "collector", "datasets",
     "transport", "generators", "models", "training", "local", "sliced", "integral",
-    "evaluation", "report", "demo", "cli", "__main__",
+    "evaluation", "report", "campaign", "demo", "cli", "__main__",
 ]  # fmt: skip
 NO_TORCH = FLOORS[: FLOORS.index("transport")]
 ALONE = {"transport": {"errors"}, "generators": {"errors"}}
@@ -22,8 +22,9 @@ FORBIDDEN = {"training": {"release", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.shuffle", "account_sliced.sliced", "curator.evaluate", "curator.fit",
-    "integral.fit", "randomizer.calibrate", "reports.privatize", "sliced.adapt", "sliced.fit",
+    "account.shuffle", "account_sliced.sliced", "curator.fit", "demo.run", "evaluation.evaluate",
+    "integral.fit", "randomizer.calibrate", "reports.privatize", "serve.serve", "sliced.adapt",
+    "sliced.fit", "sliced.train",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

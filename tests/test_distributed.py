@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import privot
+from campaign_reports import CAMPAIGN, ids_of, made, rows
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, write_people
 from privot import Randomizer, Release
+from privot.collector.folder import FolderStore
+from privot.collector.sealing import seal, shelf_at
 from privot.errors import PrivotError
 from privot.release.streaming.parts import unfinished
 
@@ -141,6 +144,7 @@ class DiesOnce:
         return batch
 
 
+@pytest.mark.slow
 def test_a_data_set_survives_a_killed_worker(tmp_path):
     write_people(tmp_path / "people.parquet", NUM)
     dataset = ray.data.read_parquet(str(tmp_path / "people.parquet"), override_num_blocks=8)
@@ -177,3 +181,16 @@ def test_only_counted_sources_are_cut(tmp_path):
     pq.write_table(people(0, 0), tmp_path / "none.parquet")
     with pytest.raises(PrivotError, match="cannot be cut"):
         privatize_files(RANDOMIZER, tmp_path / "none.parquet", tmp_path / "release")
+
+
+def test_shards_of_a_collector_are_read_by_ray_data(tmp_path):
+    reports = made(2000)
+    store = FolderStore(tmp_path / "store", CAMPAIGN.example)
+    for start in range(0, 2000, 500):
+        store.append(*rows(reports[start : start + 500]))
+        seal(store, CAMPAIGN, shelf_at((tmp_path / "release").as_uri()))
+    store.close()
+    dataset = ray.data.read_parquet(str(tmp_path / "release"), file_extensions=["parquet"])
+    seen = {row["report_id"] for row in dataset.take_all()}
+    assert seen == ids_of(reports)
+    assert dataset.count() == len(Release.load(tmp_path / "release"))

@@ -1,6 +1,7 @@
 """The guide to tables works as it stands: its schema, its commands, the plan it shows."""
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pyarrow.csv as pc
 import pytest
 
 from commands import privot
+from privot.schema import Schema
+
+stays = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "hospital.py"))["stays"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDE = (DOCS / "guides" / "tables.md").read_text()
@@ -17,23 +21,6 @@ GUIDE = (DOCS / "guides" / "tables.md").read_text()
 def fences(language):
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
     return [text for name, text in blocks if name == language]
-
-
-def write_people(path, num, seed):
-    """Rows with the guide's columns, gaps and unlisted regions among them."""
-    rng = np.random.default_rng(seed)
-    days = np.datetime64("1950-01-01") + rng.integers(0, 27_000, num)
-    hours = np.where(rng.random(num) < 0.4, 40, rng.integers(1, 100, num))
-    rows = zip(
-        rng.integers(17, 91, num),
-        np.where(rng.random(num) < 0.2, "", hours.astype(str)),
-        days.astype(str),
-        rng.choice(["F", "M"], num),
-        rng.choice(["north", "south", "east", "west", "abroad"], num),
-        rng.choice(["true", "false", ""], num),
-    )
-    lines = ["age,hours,moved_in,sex,region,owner", *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
 
 
 def commands():
@@ -47,6 +34,12 @@ def output(folder, command):
     return done.stdout
 
 
+def test_the_schema_it_shows_is_the_one_that_its_line_writes(tmp_path):
+    new = next(command for command in commands() if " schema new " in command)
+    output(tmp_path, new)
+    assert Schema.load(tmp_path / "schema.toml") == Schema.from_toml(fences("toml")[0])
+
+
 def test_the_plan_it_shows_is_the_plan(tmp_path):
     (tmp_path / "schema.toml").write_text(fences("toml")[0])
     planned = next(command for command in commands() if " plan " in command)
@@ -58,17 +51,20 @@ def test_the_plan_it_shows_is_the_plan(tmp_path):
 
 @pytest.mark.slow
 def test_the_commands_run(tmp_path):
-    (tmp_path / "schema.toml").write_text(fences("toml")[0])
-    write_people(tmp_path / "people.csv", 2000, 0)
-    write_people(tmp_path / "holdout.csv", 1000, 1)
+    for name, people, seed in (("people", 4000, 0), ("holdout", 1000, 1)):
+        pc.write_csv(stays(people, seed), tmp_path / f"{name}.csv")
     assert [command.split()[1] for command in commands()] == [
-        "schema", "plan", "calibrate", "privatize", "fit", "sample", "sample", "evaluate",
+        "schema", "schema", "plan", "calibrate", "privatize", "fit", "sample", "sample", "evaluate",
     ]  # fmt: skip
     for command in commands():
         output(tmp_path, command)
     young = pc.read_csv(tmp_path / "young_women.csv")
     assert set(young["sex"].to_pylist()) == {"F"}
-    assert max(young["age"].to_pylist()) < 25
+    assert set(young["age"].to_pylist()) <= set(range(18, 41))
+    rows = pc.read_csv(tmp_path / "synthetic.csv")
+    nights = np.array(rows["discharged"]) - np.array(rows["admitted"])
+    assert (nights.astype(int) == np.array(rows["nights"])).all()
+    assert len(set(rows["patient"].to_pylist())) == rows.num_rows
     assert "not private" in (tmp_path / "report.html").read_text()
 
 
@@ -76,3 +72,13 @@ def test_links_lead_somewhere():
     targets = re.findall(r"\]\(([^)#]+)", GUIDE)
     assert targets
     assert not [t for t in targets if "://" not in t and not (DOCS / "guides" / t).exists()]
+
+
+def test_five_lines_of_the_sdv_tutorial_change():
+    page = (DOCS / "guides" / "from_sdv.md").read_text()
+    told = re.findall(r"^```python\n# (?:SDV|Privot)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    lines = [[line for line in text.splitlines() if line] for text in told]
+    steps = [[line for line in each if "import " not in line] for each in lines]
+    assert len(steps[0]) == len(steps[1])
+    assert sum(ours != theirs for theirs, ours in zip(*steps)) <= 5
+    assert len(lines[1]) <= len(lines[0])

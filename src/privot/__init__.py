@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.errors import PrivotError
-    from privot.evaluation import evaluate
-    from privot.local import FitSettings, Synthesizer, fit
+    from privot.evaluation import check, evaluate
+    from privot.local import FitSettings, Synthesizer, fit, refine
     from privot.models import Model, load
     from privot.release import (
         Randomizer,
@@ -30,8 +30,8 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "errors": ("PrivotError",),
-    "evaluation": ("evaluate",),
-    "local": ("FitSettings", "Synthesizer", "fit"),
+    "evaluation": ("check", "evaluate"),
+    "local": ("FitSettings", "Synthesizer", "fit", "refine"),
     "models": ("Model", "load"),
     "release": ("Randomizer", "Release", "collect", "plan_reports", "read_table", "write_table"),
     "report": ("plot", "write_report"),
@@ -48,6 +48,7 @@ __all__ = [
     "Schema",
     "Synthesizer",
     "__version__",
+    "check",
     "collect",
     "evaluate",
     "fit",
@@ -55,6 +56,7 @@ __all__ = [
     "plan_reports",
     "plot",
     "read_table",
+    "refine",
     "write_report",
     "write_table",
 ]

@@ -1,8 +1,36 @@
-"""The one error that users meet.
+"""The one error that users meet, and limits of what they may ask.
 
 Every refusal names the argument (or column), the value, and the remedy, in one line.
 The command line prints it on standard error and exits with code 2; nothing half-written stays.
+
+Limits are what is refused before memory or hours are spent on it, and what no computation can use: far
+beyond what anybody has needed, and far below what ends in a killed process, so that a typo of three
+zeros is told in one line. An argument has the same limit wherever it is taken.
 """
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import SupportsIndex
+
+# Codes of one column (bins, spikes, categories): a joint report's cells are as many at least.
+MOST_CODES = 2**16
+# Numbers in one image; the noise alone takes dozens of bytes for each.
+MOST_PIXELS = 2**24
+MOST_COORDINATES = 2**16
+MOST_PEOPLE = 2 * 10**11
+MOST_ROWS = 10**10
+# Of slices: beyond these nothing was checked.
+MOST_DIMENSIONS = 10**7
+MOST_PROJECTIONS = 10**6
+MOST_STEPS = 10**9
+MOST_BATCH = 10**7
+MOST_LEARNING_RATE = 1.0
+# Smaller δ are no smaller promise, and floats lose their digits.
+SMALLEST_DELTA = 1e-300
+# What all generators of random numbers take, with room for seeds derived from it.
+MOST_SEED = 2**63 - 1
 
 
 class PrivotError(ValueError):
@@ -16,3 +44,42 @@ def printable(text: str) -> str:
     'a\\x1b[2J\\n.csv'
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if value not in choices:
+        raise PrivotError(f"{name} is {value!r}: choose one of {', '.join(choices)}")
+
+
+def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
+    """A whole number between `least` and `most`, whatever library's: 2.0 and `True` are none.
+
+    >>> import numpy as np
+    >>> require_count("draws", np.int64(3), 10)
+    3
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool) or not least <= count <= most:
+        reason = f" ({why})" if why else ""
+        raise PrivotError(
+            f"{name} {value!r} cannot be: give a whole number from {least:,} to {most:,}{reason}"
+        )
+    return count
+
+
+def require_seed(seed: SupportsIndex) -> int:
+    """A seed that every generator of random numbers takes."""
+    return require_count("seed", seed, MOST_SEED, least=0)
+
+
+def require_learning_rate(rate: float) -> None:
+    """Refuse a rate by which nothing is learned."""
+    if not (math.isfinite(rate) and 0 < rate <= MOST_LEARNING_RATE):
+        raise PrivotError(
+            f"learning_rate {rate!r} learns nothing: give a number above 0, at most "
+            f"{MOST_LEARNING_RATE:g}, such as 0.001"
+        )

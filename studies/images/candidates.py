@@ -2,8 +2,9 @@
 
 Every person reports image and label together, with the whole ε, in 12 bytes; Gaussian classes are fitted
 to the reports; logistic regression (scikit-learn's, as it is) is trained on samples, and judged on the
-test set, which nothing before has seen. `spread` is the samples' variance over the test images', along
-the latter's first 20 principal components.
+test set, which nothing before has seen. `named` is the share of people whose label an attacker names
+from their one report (`privot.evaluation.one_report`). `spread` is the samples' variance over the test
+images', along the latter's first 20 principal components.
 
 Usage:
     python -m studies images.candidates --data DIR --epsilon 10
@@ -20,6 +21,7 @@ import pyarrow as pa
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from privot.evaluation.one_report import name_labels
 from privot.local import fit
 from privot.release import Randomizer
 from privot.schema import Schema
@@ -48,7 +50,7 @@ def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, Any]:
     people = pa.table({"image": tensor_array(data.x_train), "label": labels})
     randomizer = Randomizer.calibrate(Schema.from_toml(SCHEMA), epsilon)
     started = time.perf_counter()
-    release = randomizer.privatize(people)
+    release = randomizer.privatize(people, keep_order=True)  # for the attacker
     privatized = time.perf_counter()
     model = fit(release, seed=recipe.seed)
     fitted = time.perf_counter()
@@ -66,6 +68,7 @@ def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, Any]:
         "epsilon": epsilon,
         "num_people": len(people),
         "accuracy": round(float(learned.score(tested, data.y_test)), 4),
+        "named": round(name_labels(release, people), 4),
         "spread": round(float(spread), 4),
         "ink": round(float(flat.mean() / tested.mean()), 4),
         "privatize_seconds": round(privatized - started, 1),

@@ -9,6 +9,7 @@ follows from the rows.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from studies.common.pages import (
     rewrite,
     table,
 )
-from studies.common.rows import Row, Rows, read_rows
+from studies.common.rows import Row, Rows, read_rows, select
 
 _DEFAULTS = ("recipe", "labeled")
 
@@ -33,18 +34,47 @@ def tables_of(folder: Path) -> Tables:
     Raises:
         PrivotError: if there are none.
     """
-    runs = read_rows(folder, "recipe")
+    found = read_rows(folder, "recipe")
+    runs = [run for run in found if run.get("of_epsilon") is None]
+    honest = [run for run in found if run.get("of_epsilon") is not None]
     if not runs:
         raise PrivotError(f"{folder} has no rows: run images.recipe with -o {folder} first")
     runs.sort(key=lambda run: (run["stddev"], run["seconds_of_cpu"]))
     seeded = read_rows(folder, "candidates")
     seeded.sort(key=lambda row: (row["dataset"] != "mnist", -row["epsilon"], row["seed"]))
     return {
+        "in short": partial(over_seeds, seeded),
         "candidates": partial(candidates, seeded, folder),
+        "honest": partial(at_epsilon, honest, folder),
         "summary": partial(summary, runs),
         "runs": lambda: "\n\n".join(_section(run, folder) for run in runs),
         "made": partial(provenance, runs),
     }
+
+
+def over_seeds(runs: Rows) -> str:
+    """Accuracies and the rest of each data set and ε, as means over seeds and half of their range."""
+    body = []
+    for dataset, epsilon in dict.fromkeys((run["dataset"], run["epsilon"]) for run in runs):
+        seeds = select(runs, dataset=dataset, epsilon=epsilon)
+        measured = [
+            middle([run[key] for run in seeds], digits)
+            for key, digits in (("accuracy", 3), ("spread", 2), ("ink", 2), ("named", 2))
+        ]
+        body.append([dataset, f"{epsilon:g}", str(len(seeds)), *measured])
+    head = ("images", "pure ε", "seeds", "accuracy", "variance", "ink", "labels named")
+    return table(head, body)
+
+
+def middle(values: Sequence[float], digits: int) -> str:
+    """Mean ± half of the range.
+
+    Examples:
+        >>> middle([0.83, 0.84, 0.82], 3)
+        '0.830 ± 0.010'
+    """
+    half = (max(values) - min(values)) / 2
+    return f"{sum(values) / len(values):.{digits}f} ± {half:.{digits}f}"
 
 
 def candidates(runs: Rows, folder: Path) -> str:
@@ -57,14 +87,40 @@ def candidates(runs: Rows, folder: Path) -> str:
             f"{run['accuracy']:.3f}",
             f"{run['spread']:.2f}",
             f"{run['ink']:.2f}",
+            f"{run['named']:.2f}",
             f"{run['privatize_seconds']:.0f}",
             f"{run['fit_seconds']:.0f}",
         )
         for run in runs
     ]
-    head = ("images", "pure ε", "seed", "accuracy", "variance", "ink", "s to privatize", "s to fit")
+    head = (
+        "images", "pure ε", "seed", "accuracy", "variance", "ink", "labels named",
+        "s to privatize", "s to fit",
+    )  # fmt: skip
     sheets = [run for run in runs if run["seed"] == min(other["seed"] for other in runs)]
     parts = [table(head, body), provenance(runs), pictures(sheets, folder)] if runs else []
+    return "\n\n".join(parts)
+
+
+def at_epsilon(runs: Rows, folder: Path) -> str:
+    """Rows whose image and label have one honest ε together, and the first one's picture."""
+    body = [
+        (
+            row["name"],
+            f"{row['epsilon']:.1f}",
+            f"{run['delta']:g}",
+            str(run["seed"]),
+            f"{row['stddev']:.2f}",
+            f"{row['cpu_seconds']:.0f}",
+            f"{row['frechet']:.1f}",
+            f"{row['spread']:.3f}",
+            _accuracy(row),
+        )
+        for run in runs
+        for row in run["rows"]
+    ]
+    head = ("row", "ε", "δ", "seed", "σ", "CPU s", "Fréchet", "variance", "accuracy")
+    parts = [table(head, body), provenance(runs), pictures(runs[:1], folder)] if runs else []
     return "\n\n".join(parts)
 
 

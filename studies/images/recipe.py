@@ -20,9 +20,12 @@ rows.
 **Shuffling** lowers none of these ε. Amplification is about whole reports, whose ε is of hundreds; a
 label that is sent beside its noised image is told apart from the others' by the image.
 
+With `--epsilon`, image and label together have that ε at `--delta`, instead of noise of one σ.
+
 Usage:
     python -m studies images.recipe --data DIR
     python -m studies images.recipe --data DIR --stddev 4 --only plain --only labeled
+    python -m studies images.recipe --data DIR --epsilon 35 --delta 1e-4 --only ball_low_pass
 """
 
 from __future__ import annotations
@@ -81,8 +84,33 @@ ROWS = {
 }
 
 
-def randomizer_of(row: Row, stddev: float) -> Randomizer:
-    """Reports as private as N(0, stddev²) makes pixels of the box, and the label's share."""
+@dataclass(frozen=True)
+class Noise:
+    """How private reports are: as N(0, stddev²) makes pixels of the box, and a label's share more.
+
+    Arguments:
+        stddev: σ; ignored where ε is given.
+        delta: At which ε is told.
+        epsilon: Of image and label together, instead of σ.
+    """
+
+    stddev: float = 2.0
+    delta: float = DELTA
+    epsilon: float | None = None
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        return f"stddev{self.stddev:g}" if self.epsilon is None else f"epsilon{self.epsilon:g}"
+
+
+def image_noise(randomizer: Randomizer) -> float:
+    """The standard deviation that images get."""
+    return float(randomizer.mechanisms["image"].stddev)  # type: ignore[attr-defined]  # Gaussian's
+
+
+def randomizer_of(row: Row, noise: Noise) -> Randomizer:
+    """Reports of a row, as private as the noise says."""
     image: dict[str, Any] = {"kind": "array", "shape": [28, 28], "bounds": [0, 255]}
     if row.radius is not None:
         image |= {"radius": row.radius, "center": "lower"}
@@ -92,12 +120,17 @@ def randomizer_of(row: Row, stddev: float) -> Randomizer:
     if row.labels:
         columns["label"] = {"kind": "categorical", "categories": [str(k) for k in range(10)]}
     schema = Schema.from_dict({"columns": columns})
+    if noise.epsilon is not None:
+        shares = {"label": LABEL_EPSILON} if row.labels else None
+        return Randomizer.calibrate(
+            schema, noise.epsilon, noise.delta, mechanism="gaussian", shares=shares
+        )
     diameter = schema.images["image"].domain.diameter(2)
-    scale = stddev * diameter / _BOX_DIAMETER
+    scale = noise.stddev * diameter / _BOX_DIAMETER
     mechanisms: dict[str, Any] = {"image": Gaussian(scale, choose_grid(scale))}
     if row.labels:
         mechanisms["label"] = RandomizedResponse(10, LABEL_EPSILON)
-    return Randomizer(schema, mechanisms, delta=DELTA)
+    return Randomizer(schema, mechanisms, delta=noise.delta)
 
 
 def reports_of(recipe: Recipe, randomizer: Randomizer) -> Release:
@@ -142,11 +175,11 @@ def learned_from(images: Tensor, labels: np.ndarray, recipe: Recipe) -> float:
 
 
 def run_row(
-    recipe: Recipe, name: str, stddev: float, seconds: float
+    recipe: Recipe, name: str, noise: Noise, seconds: float
 ) -> tuple[dict[str, Any], Tensor]:
     """Report, learn, draw, judge: the row and its images."""
     row = ROWS[name]
-    randomizer = randomizer_of(row, stddev)
+    randomizer = randomizer_of(row, noise)
     release = reports_of(recipe, randomizer)
     settings = replace(row.settings, seed=recipe.seed, steps=recipe.steps)
     if recipe.steps is None:
@@ -160,7 +193,7 @@ def run_row(
     guarantee = randomizer.guarantee
     result: dict[str, Any] = {
         "name": name,
-        "stddev": round(randomizer.mechanisms["image"].stddev, 4),  # type: ignore[attr-defined]  # images get noise
+        "stddev": round(image_noise(randomizer), 4),
         "epsilon": guarantee.epsilon,
         "steps": settings.steps,
         "batch_size": model.made_with["batch_size"],
@@ -175,15 +208,16 @@ def run_row(
 
 
 def run_recipe(
-    recipe: Recipe, stddev: float, seconds: float, names: tuple[str, ...] = tuple(ROWS)
+    recipe: Recipe, noise: Noise, seconds: float, names: tuple[str, ...] = tuple(ROWS)
 ) -> dict[str, Any]:
     """All rows at one noise in a JSON file and a picture, written anew after each row."""
     started, first = time.perf_counter(), recipe.clean[:NUM_JUDGED]
     clean = learned_from(first, recipe.images.y_train[:NUM_JUDGED], recipe)
     tiles = [Tile("Clean", f"accuracy {clean:.0%}", square(recipe.held_out))]
     written: dict[str, Any] = {
-        "stddev": stddev,
-        "delta": DELTA,
+        "stddev": noise.stddev if noise.epsilon is None else None,
+        "of_epsilon": noise.epsilon,
+        "delta": noise.delta,
         "seconds_of_cpu": seconds,
         "num_people": len(recipe.clean),
         "label_epsilon": LABEL_EPSILON,
@@ -192,7 +226,7 @@ def run_recipe(
         "rows": [],
     }
     for name in names:
-        row, images = run_row(recipe, name, stddev, seconds)
+        row, images = run_row(recipe, name, noise, seconds)
         print(row, flush=True)
         written["rows"].append(row)
         written["seconds"] = round(time.perf_counter() - started, 1)
@@ -200,7 +234,8 @@ def run_recipe(
         caption = f"Fréchet {row['frechet']:.1f}{accuracy}"
         tiles.append(Tile(name.replace("_", " ").capitalize(), caption, square(images)))
         figure = draw_tiles(tiles, across=min(_ACROSS, len(tiles)), num_rows=6, num_columns=6)
-        recipe.write(written, figure, f"{recipe.dataset}_stddev{stddev:g}_{seconds:g}s")
+        label = f"{recipe.dataset}_{noise.name}_{seconds:g}s"
+        recipe.write(written, figure, f"{label}_seed{recipe.seed}" if recipe.seed else label)
     return written
 
 
@@ -208,6 +243,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     image_options(parser, "docs/results/images")
     parser.add_argument("--stddev", type=float, default=2.0, help="of pixels in [-1, 1]")
+    parser.add_argument("--epsilon", type=float, help="of image and label, instead of --stddev")
+    parser.add_argument("--delta", type=float, default=DELTA)
     parser.add_argument("--seconds", type=float, default=100.0, help="of CPU, for each fit")
     parser.add_argument("--only", choices=tuple(ROWS), action="append")
 
@@ -216,4 +253,5 @@ def run(chosen: argparse.Namespace) -> None:
     """The command line: one noise."""
     recipe = recipe_of("recipe", chosen)
     torch.set_num_threads(1)
-    run_recipe(recipe, chosen.stddev, chosen.seconds, tuple(chosen.only or ROWS))
+    noise = Noise(chosen.stddev, chosen.delta, chosen.epsilon)
+    run_recipe(recipe, noise, chosen.seconds, tuple(chosen.only or ROWS))

@@ -44,6 +44,7 @@ def judge_models(models: Sequence[Path], data: Path, classifier: Path) -> list[d
                 "data": data.stem,
                 "epsilon": model.guarantee.epsilon,
                 "releases": model.releases,
+                "seed": model.made_with["seed"],
                 "floor": floor,
                 **judge.score(_signed(torch.from_numpy(images))).to_dict(),
             }

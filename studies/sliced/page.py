@@ -2,8 +2,8 @@
 
     python -m studies sliced.page
 
-Reads `images.json`, `curve.json`, `once.json`, `selection.json`, `rivals.json`, `adaptation.json`,
-`timing.json`, `frechet.json`, and what papers published (`published_images.json`,
+Reads `images.json`, `tables.json`, `rivals.json`, `adaptation.json`, `timing.json`, `frechet.json`, and
+what papers published (`published_images.json`,
 `published_adaptation.json`), in `docs/results/sliced`, and rewrites the tables of the page
 (`studies.common.pages`). Noise is what the accountant works out on the spot.
 """
@@ -22,7 +22,7 @@ from studies.common.rows import Rows, in_order, read_rows, select
 from studies.sliced.accounts import accounting_table, published_epsilons
 
 # Data and ε of the fits in the main table.
-FITS = (("mnist", 10), ("fashion_mnist", 10), ("mnist", 1))
+FITS = (("mnist", 10), ("mnist", 1), ("fashion_mnist", 10), ("fashion_mnist", 1))
 DIGITS = ("mnist_usps", "usps_mnist")
 DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion"}
 METHODS = {
@@ -33,6 +33,10 @@ METHODS = {
     "swd": "SWD, as published",
     "means": "our rounds without noise",
     "dann": "DANN",
+}
+OURS = {
+    "mixture": "**mixtures by noisy sums**",
+    "mixture, augmented": "**the same, moved in public**",
 }
 RIVALS = {
     "dp_merf": "DP-MERF, noise calibrated exactly",
@@ -49,53 +53,47 @@ def percents(values: Sequence[float]) -> str:
 
 
 def images_table(rows: Rows) -> str:
-    """Classifiers trained on images from noisy slices: every seed, and means."""
+    """Classifiers trained on drawn images: every seed, and means."""
     body = []
-    for data, target in FITS:
-        found = _of(rows, data, target)
-        if found:
-            minutes = " ".join(f"{row['fit_seconds'] / 60:.0f}" for row in found)
-            body.append([*_image_row(found, str(target)), minutes])
-    return table((*_IMAGES_HEAD, "minutes"), body)
+    for data, epsilon in FITS:
+        for method in ("mixture", "mixture, augmented"):
+            found = _of(select(rows, method=method), data, epsilon)
+            if not found:
+                continue
+            scores = [percents([row[key] for row in found]) for key in _SCORES]
+            body.append([
+                DATA[data], f"{max(row['epsilon'] for row in found):.4g}",
+                "moved in public" if method != "mixture" else "as drawn",
+                str(found[0]["components"]), *scores,
+                " ".join(f"{row['fit_seconds']:.0f}" for row in found),
+            ])  # fmt: skip
+    return table(_IMAGES_HEAD, body)
 
 
-def curve_table(rows: Rows) -> str:
-    """Accuracy against ε."""
-    in_epsilon = sorted(rows, key=lambda row: float(row["epsilon"]))
-    return table(_IMAGES_HEAD, [_image_row([r], f"{r['epsilon']:.3g}") for r in in_epsilon])
-
-
+_SCORES = ("logistic_regression", "mlp")
 _IMAGES_HEAD = (
-    "data", "ε at most", "ε spent", "releases", "batch", "σ", "logistic regression", "MLP",
+    "data", "ε", "draws", "components a label", "logistic regression", "MLP", "seconds of the fit",
 )  # fmt: skip
 
 
-def _image_row(rows: Rows, target: str) -> list[str]:
-    first = rows[0]
-    return [
-        DATA[first["data"]],
-        target,
-        f"{max(row['epsilon'] for row in rows):.4g}",
-        f"{first['releases']:,}",
-        f"{first['batch_size']:,}",
-        f"{first['stddev']:.4f}",
-        percents([row["logistic_regression"] for row in rows]),
-        percents([row["mlp"] for row in rows]),
-    ]
+def central_table(rows: Rows) -> str:
+    """Tables of a curator: total variation of one and two columns, by method."""
+    body = [
+        [f"{row['epsilon']:g}", row["estimator"], f"{row['one_way']:.4f}",
+         f"{row['two_way']:.4f}", f"{row['seconds']:.0f}"]
+        for row in rows
+    ]  # fmt: skip
+    return table(("ε", "method", "one-way TV", "two-way TV", "seconds"), body)
 
 
-def rivals_table(images: Rows, rivals: Rows, once: Rows, published: Rows) -> str:
+def rivals_table(images: Rows, rivals: Rows, published: Rows) -> str:
     """Ours, others under our protocol, and published claims, with claimed and honest ε."""
     body = []
     for epsilon in (10, 1):
-        ours = [
-            " / ".join(_means(_of(images, data, epsilon), "logistic_regression", "mlp"))
-            for data in DATA
-        ]
-        body.append(["**noisy slices of second moments**", f"{epsilon}", f"{epsilon}", *ours])
-        for row in once if epsilon == 10 else []:
-            cell = " / ".join(_means([row], "logistic_regression", "mlp"))
-            body.append(["the same, released once", "10", f"{row['epsilon']:.4g}", cell, ""])
+        for method, name in OURS.items():
+            own = select(images, method=method)
+            cells = [" / ".join(_means(_of(own, data, epsilon), *_SCORES)) for data in DATA]
+            body.append([name, f"{epsilon}", f"{epsilon}", *cells])
         for method in (m for m in RIVALS if m != "swd"):
             found = [r for r in select(rivals, method=method) if r["epsilon_claimed"] == epsilon]
             body += _rival_rows(found, method, f"{epsilon}")
@@ -160,30 +158,12 @@ def below_source(rows: Rows, pairs: Sequence[str]) -> str:
     )
 
 
-def time_table(images: Rows, timing: Rows) -> str:
-    """Processor time of a release, wall time of the longest fit."""
-    longest = max(row["fit_seconds"] for row in images) / 60
+def time_table(timing: Rows) -> str:
+    """Processor time of a release of slices."""
     body = [
         ["a release at B = 100, k = 1000, d = 784", f"{row['median_ms']:g} ms"] for row in timing
     ]
-    return table(("", "measured"), [*body, ["longest of the fits above", f"{longest:.1f} min"]])
-
-
-def selection_table(rows: Rows) -> str:
-    """Settings compared on held-out training images."""
-    head = ("data", "ε", "frequencies", "anchor", "dither", "logistic regression", "MLP")
-    body = [
-        [
-            DATA[row["data"]] + (", once" if row.get("release") == "once" else ""),
-            f"{row['epsilon']:g}",
-            str(row["low_pass"]),
-            f"{row['anchor']:g}",
-            f"{row['dither']:g}",
-            *(f"{100 * row[key]:.1f}" for key in ("logistic_regression", "mlp")),
-        ]
-        for row in rows
-    ]
-    return table(head, body)
+    return table(("", "measured"), body)
 
 
 def frechet_table(rows: Rows) -> str:
@@ -238,7 +218,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 def tables_of(folder: Path) -> Tables:
     """The page's tables, of the rows in its folder."""
-    names = ("images", "curve", "once", "selection", "rivals", "adaptation", "timing", "frechet")
+    names = ("images", "tables", "rivals", "adaptation", "timing", "frechet")
     rows = {name: read_rows(folder, name) for name in names}
     adaptation = rows["adaptation"]
     claimed = {name: read_rows(folder, f"published_{name}") for name in ("images", "adaptation")}
@@ -246,16 +226,13 @@ def tables_of(folder: Path) -> Tables:
     return {
         "accounting": accounting_table,
         "images": lambda: images_table(rows["images"]),
-        "curve": lambda: curve_table(rows["curve"]),
-        "rivals": lambda: rivals_table(
-            rows["images"], rows["rivals"], rows["once"], claimed["images"]
-        ),
+        "tables": lambda: central_table(rows["tables"]),
+        "rivals": lambda: rivals_table(rows["images"], rows["rivals"], claimed["images"]),
         "digits": lambda: adaptation_table(
             adaptation, DIGITS, seeds=True, published=claimed["adaptation"]
         ),
         "office": lambda: adaptation_table(adaptation, office, seeds=False),
         "below source": lambda: below_source(adaptation, office),
-        "selection": lambda: selection_table(rows["selection"]),
         "frechet": lambda: frechet_table(rows["frechet"]),
-        "time": lambda: time_table(rows["images"], rows["timing"]),
+        "time": lambda: time_table(rows["timing"]),
     }

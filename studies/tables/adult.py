@@ -33,7 +33,7 @@ from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
 from privot.local.classes.grouping import alphabet_sizes, report_groups
 from privot.local.classes.latent_classes import fit_latent_classes
-from privot.local.model import LatentClassSampler
+from privot.local.classes.sampler import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
@@ -96,9 +96,12 @@ def read_adult(folder: str | Path, columns: str = "ten") -> tuple[Schema, pa.Tab
 
 
 def compare_on(
-    schema: Schema, table: pa.Table, epsilon: float, seed: int, neural: bool = False
+    schema: Schema, table: pa.Table, epsilon: float, seed: int, rivals: str = "some"
 ) -> Iterator[dict[str, Any]]:
-    """Rows of one release: estimator, one- and two-way TV, AUCs, seconds."""
+    """Rows of one release: estimator, one- and two-way TV, AUCs, seconds.
+
+    `rivals` are "none" but independence, "some", or "all" with the generator.
+    """
     people, held_out = table.slice(0, PEOPLE), table.slice(PEOPLE)
     codes = np.stack([c.encode_codes(n, people) for n, c in schema.coded.items()], axis=1)
     randomizer = Randomizer.calibrate(schema, epsilon)
@@ -114,7 +117,7 @@ def compare_on(
         return {
             "epsilon": epsilon,
             "seed": seed,
-            "columns": randomizer.joint.report_columns if randomizer.joint else 0,
+            "columns": randomizer.joint.asked.lengths[1] if randomizer.joint else 0,
             "estimator": name,
             "one_way": round(one, 4),
             "two_way": round(two, 4),
@@ -129,12 +132,14 @@ def compare_on(
     started = time.perf_counter()
     alone = independence(groups, sizes)
     yield row("independence", alone, time.perf_counter() - started)
+    if rivals == "none":
+        return
     started = time.perf_counter()
     yield row("Chow-Liu tree", chow_liu(groups, sizes, seed=seed), time.perf_counter() - started)
     started = time.perf_counter()
     naive = fit_latent_classes(as_if_clean(groups), sizes, seed=seed)
     yield row("latent classes, as if clean", naive, time.perf_counter() - started)
-    if neural:
+    if rivals == "all":
         started = time.perf_counter()
         network = fit(release, FitSettings(estimator="generator", seed=seed, **NEURAL))
         drawn = network.sample(200_000, seed)
@@ -231,7 +236,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default=os.environ.get("PRIVOT_DATA", "."))
     parser.add_argument("--epsilons", nargs="+", type=float, default=[8.0, 4.0, 2.0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--neural", action="store_true", help="the generator too")
+    parser.add_argument("--rivals", choices=("none", "some", "all"), default="some")
     parser.add_argument("--marginals", action="store_true", help="only multi-freq-ldpy beside us")
     parser.add_argument("-o", "--output", type=Path)
 
@@ -246,7 +251,7 @@ def run(chosen: argparse.Namespace) -> None:
         for row in (
             compare_marginals(schema, table, epsilon, seed)
             if chosen.marginals
-            else compare_on(schema, table, epsilon, seed, chosen.neural)
+            else compare_on(schema, table, epsilon, seed, chosen.rivals)
         )
     )
     gather(rows, chosen.output)

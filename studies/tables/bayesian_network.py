@@ -29,7 +29,7 @@ from privot.evaluation import total_variation
 from privot.local import fit
 from privot.local.classes.count_tables import ReportGroup
 from privot.local.classes.grouping import report_groups
-from privot.local.model import LatentClassSampler
+from privot.local.classes.sampler import LatentClassSampler
 from privot.release import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
@@ -108,7 +108,7 @@ class Population:
         parts = []
         for group in groups:
             (factor,) = group.factors
-            supported = factor.likelihood @ self.marginal(factor.columns).ravel()
+            supported = factor.likelihood @ self.marginal(factor.questions).ravel()
             parts.append(np.log1p((factor.ratio - 1) * supported)[group.answers[:, 0]])
         return np.concatenate(parts)
 

@@ -31,9 +31,10 @@ FITS = {
     ),
     "sliced_images": (
         SlicedModel,
-        f"sliced fit digits.npz --schema digits.json --low-pass 3 {SLICED} --epsilon 500",
+        f"sliced train digits.npz --schema digits.json --low-pass 3 {SLICED} --epsilon 500",
     ),
-    "sliced_table": (SlicedModel, f"sliced fit people.csv --schema schema.toml {SLICED}"),
+    "sliced_table": (SlicedModel, f"sliced train people.csv --schema schema.toml {SLICED}"),
+    "mixture": (SlicedModel, "sliced fit people.csv --schema schema.toml --epsilon 50"),
     "integral_trees": (
         IntegralModel,
         "integral fit people.csv --schema schema.toml --epsilon 1 --draws 5 --estimator trees",

@@ -82,7 +82,7 @@ def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
 def test_a_finished_fit_is_not_resumed_by_the_command(tmp_path):
     image_schema((6, 6)).save(tmp_path / "schema.json")
     np.savez(tmp_path / "data.npz", image=np.random.default_rng(0).random((60, 6, 6)))
-    line = "sliced fit data.npz --schema schema.json --low-pass 3 --epsilon 50 --delta 1e-3"
+    line = "sliced train data.npz --schema schema.json --low-pass 3 --epsilon 50 --delta 1e-3"
     line = f"{line} --steps 20 --batch-size 20 -o model".split()
     done = privot(tmp_path, *line)
     assert done.returncode == 0, done.stderr

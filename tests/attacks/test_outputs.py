@@ -67,8 +67,10 @@ COMMANDS = {
     "evaluate": Command(
         "evaluate model --against people.csv -n 50", "new.html", ("model", "people.csv")
     ),
-    "sliced fit": Command(
-        f"sliced fit people.csv --schema schema.toml {SLICED}", "new", ("people.csv", "schema.toml")
+    "sliced train": Command(
+        f"sliced train people.csv --schema schema.toml {SLICED}",
+        "new",
+        ("people.csv", "schema.toml"),
     ),
     "sliced adapt": Command(
         f"sliced adapt data.npz target.npz --unit person {SLICED} --training-steps 4 "
@@ -107,7 +109,7 @@ def made(tmp_path_factory):
         "privatize people.csv -r randomizer.json",
         "privatize people.csv -r randomizer.json -o reports.csv",
         "fit release.parquet -o model",
-        COMMANDS["sliced fit"].line + " -o slices",
+        COMMANDS["sliced train"].line + " -o slices",
         COMMANDS["integral fit"].line + " -o secret",
     ):
         done = typed(folder, line)

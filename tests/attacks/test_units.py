@@ -17,8 +17,7 @@ from privot.cli.app import app
 from privot.errors import PrivotError
 from privot.integral import ClippedRatioSettings, PointSpace, UniformBox
 from privot.privacy.slicing import SlicedAccounting
-from privot.release import Randomizer
-from privot.release.planning import plan_reports
+from privot.release import Randomizer, plan_reports
 from privot.schema import Schema
 from privot.sliced import (
     AdaptationSettings,
@@ -47,7 +46,7 @@ VISITS = pa.table({"age": np.linspace(1, 99, 300), "sick": np.arange(300) % 3 ==
 BUDGET = {"epsilon": 8.0, "delta": 1e-3}
 QUICK = {"steps": 4, "batch_size": 20, "method": "rdp"}
 TREES = ClippedRatioSettings(estimator="trees")
-NETWORK = {"estimator": "network", "generated": 20, "hidden": (4,)}
+NETWORK = {"generated": 20, "hidden": (4,)}
 
 run = CliRunner()
 
@@ -143,8 +142,8 @@ FIT = "--epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
 @pytest.mark.parametrize(
     "command",
     [
-        f"sliced fit visits.csv --schema schema.toml {FIT} -o model",
-        f"sliced fit images.npz --schema images.json --low-pass 2 --estimator network {FIT} -o model",
+        f"sliced train visits.csv --schema schema.toml {FIT} -o model",
+        f"sliced train images.npz --schema images.json --low-pass 2 {FIT} -o model",
         "integral fit visits.csv --schema schema.toml --epsilon 1 --draws 2 --estimator trees "
         "-o model",
         "plan schema.toml --epsilon 4 --people 5000",
@@ -168,7 +167,7 @@ def test_every_command_prints_the_unit(folder, command):
 
 def test_a_schema_says_its_own_unit(folder):
     refused = run.invoke(
-        app, f"sliced fit visits.csv --schema schema.toml --unit person {FIT} -o model".split()
+        app, f"sliced train visits.csv --schema schema.toml --unit person {FIT} -o model".split()
     )
     assert refused.exit_code == 2
     assert "--unit" in refused.output

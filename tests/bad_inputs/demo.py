@@ -11,4 +11,9 @@ CASES = cases(
     ("demo --images -o people.csv", "people.csv"),
     ("demo --images -o out --steps 0", "steps"),
     ("demo --images -o out --seed -1", "seed"),
+    *((f"demo --images -o out --people {n}", "people") for n in ("-3", "0", "x")),
+    ("demo --images -o out --epsilon 0", "epsilon"),
+    ("demo --images -o out --mechanism laplace", "laplace"),
+    ("demo --images -o out --data nowhere", "nowhere"),
+    ("demo -o out --data nowhere", "--images"),
 )

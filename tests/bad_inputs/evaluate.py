@@ -12,7 +12,7 @@ CASES = cases(
     ("evaluate model --against ages.csv -o out.html", "none of the columns"),
     ("evaluate model --against people.csv --ignore size -o out.html", "no such column"),
     ("evaluate model --against people.csv --separator ; -o out.html", "separat"),
-    ("evaluate model --against people.csv --target size -o out.html", "size"),
+    ("evaluate model --against people.csv --target height_of -o out.html", "height_of"),
     ("evaluate model --against people.csv -n 0 -o out.html", "num_rows"),
     ("evaluate model --against people.csv -n -5 -o out.html", "num_rows"),
     ("evaluate model --against people.csv --most-real 0 -o out.html", "most"),

@@ -16,8 +16,8 @@ CASES = cases(
         for value in ("0", "1", "-1", "nan", "x")
     ),
     ("plan nowhere.toml --epsilon 1 --people 9", "nowhere.toml cannot be read"),
-    ("plan home.toml --epsilon 1 --people 9", "vectors only"),
-    ("plan images.toml --epsilon 1 --people 9", "images"),
+    ("plan home.toml --epsilon 0 --people 9", "epsilon"),
+    ("plan images.toml --epsilon 0 --people 9", "epsilon"),
     ("plan schema.toml --people 9", "--epsilon"),
     ("plan schema.toml --epsilon 1", "--people"),
 )

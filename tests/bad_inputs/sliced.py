@@ -3,8 +3,9 @@
 
 from bad_inputs.cases import cases
 
-TABLE = "sliced fit ages.csv --schema one.toml -o out"
-DIGITS = "sliced fit images.npz --schema images.toml --batch-size 10 -o out"
+MIXTURE = "sliced fit ages.csv --schema one.toml -o out"
+TABLE = "sliced train ages.csv --schema one.toml -o out"
+DIGITS = "sliced train images.npz --schema images.toml --batch-size 10 -o out"
 ADAPT = "sliced adapt digits.npz digits.npz --unit person --batch-size 10 -o out"
 CASES = cases(
     *((f"{line} --epsilon {e}", "epsilon") for line in (TABLE, DIGITS, ADAPT) for e in ("0", "-1", "inf", "nan")),
@@ -16,7 +17,9 @@ CASES = cases(
     *((f"{TABLE} --epsilon 1 --degree {n}", "degree") for n in ("0", "3", "-1")),
     (f"{TABLE} --epsilon 1 --neighboring next", "neighboring"),
     (f"{TABLE} --epsilon 1 --release twice", "release is 'twice'"),
-    (f"{TABLE} --epsilon 1 --estimator trees", "estimator"),
+    (f"{MIXTURE} --epsilon 1 --estimator trees", "estimator"),
+    *((f"{MIXTURE} --epsilon {e}", "epsilon") for e in ("0", "-1", "inf", "nan")),
+    *((f"{MIXTURE} --epsilon 1 --{name} {n}", name) for name in ("components", "classes") for n in ("0", "-1", "1" + "0" * 20)),
     (f"{TABLE} --epsilon 1 --loss huber", "loss is 'huber'"),
     (f"{TABLE} --epsilon 1 --loss entropic", "release='once'"),
     (f"{TABLE} --epsilon 1 --ignore size", "no such column"),
@@ -34,6 +37,5 @@ CASES = cases(
     *((f"{ADAPT} --epsilon 1 --steps {n}", "steps") for n in ("0", "-1", "1" + "0" * 20)),
     *((f"{ADAPT} --epsilon 1 --batch-size {n}", "batch") for n in ("0", "-1", "1" + "0" * 20)),
     *((f"{ADAPT} --epsilon 1 --maximum {n}", "--maximum") for n in ("0", "-1", "nan")),
-    *((f"{ADAPT} --epsilon 1 --weight {n}", "weight") for n in ("-1", "nan")),
     *((f"{ADAPT} --epsilon 1 --seed {n}", "seed") for n in ("-1", "1" + "0" * 30)),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from bad_inputs import (
     account,
     audit,
     calibrate,
+    check,
     collect,
     datasets,
     demo,
@@ -24,8 +25,8 @@ from bad_inputs import (
 )
 from bad_inputs.cases import SECONDS, require_refused, run_refused
 
-TABLE = (account, audit, calibrate, collect, datasets, demo, evaluate, fit, integral, plan, records,
-         sample, schema, sliced, usage)  # fmt: skip
+TABLE = (account, audit, calibrate, check, collect, datasets, demo, evaluate, fit, integral, plan,
+         records, sample, schema, sliced, usage)  # fmt: skip
 CASES = [
     pytest.param(case, id=f"{module.__name__.rpartition('.')[2]}: {case.id}")
     for module in TABLE

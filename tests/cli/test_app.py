@@ -44,9 +44,7 @@ def test_calibrate_tells_the_noise_before_anyone_reports(whole):
         whole, "calibrate", "schema.toml", "--epsilon", "2", "--report", "split", "-o", "r4.json"
     ).stdout
     assert "height: an estimate of standard deviation 11.74" in words
-    assert (
-        "window: at ε = 1 its planned error is 0.89% of the range, the least; laplace 2.2%" in words
-    )
+    assert "window: at ε = 1 its planned error is 1% of the range, the least; laplace 3.2%" in words
 
 
 def test_values_outside_their_bounds_are_counted_for_the_device_only(folder):

@@ -1,5 +1,7 @@
 """What is printed: one line each, and nothing of a stranger's that steers a terminal."""
 
+import re
+
 import pytest
 
 from commands import privot
@@ -14,7 +16,7 @@ def test_a_complaint_is_one_line_whatever_it_quotes(capsys):
     assert (out, err) == ("", "privot: a file called x\\x1b[2J\nprivot: warning: two lines\n")
 
 
-def test_without_a_terminal_a_tenth_of_the_steps_is_a_line(capsys):
+def test_without_a_terminal_a_tenth_of_many_steps_is_a_line(capsys):
     with training_bar() as advance:
         for step in range(1, 31):
             advance(step, 30, 0.5)
@@ -22,6 +24,33 @@ def test_without_a_terminal_a_tenth_of_the_steps_is_a_line(capsys):
         assert list(counted([], 10, rows)) == []
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"   step {step} of 30   loss 0.5000" for step in range(3, 31, 3)]
+
+
+@pytest.mark.parametrize(("pause", "told"), [(0.0, []), (0.9, [4, 7, 10]), (3.0, range(2, 13))])
+def test_of_few_steps_those_are_told_that_take_two_seconds(capsys, monkeypatch, pause, told):
+    clock = {"now": 5.0}
+    monkeypatch.setattr("privot.cli.console.time.perf_counter", lambda: clock["now"])
+    with training_bar() as advance:
+        for step in range(1, 13):
+            advance(step, 12, 0.5)
+            clock["now"] += pause
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"   step {step} of 12   loss 0.5000" for step in told]
+
+
+def test_a_long_fit_tells_after_twenty_steps_how_long_it_will_take(capsys, monkeypatch):
+    clock = iter(range(1, 10_000))
+    monkeypatch.setattr("privot.cli.console.time.perf_counter", lambda: float(next(clock)))
+    seen = []
+    with training_bar() as advance:
+        for step in range(1, 31):
+            advance(step, 400, 0.5)
+            seen.append(capsys.readouterr().err)
+    (line,) = [said for said in seen if said]
+    assert seen.index(line) == 19
+    assert re.fullmatch(
+        r"   400 steps will take about 1[0-9] minutes \(0.4\d* steps a second\)\n", line
+    )
 
 
 # Arrow says by itself what it could not decode.

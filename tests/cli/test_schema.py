@@ -1,44 +1,33 @@
-"""`privot plan`: the table, the sentence, the next command; JSON; one-line refusals; no PyTorch."""
+"""`privot schema`: what a record may be, what is wrong with records, and drafts that stay drafts."""
 
 import json
 import shlex
-import subprocess
 import sys
-import warnings
 
 import pytest
 
 from privot.cli import main
-from privot.release import Randomizer
-from privot.release.planning import plan_reports
-from privot.schema import Schema
 
 SCHEMA = """
 [columns.age]
 kind = "numeric"
 bounds = [0, 99]
-integer = true
-[columns.sex]
-kind = "categorical"
-categories = ["F", "M"]
-[columns.works]
-kind = "boolean"
-nullable = true
-[columns.region]
-kind = "categorical"
-categories = ["a", "b", "c", "d", "e"]
+measured_in = "years"
+[columns.home]
+kind = "vector"
+columns = ["x", "y"]
+radius = 1.0
 """
 
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Run `privot …` in a folder with a schema; return (exit code, standard output, error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    """Run `privot schema …` beside a schema; return (exit code, standard output, error)."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
 
     def call(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
+        monkeypatch.setattr(sys, "argv", ["privot", "schema", *shlex.split(arguments)])
         with pytest.raises(SystemExit) as stopped:
             main()
         captured = capsys.readouterr()
@@ -47,108 +36,47 @@ def run(monkeypatch, capsys, tmp_path):
     return call
 
 
-def test_the_table_has_a_row_a_way_of_reporting(run):
-    code, out, err = run("plan schema.toml --epsilon 4 --people 50000")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert lines[0] == "4 columns of 2 to 10 values, 50,000 reports, ε = 4 per person"
-    rows = [line for line in lines if line.startswith(("joint", "split"))]
-    assert [row.split()[:2] for row in rows] == [
-        [report, str(k)] for report in ("joint", "split") for k in (1, 2, 3, 4)
-    ]
-    assert [row.endswith("marginals only") for row in rows] == [True, False, False, False] * 2
-    assert sum(row.endswith("<- recommended") for row in rows) == 1
-    header = next(line for line in lines if line.startswith("report"))
-    assert header.endswith("people for 0.05")
-    # Numbers stand under their headings, at the right.
-    for word in ("cells", "pair seen by", "one-way", "two-way"):
-        end = header.index(word) + len(word)
-        assert all(row[end - 1] != " " and row[end] == " " for row in rows), word
-
-
-def test_numbers_are_those_of_the_library(run):
-    _, out, _ = run("plan schema.toml --epsilon 2 --people 12345 --target-error 0.02 --json")
-    fields = json.loads(out)
-    plan = plan_reports(Schema.from_toml(SCHEMA), 2.0, 12_345, target_error=0.02)
-    best = fields["recommended"]
-    assert best["two_way"] == plan.recommended.two_way
-    assert best["people_needed"] == plan.recommended.people_needed
-    assert fields["options"][0]["two_way"] is None
-    assert len(fields["options"]) == 8
-    assert best in fields["options"]
-    _, out, _ = run("plan schema.toml --epsilon 2 --people 12345 --target-error 0.02")
-    assert f"{best['two_way']:.4f}" in out
-
-
-@pytest.mark.parametrize("epsilon", ["1", "4", "8.5"])
-def test_the_next_command_calibrates_what_is_recommended(run, epsilon):
-    _, out, _ = run(f"plan schema.toml --epsilon {epsilon} --people 50000 --json")
-    fields = json.loads(out)
-    words = fields["command"].removeprefix("privot ")
-    assert run(words)[0] == 0
-    joint = Randomizer.load("randomizer.json").joint
-    assert joint.report_columns == fields["recommended"]["report_columns"]
-    assert joint.epsilon == float(epsilon)
-    _, out, _ = run(f"plan schema.toml --epsilon {epsilon} --people 50000")
-    assert out.splitlines()[-1] == f"next: {fields['command']}"
-
-
-def test_too_few_people_are_told_so(run):
-    _, few, _ = run("plan schema.toml --epsilon 1 --people 500")
-    _, many, _ = run("plan schema.toml --epsilon 8 --people 500000")
-    assert "larger than of a guess without any reports" in few
-    assert "guess" not in many
-    for out in (few, many):
-        assert "Latent classes" in out
-
-
-def test_a_single_column_and_a_vector(run, tmp_path):
-    (tmp_path / "one.toml").write_text('[columns.sex]\nkind = "boolean"\n')
-    code, out, _ = run("plan one.toml --epsilon 1 --people 100")
+def test_every_column_is_told_as_it_is_reported(run):
+    code, out, _ = run("check schema.toml")
     assert code == 0
-    assert out.startswith("1 column of 2 values, 100 reports, ε = 1 per person")
-    assert "marginals only" not in out
-    (tmp_path / "two.toml").write_text(
-        SCHEMA
-        + '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nsupport = [[0, 0], [1, 1]]\n'
+    assert out.splitlines()[0] == "one record belongs to one person and has 2 columns"
+    assert "age (years): numeric, reported as one of 10" in out
+    assert "home: vector, reported as one of" in out
+    assert json.loads(run("check schema.toml --json")[1])["columns"].keys() == {"age", "home"}
+
+
+def test_columns_that_are_not_reported_say_so(run, tmp_path):
+    made = (
+        '[columns.id]\nkind = "identifier"\npattern = "\\\\d"\n[columns.decade]\nkind = "numeric"\n'
     )
-    _, out, _ = run("plan two.toml --epsilon 4 --people 1000")
-    assert "\n2 of ε for these columns" in out
-    assert "split" not in out
+    rules = 'rules = ["decade = age / 10"]\n'
+    (tmp_path / "schema.toml").write_text(rules + SCHEMA + made + "bounds = [0, 10]\n")
+    code, out, _ = run("check schema.toml")
+    assert code == 0
+    assert "has 2 columns" in out
+    assert "id: identifier, never reported: made up" in out
+    assert "decade: numeric, never reported: computed by a rule" in out
+
+
+def test_wrong_records_are_found_all_at_once_and_end_with_1(run, tmp_path):
+    (tmp_path / "people.csv").write_text("age,x,y\n5,0,0\nold,0.5,0\n7,,0\n200,0,0\n")
+    code, out, err = run("check schema.toml --against people.csv")
+    assert code == 1
+    assert "age: 1 of 4" in out
+    assert "x: 1 of 4" in out
+    assert "not private" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("plan nowhere.toml --epsilon 1 --people 10", "schema nowhere.toml cannot be read"),
-        ("plan schema.toml --epsilon 0 --people 10", "epsilon 0.0 promises nothing"),
-        ("plan schema.toml --epsilon 1 --people 0", "people 0 cannot be"),
-        ("plan schema.toml --epsilon 1 --people 9 --target-error 2", "target_error is 2.0: give"),
+        ("check schema.toml --json --against people.csv", "give one of them"),
+        ("check schema.toml --ignore x", "name them by --against"),
+        ("import nowhere.json -o draft.toml", "metadata nowhere.json cannot be read"),
     ],
 )
 def test_refusals_are_one_line_and_exit_with_2(run, arguments, message):
     code, out, err = run(arguments)
     assert (code, out) == (2, "")
-    assert err.startswith("privot: ")
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_a_missing_option_exits_with_2(run):
-    code, _, err = run("plan schema.toml --epsilon 1")
-    assert code == 2
-    assert "people" in err
-
-
-def test_it_needs_no_torch(tmp_path):
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "sys.argv = 'privot plan schema.toml --epsilon 1 --people 10'.split()\n"
-        "from privot.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert "recommended" in done.stdout

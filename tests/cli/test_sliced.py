@@ -35,7 +35,7 @@ def test_fit_images(tmp_path):
     data, schema = images(tmp_path / "data.npz"), tmp_path / "schema.toml"
     schema.write_text(SCHEMA)
     model = tmp_path / "model"
-    fit = f"sliced fit {data} --schema {schema} --low-pass 3 --epsilon 50 --steps 60"
+    fit = f"sliced train {data} --schema {schema} --low-pass 3 --epsilon 50 --steps 60"
     done = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
     assert done.exit_code == 0, done.output
     assert "learned through 60 releases" in done.output

@@ -12,7 +12,7 @@ from scipy.stats.contingency import association
 
 from privot.errors import PrivotError
 from privot.evaluation import compare, sample_distance, total_variation
-from privot.evaluation.distances import correlation, cramers_v, independent, joint_shares
+from privot.evaluation.distances import cramers_v, independent
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -97,35 +97,6 @@ def test_cramers_v_at_its_ends():
     assert cramers_v(determined) == pytest.approx(1)
     assert cramers_v(np.outer([0.2, 0.8], [0.5, 0.25, 0.25])) == pytest.approx(0, abs=1e-7)
     assert cramers_v(np.array([[0.3, 0.7]])) == 0
-
-
-@given(seeds)
-@settings(max_examples=40, deadline=None)
-def test_correlation_is_numpys(seed):
-    rng = np.random.default_rng(seed)
-    first, second = rng.integers(0, 4, 60), rng.integers(0, 3, 60)
-    values = rng.normal(size=4), rng.normal(size=3)
-    expected = np.corrcoef(values[0][first], values[1][second])[0, 1]
-    joint = joint_shares(first, second, (4, 3))
-    assert correlation(joint, *values) == pytest.approx(expected, abs=1e-9)
-
-
-def test_correlation_leaves_missing_values_out():
-    values = np.array([1.0, 2.0, np.nan]), np.array([3.0, 4.0])
-    complete = np.array([[0.2, 0.1], [0.1, 0.2]])
-    with_missing = np.concatenate([complete, [[0.4, 0.0]]])
-    expected = correlation(complete / complete.sum(), values[0][:2], values[1])
-    assert correlation(with_missing, *values) == pytest.approx(float(expected))
-    assert expected == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize("far", [0.0, 1e9])
-def test_correlation_of_a_constant_column_is_zero(far):
-    joint = np.array([[0.3, 0.7], [0.0, 0.0]])
-    assert correlation(joint, np.array([far, far + 1]), np.array([1.0, 2.0])) == 0
-    # Nobody has both numbers.
-    apart = np.array([[0.0, 0.5], [0.5, 0.0]])
-    assert correlation(apart, np.array([1.0, np.nan]), np.array([1.0, np.nan])) == 0
 
 
 def test_independence_keeps_the_margins():

@@ -16,6 +16,8 @@ from privot.mechanisms import (
     Window,
 )
 from privot.release import Randomizer
+from privot.release.reports.joint import JointReport
+from privot.release.reports.questionnaire import Questionnaire
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -217,8 +219,42 @@ def test_cost_of_a_joint_report_is_its_mixture_likelihood_over_cells():
         len(set(np.diff(answers.offsets))) > 1
     )  # sets of several sizes, so that padding is tested
     for row in range(50):
-        first, second = ("abc"[c] for c in joint.combinations[answers.combination[row]])
+        first, second = ("abc"[c] for c, _ in joint.asked.questions(answers.sheets[row]))
         cells = (p[first][:, :, None] * p[second][:, None, :]).reshape(9, -1)
+        mechanism = joint.mechanism(cells.shape[1])
+        chosen = answers.cells[answers.offsets[row] : answers.offsets[row + 1]]
+        f = np.exp(mechanism.log_likelihood(chosen[None], np.arange(cells.shape[1])))
+        exact = -np.log(cells @ f)
+        np.testing.assert_allclose(
+            cost[:, row] - cost[:, row].mean(), exact - exact.mean(), atol=1e-5
+        )
+
+
+def test_cost_of_a_question_sums_the_atoms_of_each_code():
+    """Forms of one and of two columns, one of them asked in eight codings."""
+    schema = Schema.from_toml("""
+[columns.n]
+kind = "numeric"
+bounds = [0, 100]
+nullable = true
+[columns.b]
+kind = "boolean"
+""")
+    codings = {n: tuple(a.size for a in c.codings) for n, c in schema.coded.items()}
+    joint = JointReport(Questionnaire(codings, ((0,), (0, 1)), (1, 2)), 1.0)
+    randomizer = Randomizer(schema, {}, joint=joint)
+    release = randomizer.privatize({"n": [*RNG.random(59) * 100, None], "b": RNG.random(60) < 0.5})
+    model, atoms = LikelihoodCost(randomizer), [c.atoms[1] for c in schema.coded.values()]
+    p = [RNG.dirichlet(np.ones(own.shape[1]), 9) for own in atoms]
+    outputs = {n: torch.as_tensor(np.log(v), dtype=torch.float32) for n, v in zip("nb", p)}
+    cost = model(outputs, model.read(release, CPU)).numpy()
+    answers = release.joint_answers
+    assert {len(joint.asked.questions(sheet)) for sheet in answers.sheets} == {1, 2}
+    for row, sheet in enumerate(answers.sheets):
+        cells = np.ones((9, 1))
+        for (column, coding), size in zip(joint.asked.questions(sheet), joint.asked.shape(sheet)):
+            law = p[column] @ np.eye(size)[atoms[column][coding]]
+            cells = (cells[:, :, None] * law[:, None, :]).reshape(9, -1)
         mechanism = joint.mechanism(cells.shape[1])
         chosen = answers.cells[answers.offsets[row] : answers.offsets[row + 1]]
         f = np.exp(mechanism.log_likelihood(chosen[None], np.arange(cells.shape[1])))
@@ -244,13 +280,13 @@ def test_simulated_joint_reports_have_the_mechanisms_law():
         "c": torch.log(torch.eye(8)[5:6]).expand(num, 8),
     }
     echo = model.simulate(outputs, true, torch.Generator().manual_seed(0))
-    assert (echo.combination == true.combination).all()
+    assert (echo.sheets == true.sheets).all()
     assert (
         (echo.cells < model.joint.total).sum(dim=(1, 2))
         == (true.cells < model.joint.total).sum(dim=(1, 2))
     ).all()
-    for combination in range(3):
-        rows = true.combination == combination
+    for sheet in range(3):
+        rows = true.sheets == sheet
         counts = np.stack(
             [
                 np.bincount(

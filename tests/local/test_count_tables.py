@@ -19,7 +19,7 @@ def brute_force(group, p, weights):
         terms = []
         for factor, row in zip(group.factors, answer):
             law = np.ones((1, len(weights)))
-            for column in factor.columns:
+            for column in factor.questions:
                 law = (law[:, None] * tables[column][None]).reshape(-1, len(weights))
             row_of_a = np.asarray(sparse.csr_array(factor.likelihood)[[row]].todense())[0]
             terms.append((factor, (factor.ratio - 1) * row_of_a[:, None] * law))
@@ -29,7 +29,7 @@ def brute_force(group, p, weights):
         for factor, told in terms:
             others = by_class / (1 + told.sum(0))
             posterior = (count * told * others / by_class.sum()).reshape(*factor.shape, -1)
-            for axis, column in enumerate(factor.columns):
+            for axis, column in enumerate(factor.questions):
                 summed = posterior.sum(tuple(i for i in range(len(factor.shape)) if i != axis))
                 start = sum(SIZES[:column])
                 cells[start : start + SIZES[column]] += summed
@@ -123,3 +123,18 @@ def test_sizes_are_those_of_the_factors():
     )
     with pytest.raises(PrivotError, match="sizes has no columns"):
         count_tables([group], (3,))
+
+
+@pytest.mark.parametrize("make", [joint_reports, split_reports])
+def test_reports_that_nobody_sent_may_be_left_out(make):
+    rng = np.random.default_rng(4)
+    weights, tables = draw_classes(rng, SIZES, 2)
+    people = draw_people(rng, weights, tables, 800)
+    counted = count_tables(make(rng, people, SIZES, 2.0), SIZES)
+    (part,) = counted.held_out(1, 10, np.random.default_rng(0))
+    few, p = part.sent(), np.concatenate(tables)
+    assert few.counts.size < part.counts.size
+    assert few.num_people == part.num_people
+    whole, found = expectation(part, p, weights), expectation(few, p, weights)
+    np.testing.assert_allclose(found.cells, whole.cells)
+    np.testing.assert_allclose(found.log_likelihood, whole.log_likelihood[part.counts > 0])

@@ -188,7 +188,7 @@ def test_damaged_models_are_refused(release, tmp_path):
     fit(release, QUICK).save(path)
     fields = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps(fields | {"format": 7}))
-    with pytest.raises(PrivotError, match="format 7, this version of privot reads format 2"):
+    with pytest.raises(PrivotError, match="format 7, this version of privot reads format 3"):
         LocalModel.load(path)
     (path / "model.json").write_text(json.dumps(fields))
     (path / "weights.safetensors").write_bytes(b"x")
@@ -242,7 +242,8 @@ def test_a_generators_checkpoint_is_kept(classes_release, tmp_path):
 def test_it_says_how_it_was_made(classes_release):
     made = fit(classes_release, seed=5).made_with
     assert (made["estimator"], made["seed"], made["num_reports"]) == ("latent_classes", 5, 200)
-    assert made["classes"] >= 1
+    alone = made["averaged"][0]["num_classes"] == 1
+    assert made["dependence"].startswith("independence: the reports show" if alone else "classes: ")
     assert np.isfinite(made["seconds"])
 
 
@@ -287,6 +288,16 @@ def test_what_does_not_fit_is_named(synthesizer_release):
         Synthesizer(SYNTHESIZER_SCHEMA).sample(3)
     with pytest.raises(PrivotError, match="sed is no parameter: use one of schema, epsilon"):
         Synthesizer(SYNTHESIZER_SCHEMA).set_params(sed=1)
+
+
+def test_it_is_a_folder_and_comes_back(synthesizer_release, tmp_path):
+    synthesizer = Synthesizer(SYNTHESIZER_SCHEMA, seed=3)
+    with pytest.raises(PrivotError, match="not fitted: call fit"):
+        synthesizer.save(tmp_path / "model")
+    synthesizer.fit(synthesizer_release).save(tmp_path / "model")
+    again = Synthesizer.load(tmp_path / "model")
+    assert again.schema == SYNTHESIZER_SCHEMA
+    assert again.sample(20, seed=1).equals(synthesizer.sample(20, seed=1))
 
 
 def test_a_clone_has_the_parameters_and_nothing_learned(synthesizer_release):

@@ -20,10 +20,9 @@ from privot.local.generators.image_generators import (
     leading_axes,
     start_at_moments,
 )
-from privot.local.likelihood.channels import channel_of
+from privot.local.likelihood.channels import CosineChannel, channel_of
 from privot.local.likelihood.cost import LikelihoodCost
-from privot.local.likelihood.heads import Head
-from privot.local.likelihood.points import CosineChannel, CosineMap
+from privot.local.likelihood.heads import CosineMap, Head
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.release import Randomizer, Release, read_table, state_noise, write_table
 from privot.schema import ImageDomain, Schema

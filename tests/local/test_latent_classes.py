@@ -1,14 +1,9 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.local.classes.count_tables import ReportGroup, count_tables
-from privot.local.classes.latent_classes import (
-    INDEPENDENCE,
-    LatentClassSettings,
-    choose,
-    fit_latent_classes,
-)
+from privot.local.classes.class_settings import LatentClassSettings
+from privot.local.classes.count_tables import ReportGroup
+from privot.local.classes.latent_classes import fit_latent_classes
 from privot.local.classes.marginals import column_marginals
 from privot.local.classes.product_mixture import LatentClasses
 from simulated_reports import (
@@ -59,23 +54,13 @@ def test_the_error_is_no_less_than_chance_allows():
     assert found > 0.5 * total_variation(empirical, truth.marginal([0]))
 
 
-def test_independent_columns_give_independence():
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        people = np.stack([rng.choice(s, 5000, p=rng.dirichlet(np.ones(s))) for s in SIZES], 1)
-        groups = joint_reports(rng, people, SIZES, 2.0)
-        assert choose(count_tables(groups, SIZES), QUICK, seed) == (INDEPENDENCE,)
+def test_independent_columns_are_their_marginals():
+    rng = np.random.default_rng(2)
+    people = np.stack([rng.choice(s, 5000, p=rng.dirichlet(np.ones(s))) for s in SIZES], 1)
+    groups = joint_reports(rng, people, SIZES, 2.0)
     model = fit_latent_classes(groups, SIZES, settings=QUICK, seed=0)
     for found, marginal in zip(model.probabilities, column_marginals(groups, SIZES)):
         np.testing.assert_allclose(found[:, 0], marginal)
-
-
-def test_dependence_is_chosen_where_there_is_some():
-    rng, _, people = two_classes(3, 20_000)
-    tables = count_tables(joint_reports(rng, people, SIZES, 2.0), SIZES)
-    best = choose(tables, QUICK, 0)[0]
-    assert best.num_classes > 1
-    assert best.gain > 2 * best.standard_error > 0
 
 
 def test_the_same_reports_in_any_form_give_the_same_fit():
@@ -112,16 +97,3 @@ def test_one_column_two_people_constant_columns_and_absent_categories():
     assert joint[2].sum() < 0.02
     assert joint[0, 0] + joint[1, 1] > 0.9
     assert fit_latent_classes([], (2, 3), seed=0).marginal([1]).tolist() == [1 / 3] * 3
-
-
-def test_settings_are_checked():
-    for wrong in (
-        {"starts": 0},
-        {"class_counts": (0, 2)},
-        {"strengths": ()},
-        {"strengths": (0.0,)},
-        {"max_passes": 0},
-        {"reach": -1.0},
-    ):
-        with pytest.raises(PrivotError):
-            LatentClassSettings(**wrong)

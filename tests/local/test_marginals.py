@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
+from privot.local.classes.class_settings import LatentClassSettings
 from privot.local.classes.count_tables import Factor, ReportGroup
-from privot.local.classes.latent_classes import LatentClassSettings, fit_latent_classes
+from privot.local.classes.latent_classes import fit_latent_classes
 from privot.local.classes.marginals import column_marginals, rake
 from privot.local.classes.product_mixture import LatentClasses
 from simulated_reports import (

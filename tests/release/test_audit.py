@@ -1,6 +1,7 @@
 """The audit of a randomizer: honest ones pass with a bound close by, dishonest ones are refuted.
 
 Bounds are asked for with confidence 1 − 1e-6, so that tight mechanisms do not fail by chance.
+What reports of several calls tell of each other is asked in `test_streams` and `test_trials`.
 """
 
 from dataclasses import replace
@@ -40,7 +41,7 @@ def halved(randomizer, name):
 
 
 @pytest.mark.parametrize("columns", [None, 2])
-def test_honest_laplace_is_not_refuted_and_nearly_attained(columns):
+def test_honest_laplace_is_not_refuted_and_nearly_attained(columns, no_streams):
     randomizer = Randomizer.calibrate(SCHEMA, 3.0, report_columns=columns, report="split")
     result = audit_randomizer(randomizer, num_draws=60_000, confidence=SURE)
     assert not result.refuted
@@ -52,26 +53,26 @@ def test_honest_laplace_is_not_refuted_and_nearly_attained(columns):
         assert column.num_tested >= 10_000
 
 
-def test_honest_gaussian_is_not_refuted():
+def test_honest_gaussian_is_not_refuted(no_streams):
     randomizer = Randomizer.calibrate(SCHEMA, 5.0, 1e-3, mechanism="gaussian")
-    result = audit_randomizer(randomizer, num_draws=100_000, confidence=SURE)
+    result = audit_randomizer(randomizer, num_draws=20_000, confidence=SURE)
     assert not result.refuted
     assert [column.delta for column in result.columns] == [1e-3, 1e-3, 0.0]
     for column in result.columns:
         assert column.epsilon < 5.0
-        assert 0.2 * column.epsilon <= column.epsilon_lower <= column.epsilon
+        assert 0.3 * column.epsilon <= column.epsilon_lower <= column.epsilon
 
 
-def test_bounded_reports_are_audited_too():
+def test_bounded_reports_are_audited_too(no_streams):
     randomizer = Randomizer(AGE, {"age": Window.for_domain(AGE.columns["age"].domain, 1.0)})
-    column = audit_randomizer(randomizer, num_draws=60_000, confidence=SURE).columns[0]
+    column = audit_randomizer(randomizer, num_draws=30_000, confidence=SURE).columns[0]
     assert 0.8 <= column.epsilon_lower <= column.epsilon == 1.0
 
 
-def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic():
+def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic(no_streams):
     honest = Randomizer.calibrate(AGE, 1.0, mechanism="laplace")
     result = audit_randomizer(
-        halved(honest, "age"), honest.guarantee, num_draws=60_000, confidence=SURE
+        halved(honest, "age"), honest.guarantee, num_draws=40_000, confidence=SURE
     )
     assert result.overstated
     assert result.implied.epsilon == pytest.approx(2.0)
@@ -79,7 +80,7 @@ def test_half_the_noise_of_the_only_column_is_refuted_by_trial_and_by_arithmetic
     assert 1.7 <= result.columns[0].epsilon_lower <= 2.0
 
 
-def test_half_the_noise_of_one_of_several_columns_is_refuted_by_arithmetic():
+def test_half_the_noise_of_one_of_several_columns_is_refuted_by_arithmetic(no_streams):
     honest = Randomizer.calibrate(SCHEMA, 3.0, mechanism="laplace")
     result = audit_randomizer(halved(honest, "age"), honest.guarantee, num_draws=1000)
     assert result.overstated
@@ -104,7 +105,7 @@ def test_another_promise_than_the_noise_gives_is_refuted(audited, promised):
     assert replace(audited, promised=promised).refuted
 
 
-def test_a_pure_promise_for_gaussian_noise_is_refuted():
+def test_a_pure_promise_for_gaussian_noise_is_refuted(no_streams):
     randomizer = Randomizer.calibrate(AGE, 1.0, 1e-3, mechanism="gaussian")
     result = audit_randomizer(randomizer, PureDP(1.0), num_draws=100)
     assert result.overstated
@@ -118,7 +119,7 @@ def test_rounding_is_no_overstatement_and_more_is(audited):
         assert replace(audited, promised=promised).overstated == overstated
 
 
-def test_a_law_that_is_likelier_than_promised_is_refuted_without_counting():
+def test_a_law_that_is_likelier_than_promised_is_refuted_without_counting(no_streams):
     """Of few draws no bound refutes anything; their likelihood ratios do, at no risk of chance."""
     honest = Randomizer.calibrate(AGE, 1.0, mechanism="laplace")
     result = audit_randomizer(honest, PureDP(0.99), num_draws=100)
@@ -126,7 +127,7 @@ def test_a_law_that_is_likelier_than_promised_is_refuted_without_counting():
     assert result.columns[0].refuted
 
 
-def test_gaussian_noise_is_judged_by_mu():
+def test_gaussian_noise_is_judged_by_mu(no_streams):
     """At δ = 1e-6, 10⁴ draws prove nothing about ε, but the laws' distance to a few percent."""
     column = audit_randomizer(
         Randomizer.calibrate(AGE, 1.0, 1e-6, mechanism="gaussian"), num_draws=20_000

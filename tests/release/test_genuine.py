@@ -133,7 +133,7 @@ def test_joint_answers_that_no_device_sends_are_told():
     bad = changed(
         release,
         **{
-            "joint.columns": {0: -1, 1: 3, 2: None},
+            "joint.sheet": {0: -1, 1: 10**6, 2: None},
             "joint.cells": {
                 3: [*cells[3], cells[3][-1] + 1],
                 4: cells[4][:-1],

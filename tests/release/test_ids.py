@@ -28,6 +28,11 @@ def test_equal_first_words_are_ordered_by_the_second():
     assert order_of(words).tolist() == [3, 1, 2, 0]
 
 
+def test_words_that_agree_in_their_first_44_bits_are_in_order_too():
+    words = np.array([[(7 << 20) + last, 0] for last in (5, 3, 4, 0)], np.uint64)
+    assert order_of(words).tolist() == [3, 1, 2, 0]
+
+
 def test_rows_move_with_their_ids():
     ids = pa.chunked_array([draw_ids(40), draw_ids(60)])
     table = pa.table({"n": range(100), REPORT_ID: ids})

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from privot.errors import PrivotError
-from privot.release.budget.information import choose_report_columns, expected_errors
-from privot.release.reports.joint import (
-    JointReport,
-    largest_fitting,
-)
+from privot.release.budget.information import joint_errors, split_errors
+from privot.release.reports.joint import JointReport
+from privot.release.reports.questionnaire import Questionnaire, largest_fitting
 
 
 class Simulation:
@@ -102,9 +100,13 @@ class Simulation:
         return np.abs(wrong.sum(axis=dropped)).sum() / 2
 
 
+def joint(sizes, k, epsilon, people):
+    asked = Questionnaire.uniform({str(i): (size,) for i, size in enumerate(sizes)}, k)
+    return joint_errors(asked, epsilon, people)
+
+
 def planned(sizes, report, k, epsilon, people):
-    names = {str(index): size for index, size in enumerate(sizes)}
-    one, two = expected_errors(names, report, k, epsilon, people)
+    one, two = (joint if report == "joint" else split_errors)(sizes, k, epsilon, people)
     return one.mean(), two[np.triu_indices(len(sizes), 1)].mean()
 
 
@@ -131,8 +133,7 @@ def test_one_column_a_person():
     sizes = (3, 4, 5)
     table = np.full(60, 1 / 60)
     one, _ = Simulation(sizes, "joint", 1, 1.0).errors(table, 20_000, 80, seed=1)
-    names = {str(index): size for index, size in enumerate(sizes)}
-    expected, pairs = expected_errors(names, "joint", 1, 1.0, 20_000)
+    expected, pairs = joint(sizes, 1, 1.0, 20_000)
     assert one == pytest.approx(expected.mean(), rel=0.08)
     assert np.isinf(pairs[np.triu_indices(3, 1)]).all()
 
@@ -201,28 +202,34 @@ def test_larger_alphabets(sizes, k, epsilon):
 def test_the_mechanism_of_devices_has_the_error_too():
     """One pair's supports alone, without what other combinations tell of the main effects."""
     sizes, people = {"a": 3, "b": 4, "c": 5}, 12_000
-    report, rng = JointReport(sizes, 2, 2.0), np.random.default_rng(6)
+    asked = Questionnaire.uniform({name: (size,) for name, size in sizes.items()}, 2)
+    report, rng = JointReport(asked, 2.0), np.random.default_rng(6)
     errors = []
     for _ in range(40):
-        codes = {name: rng.integers(size, size=people) for name, size in sizes.items()}
-        answers = report.privatize(codes)
-        asked = answers.combination == 0
+        codes = [rng.integers(size, size=people) for size in sizes.values()]
+        answers = report.privatize(np.stack(codes, axis=1))
+        asked = answers.sheets == 0
         named = np.repeat(asked, np.diff(answers.offsets))
         own, other = report.mechanism(12).probabilities
         often = np.bincount(answers.cells[named], minlength=12) / asked.sum()
         errors.append(np.abs((often - other) / (own - other) - 1 / 12).sum() / 2)
-    _, alone = expected_errors({"a": 3, "b": 4}, "joint", 2, 2.0, people // 3)
+    _, alone = joint((3, 4), 2, 2.0, people // 3)
     assert np.mean(errors) == pytest.approx(alone[0, 1], rel=0.15)
 
 
 def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():
     sizes = {f"c{i}": 200 for i in range(6)}
     with pytest.raises(PrivotError, match="report_columns 3 makes up to 8000000 cells.*at most 2"):
-        JointReport(sizes, 3, 1.0)
+        Questionnaire.uniform({name: (size,) for name, size in sizes.items()}, 3)
     assert largest_fitting([300, 300, 2]) == 1
-    assert choose_report_columns([300, 300, 2], 8.0) == 1
-    assert choose_report_columns([10] * 300, 8.0) == 2  # three of 300 are too many combinations
-    assert choose_report_columns([10] * 30, 8.0) == 3
-    assert choose_report_columns([2, 2], 8.0) == 2
-    with pytest.raises(PrivotError, match="a column has 100000 values"):
-        choose_report_columns([100_000, 2], 1.0)
+
+
+def test_forms_of_several_lengths_have_the_errors_of_their_shares():
+    """Half the people asked one column of two, half both: information adds up."""
+    asked = Questionnaire({"a": (3,), "b": (4,)}, ((0,), (1,), (0, 1)), (1, 1, 2))
+    one, two = joint_errors(asked, 2.0, 8000)
+    alone, _ = joint((3, 4), 1, 2.0, 4000)
+    both, pair = joint((3, 4), 2, 2.0, 4000)
+    assert one**-2 == pytest.approx(alone**-2 + both**-2)
+    own = pair[0, 1] ** 2 - (both**2).sum()  # of the interaction alone
+    assert two[0, 1] ** 2 == pytest.approx((one**2).sum() + own)

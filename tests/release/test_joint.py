@@ -12,11 +12,7 @@ from privot.errors import PrivotError
 from privot.release import Randomizer, Release, collect
 from privot.release.audits.audit import audit_randomizer
 from privot.release.reports.ids import REPORT_ID
-from privot.release.reports.joint import (
-    CELLS,
-    COMBINATION,
-    JointReport,
-)
+from privot.release.reports.joint import CELLS, SHEET
 from privot.release.reports.rows import ReportTable
 from privot.schema import Schema
 
@@ -51,21 +47,21 @@ def one_person(num):
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_sets_have_the_law_of_subset_selection_over_the_product_alphabet(columns):
-    """Every combination is asked equally often; the true cell is in with the mechanism's odds."""
+    """Every form is asked equally often; the true cell is in with the mechanism's odds."""
     num = 60_000
     randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=columns)
     joint = randomizer.joint
     answers = randomizer.privatize(one_person(num)).joint_answers
-    asked = np.bincount(answers.combination, minlength=len(joint.combinations))
+    asked = np.bincount(answers.sheets, minlength=joint.asked.num_sheets)
     assert asked.size == 1 or stats.chisquare(asked).pvalue > 1e-6
     truth = {"age": 3, "sex": 1, "works": 2}
-    codes, sizes = list(truth.values()), list(joint.sizes.values())
+    codes, sizes = list(truth.values()), [5, 2, 3]
     for index, chosen in enumerate(combinations(range(3), columns)):
-        assert tuple(joint.combinations[index]) == chosen
+        assert joint.asked.questions(index) == tuple((column, 0) for column in chosen)
         shape = tuple(sizes[c] for c in chosen)
         cell = np.ravel_multi_index(tuple(codes[c] for c in chosen), shape)
         mechanism = joint.mechanism(int(np.prod(shape)))
-        rows = np.flatnonzero(answers.combination == index)
+        rows = np.flatnonzero(answers.sheets == index)
         sets = answers.cells[answers.offsets[rows][:, None] + np.arange(mechanism.subset_size)]
         counts = np.bincount(sets.ravel(), minlength=mechanism.num_cells)
         own, other = mechanism.probabilities
@@ -84,7 +80,7 @@ def test_the_drawn_columns_know_nothing_of_the_record():
         "works": np.repeat([True, False], num),
     }
     answers = Randomizer.calibrate(SCHEMA, 2.0).privatize(table).joint_answers
-    counts = np.stack([np.bincount(part) for part in np.split(answers.combination, 2)])
+    counts = np.stack([np.bincount(part) for part in np.split(answers.sheets, 2)])
     assert stats.chi2_contingency(counts).pvalue > 1e-6
 
 
@@ -109,7 +105,7 @@ def test_json_and_release_round_trip(tmp_path):
     assert again.table.equals(release.table)
     assert again.randomizer == randomizer
     rows = randomizer.expected_noise()
-    assert rows[0]["column"] == "2 of 3 columns, jointly"
+    assert rows[0]["column"] == "1 to 2 of 3 columns, jointly"
     assert rows[1]["column"] == "home"
 
 
@@ -118,12 +114,12 @@ def test_reports_that_no_device_makes_are_refused(tmp_path):
     lists = release.table[CELLS].to_pylist()
     path = tmp_path / "r.parquet"
 
-    def refused(changed=None, combination=None):
+    def refused(changed=None, sheets=None):
         table = release.table
         if changed is not None:
             table = table.set_column(1, CELLS, pa.array(changed, pa.list_(pa.int32())))
-        if combination is not None:
-            table = table.set_column(0, COMBINATION, combination)
+        if sheets is not None:
+            table = table.set_column(0, SHEET, sheets)
         Release(ReportTable.of(table), release.randomizer).save(path)
         with pytest.raises(PrivotError, match="altered"):
             Release.load(path)
@@ -132,8 +128,8 @@ def test_reports_that_no_device_makes_are_refused(tmp_path):
     refused([lists[0][::-1] if len(lists[0]) > 1 else [-1], *lists[1:]])
     refused([[10**6] * len(lists[0]), *lists[1:]])
     refused([None, *lists[1:]])
-    refused(combination=pa.array([7] * 20, pa.int32()))
-    refused(combination=pa.array([0] * 20, pa.int64()))
+    refused(sheets=pa.array([7] * 20, pa.int32()))
+    refused(sheets=pa.array([0] * 20, pa.int64()))
     fields = json.loads(release.randomizer.to_json())
     fields["joint"]["epsilon"] = 0.5
     with pytest.raises(PrivotError, match="was altered"):
@@ -149,8 +145,8 @@ def test_a_hundred_columns_and_two_people():
         }
     )
     release = Randomizer.calibrate(schema, 1.0).privatize({f"c{i}": ["a", "b"] for i in range(100)})
-    assert len(release.joint_answers.combination) == 2
-    assert len(release.randomizer.joint.combinations) == 4950
+    assert len(release.joint_answers.sheets) == 2
+    assert release.randomizer.joint.asked.num_sheets == 5050  # and each alone
 
 
 def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
@@ -168,9 +164,3 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
         collect([*parts, other])
     with pytest.raises(PrivotError, match="releases are none"):
         collect([])
-
-
-@pytest.mark.parametrize("sizes", [{"a": 1, "b": 2}, {"a": 2.0, "b": 2}])
-def test_columns_that_cannot_vary_are_refused_before_anyone_reports(sizes):
-    with pytest.raises(PrivotError, match="give each at least 2"):
-        JointReport(sizes, 1, 1.0)

@@ -28,7 +28,7 @@ def test_every_report_has_a_flag_and_a_point(tmp_path):
     assert randomizer.mechanisms["home"].flag.epsilon == pytest.approx(0.5)
     release = randomizer.privatize(PEOPLE)
     assert release.table.column_names == [
-        "joint.columns", "joint.cells", "x", "y", "home.missing", "report_id",
+        "joint.sheet", "joint.cells", "x", "y", "home.missing", "report_id",
     ]  # fmt: skip
     assert release.table["home.missing"].type == pa.bool_()
     assert not any(release.table[name].null_count for name in release.table.column_names)

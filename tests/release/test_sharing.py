@@ -8,10 +8,8 @@ from privot.errors import PrivotError
 from privot.mechanisms import RandomizedResponse
 from privot.release import Randomizer
 from privot.release.reports.ids import REPORT_ID
-from privot.release.reports.joint import (
-    CELLS,
-    JointReport,
-)
+from privot.release.reports.joint import CELLS, JointReport
+from privot.release.reports.questionnaire import Questionnaire
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -53,11 +51,11 @@ def test_budgets_are_shared_with_vectors_and_add_up_to_at_most_epsilon(epsilon):
 
 def test_a_vector_joins_the_table_s_report_unless_it_is_alone_or_has_a_mechanism():
     together = Randomizer.calibrate(MIXED, 2.0)
-    assert list(together.joint.sizes) == list(MIXED.columns)
-    assert together.joint.sizes["home"] == 256
+    assert together.joint.asked.columns == list(MIXED.columns)
+    assert together.joint.asked.codings["home"] == (256,)
     assert together.guarantee.epsilon == 2.0
     apart = Randomizer.calibrate(MIXED, 2.0, report="joint", mechanism="laplace")
-    assert list(apart.joint.sizes) == list(SCHEMA.columns)
+    assert apart.joint.asked.columns == list(SCHEMA.columns)
     assert list(apart.mechanisms) == ["home"]
     home = Schema.from_dict({"columns": {"home": MIXED.to_dict()["columns"]["home"]}})
     assert Randomizer.calibrate(home, 2.0).joint is None
@@ -91,13 +89,13 @@ def test_a_randomizer_whose_columns_were_reordered_or_mixed_up_is_refused():
     """Cells are numbered by the order of columns: another order would be another meaning."""
     randomizer = Randomizer.calibrate(SCHEMA, 1.0)
     fields = json.loads(randomizer.to_json())
-    fields["joint"]["sizes"] = dict(reversed(fields["joint"]["sizes"].items()))
+    fields["joint"]["codings"] = dict(reversed(fields["joint"]["codings"].items()))
     with pytest.raises(PrivotError, match="was altered"):
         Randomizer.from_json(json.dumps(fields))
-    sizes = dict(reversed(randomizer.joint.sizes.items()))
+    codings = dict(reversed(randomizer.joint.asked.codings.items()))
     with pytest.raises(PrivotError, match="in this order"):
-        Randomizer(SCHEMA, {}, joint=JointReport(sizes, 2, 1.0))
+        Randomizer(SCHEMA, {}, joint=JointReport(Questionnaire.uniform(codings, 2), 1.0))
     split = {"sex": RandomizedResponse(2, 1.0)}
-    rest = {"age": 5, "works": 3}
+    rest = Questionnaire.uniform({"age": (5,), "works": (3,)}, 2)
     with pytest.raises(PrivotError, match="or all of them split"):
-        Randomizer(SCHEMA, split, joint=JointReport(rest, 2, 1.0))
+        Randomizer(SCHEMA, split, joint=JointReport(rest, 1.0))

@@ -193,3 +193,32 @@ def test_a_delta_of_somebodys_own_mechanism_is_not_lost():
     schema = Schema.from_toml('[columns.sex]\nkind = "categorical"\ncategories = ["F", "M"]')
     with pytest.raises(PrivotError, match="'sex' spends δ"):
         Randomizer(schema, {"sex": Leaky(2, 1.0)})
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("bins", ["", ", bins = 4"])
+def test_noise_is_refused_for_a_number_that_may_be_missing(mechanism, bins):
+    """It was randomized response of bins, in silence."""
+    number = f'columns.n = {{kind = "numeric", bounds = [0, 1], nullable = true{bins}}}'
+    for more in ("", '\ncolumns.b = {kind = "boolean"}'):
+        schema = Schema.from_toml(number + more)
+        delta = 1e-6 if mechanism == "gaussian" else 0.0
+        with pytest.raises(PrivotError, match=f"{mechanism}' is not for column 'n'.*'window'"):
+            Randomizer.calibrate(schema, 2.0, delta, mechanism=mechanism, report="split")
+        made = Randomizer.calibrate(schema, 2.0, mechanism="window", report="split").mechanisms
+        assert made["n"].kind == "window"
+        assert made.keys() == set(schema.columns)
+
+
+def test_a_long_vector_beside_a_table_says_why_it_has_no_candidates():
+    long = 'columns.v = {kind = "vector", columns = ["a", "b", "c", "d"], radius = 1.0}'
+    beside = Schema.from_toml(
+        long + '\ncolumns.p = {kind = "boolean"}\ncolumns.q = {kind = "boolean"}'
+    )
+    reasons = {
+        row["column"]: row.get("reason", "")
+        for row in Randomizer.calibrate(beside, 2.0).expected_noise()
+    }
+    assert "not combined with more columns" in reasons["v"]
+    alone = Randomizer.calibrate(Schema.from_toml(long), 2.0, mechanism="laplace").expected_noise()
+    assert "more columns" not in alone[0]["reason"]

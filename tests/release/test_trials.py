@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from privot.release import Randomizer
 from privot.release.audits.audit import audit_randomizer
 from privot.release.audits.trials import trials
 from privot.release.reports.ids import REPORT_ID
+from privot.schema import Schema
+from privot.schema.columns.number import NumberColumn
 from release.seeded_bugs import HONEST
 
 
@@ -40,3 +43,24 @@ def test_an_id_that_comes_twice_is_impossible():
     twice = table.set_column(place, REPORT_ID, table[REPORT_ID].take([0, 0, *range(2, 50)]))
     rng = np.random.default_rng(0)
     assert [ids.read(t, np.zeros(50, int), rng).impossible for t in (table, twice)] == [0, 1]
+
+
+@pytest.mark.parametrize("coding", [None, 2, 7])
+def test_every_coding_of_a_number_is_audited(monkeypatch, coding):
+    """A device that errs in one of eight: it tells values beyond the bounds apart from those within."""
+    schema = Schema.from_toml("""
+columns.n = {kind = "numeric", bounds = [0, 100]}
+columns.b = {kind = "boolean"}
+""")
+    encode = NumberColumn.encode_codings
+
+    def wrong(self, name, table):
+        codes = encode(self, name, table)
+        codes[coding, np.abs(self.accept(name, table)) > 1000] = 5
+        return codes
+
+    if coding is not None:
+        monkeypatch.setattr(NumberColumn, "encode_codings", wrong)
+    randomizer = Randomizer.calibrate(schema, 4.0)
+    result = audit_randomizer(randomizer, num_draws=2000, confidence=1 - 1e-6)
+    assert result.refuted == (coding is not None)

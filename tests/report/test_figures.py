@@ -7,7 +7,7 @@ import privot
 from privot import FitSettings, Randomizer, Schema
 from privot.errors import PrivotError
 from privot.models import History
-from privot.report.figures import draw_density, draw_loss
+from privot.report.figures import draw_loss
 from privot.schema.columns.array import tensor_array
 
 SCHEMA = Schema.from_toml("""
@@ -82,12 +82,6 @@ def test_images_stand_side_by_side():
     figure = privot.plot(model, num_rows=36)
     (axis,) = figure.axes
     assert axis.images[0].get_array().shape == (6 * 4 - 1, 6 * 6 - 1)
-
-
-def test_a_density_spans_both_samples():
-    figure = draw_density("x", np.array([0.0, 1.0]), np.array([0.5, 3.0]))
-    edges = figure.axes[0].patches[0].get_x(), figure.axes[0].patches[39].get_x()
-    assert edges == pytest.approx((0, 3 - 3 / 40))
 
 
 def test_a_loss_is_drawn_without_its_first_fall():

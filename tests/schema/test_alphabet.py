@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privot.errors import PrivotError
+from privot.schema import Schema
 from privot.schema.columns.alphabet import Bins, Categories, choose_edges
 
 
@@ -99,3 +100,26 @@ def test_no_two_bins_have_the_same_label():
     assert len(set(narrow.labels)) == narrow.size
     with pytest.raises(PrivotError, match="rename it"):
         Categories(("x", "(missing)"), nullable=True)
+
+
+@given(
+    low=st.integers(1, 50), span=st.integers(1, 10**6), bins=st.integers(1, 40), whole=st.booleans()
+)
+def test_bins_of_a_log_scale_are_equal_in_the_logarithm(low, span, bins, whole):
+    bins = min(bins, span + 1)
+    edges = np.array(choose_edges(low, low + span, whole, bins, "log"))
+    assert (edges[0], edges[-1]) == (low, low + span + whole)
+    assert (np.diff(edges) >= (1 if whole else 0)).all()
+    exact = np.geomspace(low, low + span + whole, bins + 1)
+    # Whole numbers are rounded where bins are wide, and moved to make room where they are not.
+    far = exact >= bins / np.log(exact[-1] / low) + bins if whole else np.ones(bins + 1, bool)
+    assert np.allclose(edges[far], exact[far], rtol=0 if whole else 1e-9, atol=0.5 if whole else 0)
+
+
+def test_a_log_scale_needs_a_low_bound_above_0():
+    with pytest.raises(PrivotError, match="low bound above 0, which is 0"):
+        Schema.from_toml('[columns.paid]\nkind = "numeric"\nbounds = [0, 9]\nscale = "log"')
+    column = Schema.from_toml(
+        '[columns.paid]\nkind = "numeric"\nbounds = [1, 100]\nscale = "log"\nbins = 2'
+    )
+    assert column.coded["paid"].alphabet.edges == (1.0, 10.0, 100.0)

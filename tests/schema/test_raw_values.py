@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from mixed_columns import SCHEMA, TABLE
-from privot.schema.columns.raw_values import RecordError
+from privot.schema.columns.raw_values import RecordError, find_texts, read_numbers
 
 
 def column(values):
@@ -25,6 +25,23 @@ def test_text_from_a_csv_means_the_same():
         np.testing.assert_array_equal(
             declared.encode_codes(name, text), declared.encode_codes(name, TABLE)
         )
+
+
+def test_a_text_that_is_not_there_has_a_place_past_the_list_unless_it_is_listed():
+    texts = pa.chunked_array([["b", "", None], ["c", "a"]], pa.string())
+    assert find_texts(texts, ["a", "b"]).tolist() == [1, 2, 3, -1, 0]
+    assert find_texts(texts, ["", "b", "a"]).tolist() == [1, 0, 4, -1, 2]
+
+
+def test_what_is_read_is_the_tables_own_only_to_be_read():
+    """A number that is none is missing in what is read, and stays in the table."""
+    raw = np.array([1.0, np.inf, 3.0])
+    numbers, problems = read_numbers(pa.chunked_array([raw]), "x")
+    assert np.isnan(numbers[1])
+    assert raw[1] == np.inf
+    assert problems[0].first == 1
+    kept, _ = read_numbers(pa.chunked_array([raw[:1]]), "x")
+    assert not kept.flags.writeable or not np.shares_memory(kept, raw)
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,13 @@ def test_tables_that_do_not_fit_are_refused(table, words):
 def test_what_is_told_leads_to_the_mistake(toml, words):
     with pytest.raises(PrivotError, match=words):
         Schema.from_toml(toml)
+
+
+def test_codes_of_columns_stand_in_the_order_asked():
+    schema = Schema.from_toml(TOML)
+    table = pa.table({"sex": ["Male", "Female"], "age": [17, 90]})
+    codes = schema.encode_codings(["sex", "age"], table)
+    sizes = [coding.size for coding in schema.coded["age"].codings]
+    assert codes[0].tolist() == [1] + [0] * 8
+    assert codes[1].tolist() == [0, *(size - 1 for size in sizes)]
+    assert (schema.encode_codings(["age"], table) == codes[:, 1:]).all()

@@ -6,7 +6,7 @@ import torch
 
 from privot.errors import PrivotError
 from privot.sliced import Ledger, SlicedSettings, SlicePlan, SlicingMechanism
-from privot.sliced.loss import PooledMean, noise_stddev, smoothed_sliced_loss, spread_loss
+from privot.sliced.loss import PooledMean, smoothed_sliced_loss, spread_loss
 from privot.sliced.releases.mechanism import Slices
 from privot.transport.exact import transport_cost_1d
 
@@ -117,19 +117,6 @@ def test_the_estimate_is_unbiased_with_the_error_it_states(repetitions, fields):
     scores = np.stack([pooled_scores(plan(**fields), seed) for seed in range(repetitions)])
     assert 0.77 < math.sqrt(np.square(scores).mean()) < 1.23
     assert abs(scores.mean()) < 0.3
-
-
-def test_what_noise_alone_explains_is_stated_before():
-    """For many releases without batches of their own, the stated error tends to the noise's."""
-    setting = plan(stddev=2.0, steps=4000, num_projections=12)
-    pooled = PooledMean(setting)
-    rng = torch.Generator().manual_seed(0)
-    for _ in range(setting.steps):
-        directions = torch.randn(DIM, 12, generator=rng)
-        directions /= directions.norm(dim=0)
-        values = 2.0 * torch.randn(setting.rows, 12, generator=rng)
-        pooled.add(Slices(directions, values))
-    assert noise_stddev(setting) < pooled.stddev < 1.02 * noise_stddev(setting)
 
 
 def test_nothing_is_known_before_a_release():

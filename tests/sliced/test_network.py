@@ -6,13 +6,13 @@ pytestmark = pytest.mark.usefixtures("little_noise")
 
 
 def test_times_are_not_kept():
-    settings = {"steps": 20, "estimator": "network", "generated": 20}
+    settings = {"steps": 20, "generated": 20}
     assert (learn(settings).history["seconds"] == 0).all()
 
 
 def test_a_killed_run_stays_within_budget_and_is_usable(tmp_path):
     """The kill's releases stay counted: the rest of the fit runs on what was pooled."""
-    settings = {"steps": 200, "estimator": "network", "generated": 20}
+    settings = {"steps": 200, "generated": 20}
     path = tmp_path / "run"
 
     def stop(step, steps, loss):

@@ -46,9 +46,8 @@ def test_padded_batches_have_a_public_number_of_rows():
 pytestmark = pytest.mark.usefixtures("little_noise")
 
 
-@pytest.mark.parametrize("estimator", ["factors", "network"])
-def test_interrupted_runs_go_on_with_their_ledger(tmp_path, estimator):
-    settings = {"steps": 300, "estimator": estimator, "generated": 20}
+def test_interrupted_runs_go_on_with_their_ledger(tmp_path):
+    settings = {"steps": 300, "generated": 20}
     path = tmp_path / "run"
 
     def stop(step, steps, loss):
@@ -61,7 +60,7 @@ def test_interrupted_runs_go_on_with_their_ledger(tmp_path, estimator):
     assert 100 <= spent < 300
     with pytest.raises(PrivotError, match="releases already"):
         learn(settings, checkpoint=path)
-    other = {"steps": 300, "batch_size": 30, "estimator": estimator}
+    other = {"steps": 300, "batch_size": 30}
     with pytest.raises(PrivotError, match="another budget"):
         learn(other, checkpoint=path, resume=True)
     model = learn(settings, checkpoint=path, resume=True)
@@ -69,10 +68,9 @@ def test_interrupted_runs_go_on_with_their_ledger(tmp_path, estimator):
     assert model.guarantee.epsilon == model.plan.guarantee.epsilon
 
 
-@pytest.mark.parametrize("estimator", ["factors", "network"])
-def test_a_run_without_its_ledger_is_not_resumed(tmp_path, estimator):
+def test_a_run_without_its_ledger_is_not_resumed(tmp_path):
     """Its checkpoint holds releases that nobody could count."""
-    settings = {"steps": 300, "estimator": estimator, "generated": 20}
+    settings = {"steps": 300, "generated": 20}
 
     def stop(step, steps, loss):
         if step == 100:

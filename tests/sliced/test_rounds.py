@@ -71,6 +71,21 @@ def test_the_step_depends_on_the_release_alone(monkeypatch):
     assert any(g.abs().sum() > 0 for g in gradients[0])
 
 
+def test_a_joint_step_weighs_the_sliced_loss_and_rounds_refuse_a_weight():
+    source, y, target = domains()
+    losses, held = [], None
+    for weight in (0.0, 0.5, 1.0):
+        course = Course.of(source, y, replace(SETTINGS, weight=weight))
+        mechanism = mechanism_of(course, target)
+        held = held or mechanism.release()
+        mechanism.release = lambda held=held: held
+        losses.append(joint_loss(course, mechanism, torch.Generator().manual_seed(0)).item())
+    assert losses[1] - losses[0] == pytest.approx((losses[2] - losses[0]) / 2, rel=1e-3)
+    assert abs(losses[1] - losses[0]) > 1e-3
+    with pytest.raises(PrivotError, match="weight 0.5 is of alignment 'joint'"):
+        adapt(source, y, target, replace(ROUNDS, weight=0.5))
+
+
 def test_other_releases_make_other_steps():
     """The test above has power: with releases of their own, the steps differ."""
     source, y, target = domains()
@@ -113,7 +128,13 @@ def test_adapts_saves_and_loads(tmp_path):
 
 
 ROUNDS = replace(
-    SETTINGS, alignment="adapter", rounds=2, training_steps=150, adapter_steps=100, channels=()
+    SETTINGS,
+    alignment="adapter",
+    weight=1.0,
+    rounds=2,
+    training_steps=150,
+    adapter_steps=100,
+    channels=(),
 )
 
 

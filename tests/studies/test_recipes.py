@@ -96,7 +96,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("studies.sliced.images.accuracies.__defaults__", (200,))
     monkeypatch.setattr("studies.sliced.rivals.NUM_SYNTHETIC", 200)
     monkeypatch.setattr("studies.sliced.frechet.NUM_JUDGED", 100)
-    monkeypatch.setattr("studies.sliced.selection._HELD_OUT", 50)
     for module in ("reports.points", "integral.accidents"):
         monkeypatch.setattr(f"studies.{module}.ACCIDENTS", "places.csv")
     monkeypatch.chdir(tmp_path)
@@ -108,9 +107,9 @@ QUICK = (
     "sliced.toy --sizes 20 --draws 2 -o out",
     "tables.bayesian_network --people 300 -o out/rows.json",
     "sliced.timing --releases 2 -o out/rows.json",
-    "sliced.images --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 -o out",
-    "sliced.selection --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 --anchor 5 "
-    "--dither 0.2 --count 100 -o out/rows.json",
+    "sliced.sheets --data {0}/mnist.npz --epsilon 200 --no-rival -o out/sheets.png",
+    "sliced.images --data {0}/mnist.npz --epsilon 200 --low-pass 2 --residual-low-pass 2 "
+    "--count 100 -o out",
     "integral.clients --clients 2 --epsilons 1 --only optimum -o out/rows.json",
 )
 LONGER = (
@@ -190,10 +189,10 @@ def test_it_runs_at_small_size(folder, words):
 def test_a_kept_model_is_judged(folder):
     run(
         folder,
-        "sliced.images --data {0}/mnist.npz --release once --epsilon 200 --low-pass 1 "
-        "--model model -o out",
+        "sliced.images --data {0}/mnist.npz --epsilon 200 --components 1 --low-pass 2 "
+        "--residual-low-pass 2 --count 100 --augment --model model -o out",
     )
-    assert SlicedModel.load(folder / "model").releases == 1
+    assert SlicedModel.load(folder / "model").releases == 2
     run(
         folder,
         "sliced.frechet model --data {0}/mnist.npz --classifier {0}/judge.safetensors -o out",

@@ -10,7 +10,9 @@ import pytest
 
 from numbered_people import SCHEMA, people
 from privot.errors import PrivotError
+from privot.schema import Schema
 from privot.tables.batches import TableBatches
+from privot.tables.files import read_table
 from privot.tables.record_files import open_records
 
 
@@ -142,3 +144,28 @@ def test_a_table_of_two_types_is_one_type(tmp_path):
     pq.write_table(pa.table({"person": pa.array([5, 6], pa.int32())}), tmp_path / "b.parquet")
     ((_, table),) = open_records(tmp_path).batches(100)
     assert table["person"].to_pylist() == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_nothing_is_read_of_identifiers_and_of_what_rules_define(tmp_path, suffix):
+    schema = Schema.from_toml("""
+    rules = ["twice = 2 * x"]
+    [columns.id]
+    kind = "identifier"
+    pattern = "x"
+    [columns.x]
+    kind = "numeric"
+    bounds = [0, 9]
+    [columns.twice]
+    kind = "numeric"
+    bounds = [0, 18]
+    """)
+    path = tmp_path / f"p{suffix}"
+    text = 'id,x,twice\n1,3,a\nM\xfcller,4,\n"two\nlines",5,7\n'.encode("latin-1")
+    if suffix == ".parquet":
+        pq.write_table(pa.table({"id": [b"1", None], "x": [3, 4], "twice": ["a", None]}), path)
+    else:
+        path.write_bytes(gzip.compress(text) if suffix == ".csv.gz" else text)
+    for table in (read_table(path, schema), *(b for _, b in open_records(path, schema).batches())):
+        assert table.column_names == ["x"]
+        assert table.column("x").cast("double").to_pylist()[:2] == [3, 4]

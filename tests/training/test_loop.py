@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 import torch
@@ -55,6 +56,65 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path):
     assert history["loss"].tolist() == whole[1]["loss"].tolist()
     with pytest.raises(PrivotError, match="learning_rate 0.1, this run has 0.2"):
         trained(TrainingSettings(40, 0.2, 0.9), checkpoint=Checkpoint(path, {}, True))
+
+
+def test_an_interrupted_run_leaves_the_average_so_far():
+    def stop(step, steps, loss):
+        if step == 17:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    point, seen = Point(), []
+
+    def objective(rng):
+        seen.append(point.place.detach().clone())
+        return (point.place**2).sum(), 0.0
+
+    with pytest.raises(Interrupted) as stopped:
+        train(point, objective, SETTINGS, progress=stop)
+    assert stopped.value.history.done()["steps"] == len(seen) == 17
+    assert stopped.value.history.rows[-1][0] == 17
+    # Between the weights of its last steps, and no longer the last ones.
+    low, high = torch.stack(seen[8:]).aminmax(dim=0)
+    assert ((low < point.place) & (point.place < high)).all()
+
+
+def test_a_time_limit_takes_as_many_steps_as_fit_and_cools_down_over_them():
+    """A step of 10 ms and a limit of half a second: about 50 of 4 000 steps, down to a rate of 0."""
+    settings = TrainingSettings(4_000, 0.1, 0.9, minutes=0.5 / 60)
+    planned = []
+
+    def slowly(step, steps, loss):
+        planned.append(steps)
+        time.sleep(0.01)
+
+    _, history = trained(settings, progress=slowly)
+    steps = history.done()["steps"]
+    assert 20 < steps < 60  # no fewer sleeps fit, and a slower machine takes fewer steps
+    assert planned[0] == 4_000
+    assert planned[-1] == steps
+    assert history["learning_rate"][-1] < 1e-3
+
+
+def test_a_resumed_run_keeps_to_the_steps_that_its_time_allowed(tmp_path):
+    settings = TrainingSettings(4_000, 0.1, 0.9, minutes=0.6 / 60)
+
+    def slowly_until(last):
+        def tell(step, steps, loss):
+            time.sleep(0.01)
+            if step == last:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return tell
+
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Interrupted, match=r"of \d\d$") as stopped:
+        trained(
+            settings,
+            checkpoint=Checkpoint(path, {}, False),
+            progress=slowly_until(21),
+        )
+    _, history = trained(settings, checkpoint=Checkpoint(path, {}, True))
+    assert str(stopped.value).endswith(f"of {history.done()['steps']}")
 
 
 def test_a_loss_that_is_no_number_is_told():

@@ -51,6 +51,7 @@ def weights(model):
     return {k: v for k, v in model.sampler.generator.state_dict().items() if v.is_floating_point()}
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_does(folder):
     done = torchrun(folder, str(TESTS / "training" / "parallel_fits.py"), str(folder), "two")
     assert done.returncode == 0, done.stderr
@@ -86,6 +87,7 @@ def test_who_ends_in_the_middle_of_work_waits_for_nobody(tmp_path):
 
 
 FIT = ["-m", "privot", "fit", "split.parquet", "-o", "model", "--batch-size", "60", "--seed", "5"]
+FIT += ["--estimator", "generator"]
 
 
 @pytest.mark.slow
@@ -93,7 +95,7 @@ def test_a_checkpoint_of_one_process_is_continued_by_two(folder):
     """Begun alone, stopped in the middle, ended by torchrun: as if nothing had happened."""
     from privot import FitSettings, Release, fit
 
-    settings = FitSettings(steps=80, batch_size=60, seed=5)
+    settings = FitSettings("generator", steps=80, batch_size=60, seed=5)
     release = Release.load(folder / "split.parquet")
     whole = fit(release, settings)
 

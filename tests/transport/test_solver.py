@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from log_domain import solve_log
 
 from privot.errors import PrivotError
 from privot.transport import (
@@ -20,6 +19,7 @@ from privot.transport import (
     squared_euclidean,
 )
 from privot.transport.sinkhorn.solver import entropic_cost_of_rows
+from transport.log_domain import solve_log
 
 
 def cloud(seed, n, m, d, spread=1.0, dtype=torch.float64):

@@ -13,12 +13,12 @@ import pytest
 import torch
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from log_domain import solve_log
 
 from privot.transport import Problem, SinkhornSolver, Status, manhattan, squared_euclidean
 from privot.transport.compiled import compiled
 from privot.transport.sinkhorn import sweeps
 from privot.transport.sinkhorn.sweeps import move, next_omega
+from transport.log_domain import solve_log
 
 TOLERANCE = 1e-3
 SOLVER = SinkhornSolver(TOLERANCE, max_iterations=3000)

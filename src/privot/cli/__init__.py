@@ -12,7 +12,11 @@ from __future__ import annotations
 import os
 import sys
 
-_LEARNS = ("torch", "numba", "safetensors", "matplotlib", "jinja2")
+_EXTRAS = {
+    **dict.fromkeys(("torch", "numba", "safetensors", "matplotlib", "jinja2"), "learn"),
+    **dict.fromkeys(("starlette", "uvicorn", "uvloop", "httptools", "fsspec", "psycopg"), "serve"),
+    "ray": "ray",
+}
 _INTERRUPTED = 130
 
 
@@ -56,10 +60,9 @@ def _run() -> int:
         complain(str(error))
         return 2
     except ModuleNotFoundError as error:
-        extra = "ray" if error.name == "ray" else "learn"
-        if error.name not in (*_LEARNS, "ray"):
+        if (needed := (error.name or "").partition(".")[0]) not in _EXTRAS:
             raise
-        complain(f"this command needs {error.name}: pip install 'privot[{extra}]'")
+        complain(f"this command needs {needed}: pip install 'privot[{_EXTRAS[needed]}]'")
         return 2
 
 

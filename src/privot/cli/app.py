@@ -13,12 +13,16 @@ import typer
 from privot.cli import (
     account,
     account_sliced,
+    campaign,
     curator,
     demo,
+    evaluation,
     integral,
+    plan,
     randomizer,
     reports,
     schema,
+    serve,
     sliced,
 )
 from privot.cli.console import complain
@@ -36,7 +40,10 @@ app = typer.Typer(
 )
 schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
 schema_app.command("check")(schema.check)
-schema_app.command("import")(schema.import_metadata)
+schema_app.command("new")(schema.new)
+schema_app.command("import")(schema.import_schema)
+schema_app.command("export")(schema.export_metadata)
+schema_app.command("refine")(schema.refine)
 app.add_typer(schema_app, name="schema")
 account_app = typer.Typer(
     help="Privacy arithmetic: noise for an epsilon, epsilon for a noise; and what was spent.",
@@ -53,6 +60,7 @@ sliced_app = typer.Typer(
     help="A trusted curator learns through noisy slices.", no_args_is_help=True
 )
 sliced_app.command("fit")(sliced.fit)
+sliced_app.command("train")(sliced.train)
 sliced_app.command("adapt")(sliced.adapt)
 integral_app = typer.Typer(
     help="Publish draws that protect data sets as a whole; a curator is trusted.",
@@ -60,22 +68,29 @@ integral_app = typer.Typer(
 )
 integral_app.command("fit")(integral.fit)
 integral_app.command("sample")(integral.sample)
+campaign_app = typer.Typer(help="Ask many people by their browsers.", no_args_is_help=True)
+campaign_app.command("new")(campaign.new)
+campaign_app.command("status")(campaign.status)
 datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
 datasets_app.command("fetch")(demo.fetch)
 datasets_app.command("check")(demo.check)
 app.command("demo")(demo.run)
-app.command("plan")(schema.plan)
+app.command("plan")(plan.plan)
 app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(reports.privatize)
 app.command("collect")(reports.collect)
+app.command("serve")(serve.serve)
 app.command("fit")(curator.fit)
 app.command("sample")(curator.sample)
-app.command("evaluate")(curator.evaluate)
+app.command("check")(evaluation.check)
+app.command("evaluate")(evaluation.evaluate)
 app.add_typer(account_app, name="account")
 app.add_typer(sliced_app, name="sliced")
 app.add_typer(integral_app, name="integral")
+app.add_typer(campaign_app, name="campaign")
 app.add_typer(datasets_app, name="datasets")
 app.command("audit")(randomizer.audit)
+app.command("sign")(randomizer.sign)
 
 
 @app.callback()

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from privot.cli.console import (
     Force,
-    Ignore,
-    Separator,
+    Target,
     counted,
     note,
-    record_form,
     row_bar,
+    step_bar,
     tell_quarantined,
+    tell_verdict,
     training_bar,
 )
 from privot.errors import PrivotError
 
+if TYPE_CHECKING:
+    from privot.local import LocalModel
+    from privot.release import Release
+    from privot.training import Interrupted
+
 
 def fit(
     context: typer.Context,
-    release: Annotated[Path, Argument(help="The reports: release.parquet.")],
+    release: Annotated[
+        list[Path],
+        Argument(help="The reports: release.parquet; of a campaign that moved, newest last."),
+    ],
     output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
     estimator: Annotated[
         str, Option(help="auto, latent_classes, grid, gaussian_classes or generator.")
@@ -39,71 +45,141 @@ def fit(
     learning_rate: Annotated[float | None, Option(help="Peak learning rate.")] = None,
     seed: Annotated[int, Option(help="Of weights, batches, latents.")] = 0,
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
+    minutes: Annotated[
+        float | None, Option(help="Most minutes to take; the best model found until then is kept.")
+    ] = None,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
     strict: Annotated[
         bool, Option("--strict", help="Refuse a release with reports that cannot be.")
     ] = False,
+    checked_too: Annotated[
+        bool, Option("--check/--no-check", help="Say what a model of a table may be used for.")
+    ] = True,
+    target: Target = None,
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
     Reports that no randomizer makes are left out, and listed in OUTPUT.quarantine.csv.
 
-    Ctrl-C saves a generator's state, --resume continues it bit for bit. Several processes train one
-    generator together: torchrun --nproc-per-node 2 -m privot fit …
+    Ctrl-C leaves the model of what was learned until then. It saves a generator's state as well, which
+    --resume continues bit for bit. Several processes train one generator together: torchrun
+    --nproc-per-node 2 -m privot fit …
+
+    A table's model is checked by its reports, which takes about half as long again: what it may be used
+    for is printed, kept with the model, and shown in its report.html.
 
     Example: privot fit release.parquet -o model/
     """
-    from privot.files import claim_file, claim_folder
+    from privot.files import claim_file, claim_folder, require_place
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models.files import FILES
     from privot.release.collecting.collect import checked
     from privot.release.collecting.inbox import quarantine_of
+    from privot.training import Interrupted
     from privot.training.parallel import is_first
 
     given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
+    given |= {"minutes": minutes}
     settings = FitSettings(
         estimator=estimator,  # type: ignore[arg-type]  # checked by FitSettings
         loss=loss,  # type: ignore[arg-type]  # checked by FitSettings
         seed=seed,
         **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]  # each has its option's type
     )
-    if is_first():
-        claim_folder(output, FILES, inputs=[release], force=force)
+    require_place(output, release)
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:
         raise PrivotError(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
-    aside = quarantine_of(output)
-    claim_file(aside, inputs=[release], force=force or resume or not is_first())
-    # What can be counted of a release that was tampered with is a file as long as this command.
-    reports, found = context.with_resource(checked(release, aside, strict))
-    if found is not None and is_first():
-        tell_quarantined(found)
-    with training_bar() as progress:
-        model = fit_model(
-            reports,
-            settings,
-            device=device,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=progress,
-        )
+    # What an interrupted fit left there is what resuming it replaces.
+    replaced = force or (resume and checkpoint.exists())
+    if is_first():
+        claim_folder(output, FILES, inputs=release, force=replaced)
+    reports = []
+    for number, path in enumerate(release):
+        more = f".{number}" if number else ""
+        aside = quarantine_of(output.with_name(output.name + more))
+        claim_file(aside, inputs=release, force=force or resume or not is_first())
+        # What can be counted of a release that was tampered with is a file as long as this command.
+        counted_in, found = context.with_resource(checked(path, aside, strict))
+        reports.append(counted_in)
+        if found is not None and is_first():
+            tell_quarantined(found)
+    if target is not None:
+        _require_told(reports[-1], target, checked_too)
+    with training_bar(then="") as progress:
+        try:
+            model = fit_model(
+                reports,
+                settings,
+                device=device,
+                checkpoint=checkpoint,
+                resume=resume,
+                progress=progress,
+            )
+        except Interrupted as interruption:
+            if is_first():
+                _keep(interruption, output, checkpoint)
+            raise
     if not is_first():
         return
     model.save(output)
     checkpoint.unlink(missing_ok=True)
+    count = sum(map(len, reports))
     print(
-        f"{output}: learned from {len(reports):,} reports in {model.made_with['seconds']:.0f} s "
+        f"{output}: learned from {count:,} reports in {model.made_with['seconds']:.0f} s "
         f"({model.made_with['estimator']}, {model.made_with['loss']}), {model.guarantee}"
     )
+    for promise in model.made_with.get("promises", []):
+        print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
+    if checked_too and model.made_with["estimator"] == "latent_classes":
+        _check(model, reports, output, seed, target)
     if model.schema.images:
         from privot.report import write_image_fit_report
 
-        write_image_fit_report(output / "report.html", model, reports)
+        write_image_fit_report(output / "report.html", model, reports[-1])
         print(f"{output / 'report.html'}: what it draws, beside what was received")
+
+
+def _require_told(release: Release, target: str, checked_too: bool) -> None:
+    """Refuse a target that no check would tell, before the fit."""
+    from privot.evaluation.telling import require_told
+
+    if not checked_too:
+        raise PrivotError("--target is what a check tells: leave out --no-check, or --target")
+    require_told(release.schema, target)
+
+
+def _check(
+    model: LocalModel, reports: list[Release], output: Path, seed: int, target: str | None
+) -> None:
+    """Check a table's model by its reports, say what it is for, and keep that with it."""
+    from privot.evaluation import check
+    from privot.report import write_check_report
+
+    try:
+        with step_bar("checking") as progress:
+            told = check(model, reports, target=target, seed=seed, progress=progress)
+    except PrivotError as error:
+        # Earlier schemas may refuse what the newest one has: the model is there, without a verdict.
+        note(f"the model was not checked: {error}")
+        return
+    told.recorded(model).save(output)
+    tell_verdict(told.verdict, "by the reports alone")
+    write_check_report(told, model, output / "report.html")
+    print(f"\n{output / 'report.html'}: the same, with every column and pair")
+
+
+def _keep(interruption: Interrupted, output: Path, checkpoint: Path) -> None:
+    """Save the model that an interrupted fit has so far, and say how it goes on."""
+    if interruption.model is not None:
+        interruption.model.save(output)
+        print(f"{output}: what was learned until now, {interruption.model.guarantee}")
+    if checkpoint.exists():
+        note("run again with --resume to continue")
 
 
 def sample(
@@ -121,7 +197,10 @@ def sample(
     seed: Annotated[int | None, Option(help="To repeat a draw.")] = None,
     where: Annotated[
         list[str] | None,
-        Option(help="COLUMN=VALUE: only such records. May be repeated, also for one column."),
+        Option(
+            help="COLUMN=VALUE, or a range, COLUMN=30..40: only such records. May be repeated, also "
+            "for one column."
+        ),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -172,77 +251,3 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     else:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
-
-
-def evaluate(
-    model: Annotated[Path, Argument(help="Folder of the model.")],
-    against: Annotated[
-        Path, Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images.")
-    ],
-    target: Annotated[
-        str | None,
-        Option(
-            help="Column that classifiers are to tell from the others; of images, their one category "
-            "by default."
-        ),
-    ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="The report.")] = Path("report.html"),
-    num_rows: Annotated[
-        int, Option("-n", "--num-rows", help="Synthetic records to compare.")
-    ] = 50_000,
-    most_real: Annotated[
-        int, Option(help="Real records to compare at most, drawn uniformly from more.")
-    ] = 500_000,
-    seed: Annotated[int, Option(help="Of the samples compared.")] = 0,
-    separator: Separator = ",",
-    ignore: Ignore = None,
-    as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
-    force: Force = False,
-) -> None:
-    """Compare a model's samples with real records. The output is not private.
-
-    Example: privot evaluate model/ --against holdout.csv --target income -o report.html
-    """
-    from privot.evaluation import evaluate as compared
-    from privot.files import claim_file
-    from privot.limits import MOST_ROWS, require_count, require_seed
-    from privot.models import Model, load
-    from privot.models.files import kind_of
-    from privot.report import write_report
-    from privot.tables.batches import sample_rows
-    from privot.tables.record_files import open_records
-
-    claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
-    require_count("num_rows", num_rows, MOST_ROWS)
-    require_count("most_real", most_real, MOST_ROWS)
-    require_seed(seed)
-    if kind_of(model) == "integral":
-        raise PrivotError(
-            f"{model} is an integral model, whose draws cost budget: draw records by `privot integral "
-            "sample`, and compare the tables by privot.evaluate"
-        )
-    loaded = load(model)
-    if not isinstance(loaded, Model):
-        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
-    records = open_records(against, loaded.schema, record_form(separator, ignore))
-    real, num_held = sample_rows(records, most_real, seed)
-    if num_held > real.num_rows:
-        note(
-            f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
-        )
-    found = compared(loaded, real, target=target, num_rows=num_rows, seed=seed)
-    comparison, prediction, label = found.comparison, found.prediction, found.label
-    write_report(found, output, num_held=num_held)
-    note("what follows, and the report, depend on real records: they are not private")
-    if as_json:
-        summary = {} if comparison.table is None else comparison.table.summary
-        numbers = {
-            "summary": {name: asdict(score) for name, score in summary.items()},
-            "prediction": None if prediction is None else asdict(prediction),
-            "label": None if label is None else asdict(label),
-        }
-        print(json.dumps(numbers | asdict(comparison)))
-        return
-    for name, fact in found.summary().items():
-        print(f"{name}: {fact}")
-    print(f"{output}: written")

@@ -120,6 +120,27 @@ def _shares(given: list[str]) -> dict[str, float]:
     return shares
 
 
+def sign(
+    randomizer: Annotated[Path, Argument(help="randomizer.json.")],
+    key: Annotated[Path, Option(help="An Ed25519 key, in PEM without a password.")],
+    create: Annotated[bool, Option("--create", help="Make a fresh key first.")] = False,
+) -> None:
+    """Sign a randomizer, so that devices take noise from nobody else; and print the key to pin.
+
+    Example: privot sign randomizer.json --key signing.pem --create
+    """
+    from privot.release import Randomizer
+    from privot.release.signing import new_key, public_key, read_key, signature_path
+    from privot.release.signing import sign as sign_file
+
+    Randomizer.load(randomizer)  # what is altered is not signed
+    if create:
+        new_key(key)
+    holder = read_key(key)
+    sign_file(randomizer, holder)
+    print(f"{signature_path(randomizer)}: devices pin the public key {public_key(holder)}")
+
+
 def audit(
     randomizer: Annotated[Path, Argument(help="The randomizer: randomizer.json.")],
     draws: Annotated[

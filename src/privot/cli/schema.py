@@ -1,9 +1,7 @@
-"""Commands that declare what a record may be, and plan reports before there are any. No PyTorch."""
+"""Commands that declare what a record may be. No PyTorch."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +9,10 @@ from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.errors import PrivotError
-from privot.privacy.rounding import at_most, exactly
+from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
-    from privot.release.planning import ExpectedError, Plan
     from privot.schema import Schema
-
-_HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
 
 
 def check(
@@ -57,7 +52,9 @@ def check(
         if name in checked.coded:
             labels = checked.coded[name].labels
             shown = ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
-            print(f"  {name}: {column.kind}, reported as one of {len(labels)}: {shown}")
+            print(
+                f"  {column.title(name)}: {column.kind}, reported as one of {len(labels)}: {shown}"
+            )
         else:
             domain = checked.point_column(name).domain
             print(
@@ -65,6 +62,12 @@ def check(
                 f"coordinate{'s' if domain.dimension > 1 else ''}, "
                 f"diameter {at_most(domain.diameter(1), 6)} (l1), {at_most(domain.diameter(2), 6)} (l2)"
             )
+    for name in checked.identifiers:
+        print(f"  {name}: identifier, never reported: made up for samples")
+    for name in checked.read_rules.defined:
+        print(
+            f"  {name}: {checked.declared[name].kind}, never reported: computed by a rule in samples"
+        )
 
 
 def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
@@ -86,135 +89,127 @@ def _check_records(schema: Schema, against: Path, separator: str, ignore: list[s
     print(f"{against}: all {found.num_rows:,} records can be reported")
 
 
-def import_metadata(
-    metadata: Annotated[Path, Argument(help="SDV's metadata: metadata.json.")],
+def new(
+    more: Annotated[list[str] | None, Argument(help="More columns.", show_default=False)] = None,
+    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
+        "schema.toml"
+    ),
+    columns: Annotated[
+        list[str] | None,
+        Option(
+            help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
+            "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
+            "missing), patient:id(P-\\d{6}). Others may follow; without any you are asked."
+        ),
+    ] = None,
+    rule: Annotated[
+        list[str] | None, Option(help="What samples keep: 'left >= came'. May be repeated.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write a schema, column by column; asks for them, or takes them as lines. Never looks at data.
+
+    Example: privot schema new --columns "age:int[17,90]" "sex:F|M" -o schema.toml
+    """
+    from privot.cli.schema_editor import ask_columns
+    from privot.files import claim_file, replacing_file
+    from privot.schema import Schema
+    from privot.schema.drafts.declarations import read_declaration
+    from privot.schema.drafts.draft import write_draft
+
+    claim_file(output, suffixes=(".toml",), force=force)
+    lines = [*(columns or ()), *(more or ())]
+    declared = [*map(read_declaration, lines)] if lines else ask_columns()
+    if not declared:
+        note("nothing was declared, and nothing written")
+        raise Exit(1)
+    text = write_draft(declared, rules=rule or ())
+    made = Schema.from_toml(text)
+    with replacing_file(output) as file:
+        file.write_text(text, encoding="utf-8")
+    print(
+        f"{output}: {len(made.declared)} columns; see what is reported: privot schema check {output}"
+    )
+
+
+def import_schema(
+    source: Annotated[
+        str,
+        Argument(
+            help="SDV's metadata.json, a JSON Schema, or package.module:Name of a pydantic model or a "
+            "pandera schema (which is imported, so runs)."
+        ),
+    ],
     output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
         "schema.toml"
     ),
     table: Annotated[str | None, Option(help="Which table, of several.")] = None,
     force: Force = False,
 ) -> None:
-    """Draft a schema from SDV's metadata; bounds and categories are left to you.
+    """Draft a schema from what another library declares; what it does not say is left to you.
 
     Example: privot schema import metadata.json -o schema.toml
     """
     from privot.files import claim_file, replacing_file
-    from privot.schema.sdv import draft_schema
+    from privot.schema.drafts.sources import draft_of
 
-    claim_file(output, inputs=[metadata], suffixes=(".toml",), force=force)
-    try:
-        text = metadata.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"metadata {metadata} cannot be read: {error}") from None
-    draft = draft_schema(text, table)
+    inputs = [Path(source)] if Path(source).exists() else []
+    claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
+    draft = draft_of(source, table)
     with replacing_file(output) as file:
         file.write_text(draft, encoding="utf-8")
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
-def plan(
-    schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Privacy loss of one whole report.")],
-    people: Annotated[int, Option(help="How many people (or units of the schema) will report.")],
-    target_error: Annotated[float, Option(help="Two-way error to count the people for.")] = 0.05,
-    as_json: Annotated[bool, Option("--json", help="Print the plan as JSON.")] = False,
+def refine(
+    model: Annotated[Path, Argument(help="Folder of the model of a pilot's release.")],
+    output: Annotated[
+        Path, Option("-o", "--output", help="Where to write the schema: a .json.")
+    ] = Path("refined.json"),
+    codes: Annotated[int, Option(help="Bins and spikes of each number, about.")] = 12,
+    force: Force = False,
 ) -> None:
-    """Expected error for each number of columns a report, and the choice to make.
+    """Write a pilot's schema with bins where its people are, for the people who have not reported yet.
 
-    Reads the schema only, so it costs no privacy.
+    Nobody's report depends on it who was asked before; fit both releases together:
+    privot fit pilot.parquet release.parquet.
 
-    Example: privot plan schema.toml --epsilon 4 --people 50000
+    Example: privot schema refine pilot/ -o refined.json
     """
-    from privot.release.planning import plan_reports
+    from privot.files import claim_file
+    from privot.local import LocalModel
+    from privot.local import refine as refine_schema
+    from privot.models import load
+
+    claim_file(output, inputs=[model], suffixes=(".json",), force=force)
+    loaded = load(model)
+    if not isinstance(loaded, LocalModel):
+        raise PrivotError(f"{model} is no model of a pilot's release: give what privot fit wrote")
+    refined = refine_schema(loaded, num_codes=codes)
+    refined.save(output)
+    for name, column in refined.coded.items():
+        if column != loaded.schema.coded[name]:
+            print(f"  {name}: one of {len(column.labels)}: {', '.join(column.labels)}")
+    print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
+
+
+def export_metadata(
+    schema: SchemaFile,
+    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
+        "metadata.json"
+    ),
+    force: Force = False,
+) -> None:
+    """Write a schema as SDV's metadata, so that SDV's own reports run on samples.
+
+    Example: privot schema export schema.toml -o metadata.json
+    """
+    from privot.files import claim_file, replacing_file
     from privot.schema import Schema
+    from privot.schema.sdv_metadata import write_metadata
 
-    loaded = Schema.load(schema)
-    if loaded.images:
-        raise PrivotError(
-            f"{schema} has images, and a plan is for columns of categories or bins: `privot calibrate` "
-            "tells what noise images get"
-        )
-    made = plan_reports(loaded, epsilon, people, target_error=target_error)
-    command = _command(schema, epsilon, made)
-    if as_json:
-        print(json.dumps(asdict(made) | {"command": command}))
-        return
-    sizes = sorted(column.alphabet.size for column in loaded.coded.values())
-    columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
-    values = f"{columns} of {_range(sizes[0], sizes[-1])} values"
-    print(f"{values}, {people:,} reports, ε = {exactly(epsilon)} per {made.unit}")
-    if len(loaded.columns) > len(sizes):
-        print(f"{at_most(made.epsilon)} of ε for these columns, an equal share for each vector")
-    print()
-    header = (*_HEADER, f"people for {exactly(target_error)}")
-    _print_table([header, *(_row(option, made) for option in made.options)])
-    print()
-    best = made.recommended
-    k = f"{best.report_columns} column{'s' if best.report_columns > 1 else ''}"
-    print(f"recommended: a {best.report} report of {k} per {made.unit}: {made.reason}.")
-    shown = best.two_way if best.two_way is not None else best.one_way
-    if shown > made.guess:
-        print(
-            f"That error is larger than of a guess without any reports ({made.guess:.2f}): "
-            "joint structure will be as good as the model's assumptions. More people, a larger ε, or "
-            "fewer bins and categories would help."
-        )
-    print(
-        "Errors are expected total variation, averaged over columns and pairs, at most, of an "
-        "estimate without a model. Latent classes, which `privot fit` uses for tables, do better: "
-        "two to six times on a census, the more so the smaller ε."
-    )
-    print(f"next: {command}")
-
-
-def _command(schema: Path, epsilon: float, made: Plan) -> str:
-    """The command that calibrates what is recommended."""
-    best = made.recommended
-    words = ["privot calibrate", str(schema), f"--epsilon {exactly(epsilon)}"]
-    words += [] if best.report == "joint" else [f"--report {best.report}"]
-    return " ".join([*words, f"--report-columns {best.report_columns}", "-o randomizer.json"])
-
-
-def _row(option: ExpectedError, made: Plan) -> tuple[str, ...]:
-    needed = "–" if option.people_needed is None else _rounded(option.people_needed)
-    note = "   marginals only" if option.marginals_only else ""
-    note = "   <- recommended" if option == made.recommended else note
-    return (
-        option.report,
-        str(option.report_columns),
-        _range(*option.cells),
-        f"{option.pair_share:.2%}" if option.pair_share else "nobody",
-        _error(option.one_way),
-        _error(option.two_way),
-        needed + note,
-    )
-
-
-def _error(error: float | None) -> str:
-    """Distributions differ by 1 at most; estimates without a model can miss by more."""
-    if error is None:
-        return "–"
-    return f"{error:.4f}" if error < 1 else "over 1"
-
-
-def _range(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _rounded(number: int) -> str:
-    """Two digits are known at best."""
-    digits = max(0, len(str(number)) - 2)
-    return f"{-(-number // 10**digits) * 10**digits:,}"
-
-
-def _print_table(rows: list[tuple[str, ...]]) -> None:
-    """Names to the left, numbers to the right; what follows the last number is not aligned."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
-    last = max(len(row[-1].partition("   ")[0]) for row in rows)
-    for row in rows:
-        cells = [
-            text.ljust(width) if i == 0 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        number, gap, note = row[-1].partition("   ")
-        print("  ".join([*cells, number.rjust(last)]) + gap + note)
+    claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
+    text = write_metadata(Schema.load(schema))
+    with replacing_file(output) as file:
+        file.write_text(text, encoding="utf-8")
+    print(f"{output}: SDV's metadata of {schema}")

@@ -3,24 +3,74 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
 from privot.errors import PrivotError
 
+if TYPE_CHECKING:
+    from privot.tables.csv_records import RecordForm
+
+
+Records = Annotated[
+    Path, Argument(help="Private: csv, parquet, npz (arrays named as columns), image folder.")
+]
+Declared = Annotated[
+    Path, Option("--schema", help="What a record may be: columns, or images and their label.")
+]
+Epsilon = Annotated[float, Option(help="ε of the whole run.")]
+Delta = Annotated[float, Option(help="δ of the whole run.")]
+Folder = Annotated[Path, Option("-o", "--output", help="Folder of the model.")]
+Seed = Annotated[int, Option(help="Of what is drawn in public, never of noise.")]
+Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
+
 
 def fit(
-    data: Annotated[
-        Path, Argument(help="Private: csv, parquet, npz (arrays named as columns), image folder.")
-    ],
-    schema: Annotated[
-        Path, Option(help="What a record may be: columns, or images and their label.")
-    ],
-    epsilon: Annotated[float, Option(help="ε of the whole run.")],
-    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
-    delta: Annotated[float, Option(help="δ of the whole run.")] = 1e-5,
+    data: Records,
+    schema: Declared,
+    epsilon: Epsilon,
+    output: Folder = Path("model"),
+    delta: Delta = 1e-5,
+    components: Annotated[int | None, Option(help="Of images, a label; by ε and n.")] = None,
+    low_pass: Annotated[
+        int | None, Option(help="Of images: frequencies kept along each axis.")
+    ] = None,
+    classes: Annotated[
+        int | None, Option(help="Of tables: latent classes; as many as are heard.")
+    ] = None,
+    seed: Seed = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
+    resume: Resume = False,
+    force: Force = False,
+) -> None:
+    """Learn a mixture of a curator's records by a few noisy sums: central privacy, in seconds.
+
+    Ctrl-C saves state and ledger, --resume continues both.
+
+    Example: privot sliced fit digits.npz --schema schema.toml --epsilon 10 -o model/
+    """
+    from privot.sliced import MixtureSettings
+
+    settings = MixtureSettings(
+        components=components,
+        low_pass=low_pass,
+        residual_low_pass=low_pass,
+        classes=classes,
+        seed=seed,
+    )
+    form = record_form(separator, ignore)
+    _learn(data, schema, form, output, settings, (epsilon, delta), resume=resume, force=force)
+
+
+def train(
+    data: Records,
+    schema: Declared,
+    epsilon: Epsilon,
+    output: Folder = Path("model"),
+    delta: Delta = 1e-5,
     low_pass: Annotated[int, Option(help="Of images: frequencies kept along each axis.")] = 7,
     degree: Annotated[int, Option(help="1: means; 2: second moments as well.")] = 2,
     steps: Annotated[int, Option(help="Number of releases.")] = 60_000,
@@ -30,28 +80,20 @@ def fit(
         str, Option(help="replace_one, or zero_out with padded Poisson batches.")
     ] = "replace_one",
     release: Annotated[str, Option(help="every_step or once.")] = "every_step",
-    estimator: Annotated[str, Option(help="auto, factors (of images) or network.")] = "auto",
-    loss: Annotated[
-        str, Option(help="Of a network: mean_first, sliced, or (once) entropic.")
-    ] = "mean_first",
-    seed: Annotated[int, Option(help="Of weights and latents, never of noise.")] = 0,
+    loss: Annotated[str, Option(help="mean_first, sliced, or (once) entropic.")] = "mean_first",
+    seed: Seed = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
-    resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
+    resume: Resume = False,
     force: Force = False,
 ) -> None:
-    """Learn a model from private records through noisy slices: central privacy, a trusted curator.
+    """Train a network on a curator's records through noisy slices: central privacy, in minutes.
 
     Ctrl-C saves state and ledger, --resume continues both.
 
-    Example: privot sliced fit digits.npz --schema schema.toml --epsilon 10 -o model/
+    Example: privot sliced train people.csv --schema schema.toml --epsilon 10 -o model/
     """
-    from privot.files import claim_folder
-    from privot.models.files import FILES
-    from privot.release import read_table
-    from privot.schema import Schema
     from privot.sliced import SlicedSettings
-    from privot.sliced import fit as fit_model
 
     settings = SlicedSettings(
         steps=steps,
@@ -61,24 +103,43 @@ def fit(
         release=release,  # type: ignore[arg-type]  # checked by the settings
         degree=degree,
         low_pass=low_pass,
-        estimator=estimator,  # type: ignore[arg-type]  # checked by the settings
         loss=loss,  # type: ignore[arg-type]  # checked by the settings
         seed=seed,
     )
-    claim_folder(output, FILES, inputs=[data, schema], force=force)
+    form = record_form(separator, ignore)
+    _learn(data, schema, form, output, settings, (epsilon, delta), resume=resume, force=force)
+
+
+def _learn(
+    data: Path,
+    schema: Path,
+    form: RecordForm,
+    output: Path,
+    settings: Any,
+    budget: tuple[float, float],
+    **how: bool,
+) -> None:
+    """What both commands do with their settings, ε and δ."""
+    from privot.files import claim_folder
+    from privot.models.files import FILES
+    from privot.release import read_table
+    from privot.schema import Schema
+    from privot.sliced import fit as fit_model
+
+    claim_folder(output, FILES, inputs=[data, schema], force=how["force"])
     checkpoint = output.with_name(output.name + ".checkpoint")
     declared = Schema.load(schema)
-    table = read_table(data, declared, record_form(separator, ignore))
+    table = read_table(data, declared, form)
     note_unit(declared.unit)
     with training_bar() as progress:
         model = fit_model(
             table,
             declared,
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=budget[0],
+            delta=budget[1],
             settings=settings,
             checkpoint=checkpoint,
-            resume=resume,
+            resume=how["resume"],
             progress=progress,
         )
     model.save(output)
@@ -101,7 +162,6 @@ def adapt(
     batch_size: Annotated[int, Option(help="Target records a release.")] = 100,
     num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
     neighboring: Annotated[str, Option(help="replace_one or zero_out.")] = "replace_one",
-    weight: Annotated[float, Option(help="Of the sliced loss.")] = 1.0,
     training_steps: Annotated[
         int, Option(help="On the source alone, before the first round; half as many after each.")
     ] = 800,
@@ -129,7 +189,6 @@ def adapt(
         batch_size=batch_size,
         num_projections=num_projections,
         neighboring=neighboring,  # type: ignore[arg-type]  # checked by the accounting
-        weight=weight,
         training_steps=training_steps,
         adapter_steps=adapter_steps,
         seed=seed,

@@ -25,9 +25,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from privot.datasets.images import Source, find_source
-from privot.errors import PrivotError
+from privot.errors import MOST_ROWS, PrivotError, require_count
 from privot.files import cannot_write
-from privot.limits import MOST_ROWS, require_count
 
 _BLOCK = 2**16
 _SECONDS = 30.0

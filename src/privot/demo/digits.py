@@ -1,61 +1,53 @@
-"""The demo of images: labeled digits of 8 × 8 pixels, learned from reports that nobody can read.
+"""The demo of images: labeled digits, learned from one report a person at pure local ε = 10.
 
-Each of 1 797 people's devices draws every digit with the same amount of ink (it pulls the image to a
-ball about the blank sheet), adds Gaussian noise to each pixel, and randomizes the label. So few reports
-teach little, and 64 pixels are many numbers to hide: the noise is moderate, and ε is large. It is
-printed as it is. What 1 797 noisy images cannot teach, a long fit takes from their noise: 6 000 steps,
-the default for images, draw speckles (sliced W₂ to the truth 1.28; its halves .27), 600 digits (.67).
+Each of 60 000 people's devices reports image and label together, with the whole ε, as one of thousands
+of public directions: a seed and an index, 12 bytes. Gaussian classes are fitted to the reports, and a
+classifier that learns from their samples alone reads digits that nobody reported. `mechanism="gaussian"`
+runs the papers' version: noise on each image, which a ball and a mask of cosines keep as small as ε
+allows, a randomized label, and a generator trained by entropic optimal transport.
 
-The digits come with scikit-learn, without a download: bitmaps of 32 × 32 by 43 people, of which blocks
-of 4 × 4 were counted, so that a pixel is a number from 0 to 16. They are the test set of Alpaydin and
-Kaynak's *Optical recognition of handwritten digits* (1998), of the UCI repository, CC BY 4.0.
+The digits are made-up handwriting ([`handwriting`][privot.datasets.handwriting]), or MNIST where a
+folder of data sets is given.
 """
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from privot.errors import PrivotError
-from privot.evaluation.distances import score_images
-from privot.evaluation.prediction import learn_labels, predict_label
+from privot.datasets import LabeledImages, load_images
+from privot.datasets.handwriting import MOST_PEOPLE, draw_digits
+from privot.errors import require_choice, require_count
+from privot.evaluation.distances import unit_pixels
+from privot.evaluation.one_report import directions, name_labels
+from privot.evaluation.prediction import learn_labels
 from privot.local import FitSettings, fit
-from privot.release import Release, state_noise
+from privot.mechanisms.mechanism import require_epsilon
+from privot.privacy.rounding import at_most
+from privot.release import Randomizer, Release
 from privot.report.pages import write_results
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
 from privot.training import Progress
 
-SCHEMA_TOML = """\
-unit = "person"
-
-[columns.image]
-kind = "array"
-shape = [8, 8]
-bounds = [0, 16]
-radius = 6.5
-center = "lower"
-
-[columns.label]
-kind = "categorical"
-categories = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
-"""
-NOISE, DELTA, LABEL_EPSILON = 1.5, 1e-4, 4.0
-_STEPS, _LATENT_DIM = 600, 8
-_SAMPLES = 10_000
-_ACROSS = 10
+DELTA = 1e-5
+PAPERS = "gaussian"
+_KINDS = ("auto", "candidates", PAPERS)
+_MOST_LABEL_EPSILON = 4.0
+_RADIUS = 25 / 28  # of a ball, in lengths of a side
+_SAMPLES, _ACROSS = 10_000, 10
 COMMANDS = """\
 privot schema check schema.toml
-privot calibrate schema.toml --epsilon 40 --delta 1e-5 --mechanism gaussian --share label=4
-privot privatize pictures/ --randomizer randomizer.json
+privot calibrate schema.toml --epsilon 10 -o randomizer.json
+privot privatize pictures/ --randomizer randomizer.json -o release.parquet
 privot fit release.parquet -o model/
 privot sample model/ --num-rows 1000 -o synthetic/
 privot evaluate model/ --against holdout/ -o report.html"""
@@ -63,17 +55,21 @@ privot evaluate model/ --against holdout/ -o report.html"""
 
 @dataclass(frozen=True)
 class ImageDemoMetrics:
-    """What `metrics.json` holds. Distances are sliced W₂ of pixels in [−1, 1], times √64."""
+    """What `metrics.json` holds. Accuracies are of the labels of images that nobody reported.
+
+    Arguments:
+        accuracy_attack: Share of people whose label an attacker names from their one report.
+    """
 
     epsilon: float
     delta: float
-    noise: float
+    mechanism: str
+    estimator: str
     num_people: int
     accuracy_synthetic: float
     accuracy_real: float
     accuracy_attack: float
-    distance: float
-    floor: float
+    privatize_seconds: float
     train_seconds: float
     seed: int
     steps: int
@@ -82,113 +78,140 @@ class ImageDemoMetrics:
 def run_image_demo(
     folder: Path,
     *,
+    num_people: int = 60_000,
+    epsilon: float = 10.0,
+    mechanism: str = "auto",
+    data: Path | None = None,
     settings: FitSettings | None = None,
     say: Callable[[str], None] = print,
     progress: Progress | None = None,
 ) -> ImageDemoMetrics:
-    """Privatize the digits, fit, sample, measure, and write the report to `folder`."""
+    """Privatize digits, fit, sample, measure, and write the report to `folder`.
+
+    Arguments:
+        folder: For the results.
+        num_people: How many, at most as many as there are images in `data`.
+        epsilon: Of each person's report, image and label together.
+        mechanism: `"candidates"`, or `"auto"`, which are these; `"gaussian"` for the papers' noise.
+        data: Folder of data sets, to take MNIST from; made-up handwriting otherwise.
+        settings: Of the fit; the defaults otherwise.
+        say: Told what happens.
+        progress: Told the steps of the fit.
+    """
+    require_choice("mechanism", mechanism, _KINDS)
+    require_count("people", num_people, MOST_PEOPLE)
+    require_epsilon(epsilon)
     settings = settings or FitSettings()
-    settings = replace(
-        settings,
-        steps=settings.steps or _STEPS,
-        latent_dim=settings.latent_dim or _LATENT_DIM,
-    )
-    schema = Schema.from_toml(SCHEMA_TOML)
-    digits = as_devices_draw(schema, load_digit_images())
-    say(f"1  {len(digits):,} people each hold one handwritten digit of 8 × 8 pixels, and its label")
-    randomizer = state_noise(schema, NOISE, DELTA, shares={"label": LABEL_EPSILON})
-    # In order, as the attacker below is told whose each report is.
-    release = randomizer.privatize(digits, keep_order=True)
-    say(f"2  each noised both on their device: {randomizer.guarantee}")
-    steps = settings.schedule(images=True, labels=True)[0]
-    say(f"3  the curator, who sees only noise, trains a generator ({steps:,} steps)")
+    images = draw_digits(num_people, settings.seed) if data is None else load_images("mnist", data)
+    people, held_out = _tables(images, num_people)
+    randomizer = _randomizer(images.x_train.shape[1], epsilon, mechanism)
+    say(f"1  {len(people):,} people each hold one handwritten digit, and its label")
     started = time.perf_counter()
+    # In order, as the attacker below is told whose each report is.
+    release = randomizer.privatize(people, keep_order=True)
+    privatized = time.perf_counter()
+    say(f"2  each randomized both on their device: {randomizer.guarantee}")
+    say("3  the curator, who sees only reports, learns what digits look like")
     model = fit(release, settings, progress=progress)
-    seconds = time.perf_counter() - started
+    learned = time.perf_counter()
+    say("4  a classifier learns from samples of the model, and reads digits that nobody reported")
     synthetic = model.sample(_SAMPLES, seed=settings.seed)
-    say("4  samples of the model are compared with the truth, as only a demonstration can")
-    distance = score_images(schema, "image", synthetic, digits, len(digits) // 2, settings.seed)
-    label = predict_label(schema, synthetic, digits, "label", settings.seed)
     metrics = ImageDemoMetrics(
         epsilon=release.guarantee.epsilon,
-        delta=DELTA,
-        noise=NOISE,
-        num_people=len(digits),
-        accuracy_synthetic=round(label.synthetic, 4),
-        accuracy_real=round(label.real, 4),
-        accuracy_attack=round(attack_reports(release, digits, settings.seed), 4),
-        distance=round(distance.distance, 4),
-        floor=round(distance.floor, 4),
-        train_seconds=round(seconds, 2),
+        delta=randomizer.delta,
+        mechanism=PAPERS if randomizer.candidates is None else "candidates",
+        estimator=model.made_with["estimator"],
+        num_people=len(people),
+        accuracy_synthetic=accuracy(randomizer.schema, synthetic, held_out),
+        accuracy_real=accuracy(randomizer.schema, people, held_out),
+        accuracy_attack=round(name_labels(release, people), 4),
+        privatize_seconds=round(privatized - started, 2),
+        train_seconds=round(learned - privatized, 2),
         seed=settings.seed,
-        steps=steps,
+        steps=model.made_with["steps"],
     )
-    diameter = schema.images["image"].domain.diameter(2)
-    fields = {"diameter": diameter, "keep": LABEL_EPSILON, "commands": COMMANDS}
-    picture = ("digits.png", _draw(digits, release, synthetic))
+    picture = ("digits.png", _draw(people, release, synthetic, metrics))
+    noise = [each["in_words"] for each in randomizer.expected_noise()]
+    fields = {"noise": noise, "commands": COMMANDS, "mnist": data is not None}
     write_results(folder, "image_demo.html", picture, model, metrics, fields)
     return metrics
 
 
-def load_digit_images() -> pa.Table:
-    """The digits as a table: `image`, tensors of 8 × 8 numbers from 0 to 16, and `label`."""
-    try:
-        loaded = importlib.import_module("sklearn.datasets").load_digits()
-    except ModuleNotFoundError:
-        raise PrivotError(
-            "the digits come with scikit-learn, which is not installed: pip install 'privot[evaluate]'"
-        ) from None
-    labels = pa.array([str(label) for label in loaded.target])
-    images = np.asarray(loaded.images, np.float32)
-    return pa.table({"image": tensor_array(images), "label": labels})
+def accuracy(schema: Schema, learned: pa.Table, held_out: pa.Table) -> float:
+    """Of scikit-learn's logistic regression, trained on at most 10 000 images of the first table."""
+    learned = learned.take(np.random.default_rng(0).permutation(len(learned))[:_SAMPLES])
+    x, asked = (unit_pixels(schema, "image", table) for table in (learned, held_out))
+    labels, truth = (np.array(table["label"].to_pylist()) for table in (learned, held_out))
+    return round(float((learn_labels(x, labels, asked) == truth).mean()), 4)
 
 
-def attack_reports(release: Release, digits: pa.Table, seed: int, copies: int = 10) -> float:
-    """Share of people whose digit an attacker names from their noisy image.
-
-    The attacker knows the clean digits and labels of half of the people and the noise, and trains
-    logistic regression on noisy copies of them: what the noise leaves of one picture, not of one label.
-    """
-    points, _ = release.reports("image")
-    clean = release.schema.images["image"].encode_points("image", digits)
-    labels = release.schema.coded["label"].encode_codes("label", digits)
-    rng = np.random.default_rng(seed)
-    known = rng.permutation(len(labels)) < len(labels) // 2
-    noise = NOISE * rng.standard_normal((copies, *clean[known].shape))
-    x = (clean[known] + noise).reshape(-1, clean.shape[1])
-    named = learn_labels(x, np.tile(labels[known], copies), points[~known])
-    return float((named == labels[~known]).mean())
+def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]:
+    """Of people, those who are shown first; and of held-out images."""
+    x, y = images.x_train[:num_people], images.y_train[:num_people]
+    shown = np.concatenate([np.flatnonzero(y == label)[:_ACROSS] for label in range(10)])
+    order = np.concatenate([shown, np.setdiff1d(np.arange(len(y)), shown)])
+    pairs = ((x[order], y[order]), (images.x_test, images.y_test))
+    people, held_out = (
+        pa.table({"image": tensor_array(x), "label": [str(label) for label in y]}) for x, y in pairs
+    )
+    return people, held_out
 
 
-def as_devices_draw(schema: Schema, digits: pa.Table) -> pa.Table:
-    """The digits pulled into the schema's ball: what is learned is the law of these."""
-    column = schema.images["image"]
-    pixels = column.domain.decode(column.encode_points("image", digits))
-    return digits.set_column(0, "image", column.decode_pixels("image", pixels)["image"])
+def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
+    """How devices report digits of this size."""
+    image: dict[str, Any] = {"kind": "array", "shape": [side, side], "bounds": [0, 255]}
+    label = {"kind": "categorical", "categories": [str(label) for label in range(10)]}
+    if mechanism != PAPERS:
+        schema = Schema.from_dict({"unit": "person", "columns": {"image": image, "label": label}})
+        return Randomizer.calibrate(schema, epsilon, mechanism=mechanism)
+    image |= {"radius": _RADIUS * side, "center": "lower"}
+    image |= {"transform": "dct", "low_pass": side // 2}
+    schema = Schema.from_dict({"unit": "person", "columns": {"image": image, "label": label}})
+    shares = {"label": min(_MOST_LABEL_EPSILON, epsilon / 2)}
+    return Randomizer.calibrate(schema, epsilon, DELTA, mechanism=PAPERS, shares=shares)
 
 
-def _draw(digits: pa.Table, release: Release, synthetic: pa.Table) -> Figure:
-    """What people hold, what leaves their devices, what was learned: ten by ten digits each."""
+def _draw(
+    people: pa.Table, release: Release, synthetic: pa.Table, metrics: ImageDemoMetrics
+) -> Figure:
+    """What people hold, what each one's report says, what was learned: a row of ten for each digit."""
     column, most = release.schema.images["image"], _ACROSS**2
-    received, limit = reported_images(release, "image", most)
-    held = unit_images(column, "image", digits, most)
-    learned = unit_images(column, "image", by_label(synthetic, "label"), most)
+    received, limit = _draw_reports(release, most)
+    held = unit_images(column, "image", people, most)
+    learned = unit_images(column, "image", synthetic, len(synthetic))
+    codes = release.schema.coded["label"].encode_codes("label", synthetic)
+    sheet = np.concatenate([_row(learned[codes == code]) for code in range(10)])
+    named = f"an attacker names {metrics.accuracy_attack:.0%} of the labels"
+    told = f"mean and samples; a classifier of them: {metrics.accuracy_synthetic:.0%}"
+    group = f"{metrics.mechanism.capitalize()}, ε = {at_most(metrics.epsilon)}"
     panels = [
-        ImagePanel("Private", "what people hold: nobody sees this", held),
-        ImagePanel("What leaves the devices", "the same, noised one by one", received, limit),
-        ImagePanel("What was learned", "from the reports alone: a row for each label", learned),
+        ImagePanel("What people hold", "a digit and its label", held),
+        ImagePanel("What one report says", named, received, limit, group=group),
+        ImagePanel("What all reports teach", told, sheet, group=group),
     ]
     return draw_image_panels(panels, across=_ACROSS)
 
 
-def by_label(table: pa.Table, name: str) -> pa.Table:
-    """The first ten rows of each label, label by label; fewer where a label has fewer.
+def _row(images: np.ndarray) -> np.ndarray:
+    """The mean of some images and nine of them (10, h, w), black where they are fewer."""
+    row = np.full((_ACROSS, *images.shape[1:]), -1.0)
+    if len(images):
+        shown = images[: _ACROSS - 1]
+        row[0], row[1 : 1 + len(shown)] = images.mean(axis=0), shown
+    return row
 
-    Examples:
-        >>> table = pa.table({"label": ["b", "a", "b"], "row": [0, 1, 2]})
-        >>> by_label(table, "label").column("row").to_pylist()
-        [1, 0, 2]
+
+def _draw_reports(release: Release, most: int) -> tuple[np.ndarray, float]:
+    """Images (n, h, w) that the first reports say, in unit pixels, and a limit to show them.
+
+    Of a candidate, the image in its direction with the label that it says most of, at one contrast.
     """
-    labels = np.array(table.column(name).to_pylist())
-    rows = [np.flatnonzero(labels == label)[:_ACROSS] for label in np.unique(labels)]
-    return table.take(np.concatenate(rows))
+    report = release.randomizer.candidates
+    if report is None:
+        return reported_images(release, "image", most)
+    labels, points = directions(release, report, slice(0, most))
+    said = points[np.arange(len(points)), labels.argmax(axis=1)]
+    x, _ = report.coordinates.numbers(said)
+    pixels = report.coordinates.pixels(x, np.zeros((len(x), report.coordinates.channels)))
+    pixels /= pixels.std(axis=1, keepdims=True)
+    return pixels.reshape(-1, *release.schema.images["image"].shape), 2.5

@@ -47,8 +47,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from privot.disk.chain import Chain, check_witness, witnessing
 from privot.disk.state import holding_state, write_down
-from privot.errors import PrivotError
-from privot.limits import MOST_ROWS, require_count
+from privot.errors import MOST_ROWS, PrivotError, require_count
 from privot.own_process import OwnProcess
 from privot.privacy import Guarantee
 
@@ -135,8 +134,12 @@ class Ledger(OwnProcess, Generic[P]):
         """What all declared uses together promise, however many are made."""
         return self.plan.guarantee
 
-    def spend(self, uses: int = 1) -> None:
+    def spend(self, uses: int = 1) -> int:
         """Count uses; call before anything of them exists.
+
+        Returns:
+            How many are counted now, these included. Of a ledger that takes none ahead, nobody else is
+            told the same number, in any process.
 
         Raises:
             BudgetExhausted: if fewer are left; then none is spent.
@@ -149,6 +152,7 @@ class Ledger(OwnProcess, Generic[P]):
             if uses > self._in_hand:
                 self._take(uses - self._in_hand)
             self._in_hand -= uses
+            return self._taken - self._in_hand
 
     def begin(self, path: Path | None = None) -> None:
         """Start the file, so that it is there before the first use: at `path` if there was none.

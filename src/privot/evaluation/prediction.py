@@ -39,7 +39,7 @@ from privot.evaluation.distances import Array, Codes, unit_pixels
 from privot.evaluation.tables import require_records
 from privot.schema import Schema
 
-_FOLDS, _IMAGE_FOLDS = 5, 2
+FOLDS, _IMAGE_FOLDS = 5, 2
 # Trees take columns of no more categories as such, and others in the order of their codes.
 _MOST_TREE_CATEGORIES = 255
 _MOST_TRAINED = 10_000  # synthetic images
@@ -48,7 +48,7 @@ _ITERATIONS = 100
 
 @dataclass(frozen=True)
 class ClassifierScore:
-    """A classifier's AUC on real records: trained on synthetic records, and on real ones."""
+    """A classifier's score on real records: trained on synthetic records, and on real ones."""
 
     classifier: str
     synthetic: float
@@ -64,13 +64,15 @@ class Prediction:
         num_synthetic: Synthetic records trained on.
         num_real: Real records tested on; each real-trained classifier saw four fifths of them, and was
             tested on the fifth it had not seen.
-        scores: One a classifier.
+        scores: One a classifier, or a regression.
+        measure: Of the scores: the area under the curve, or R² of a number.
     """
 
     target: str
     num_synthetic: int
     num_real: int
     scores: tuple[ClassifierScore, ...]
+    measure: str = "AUC"
 
 
 @dataclass(frozen=True)
@@ -105,27 +107,27 @@ def predict_target(
     size = schema.coded[target].alphabet.size
     if len(schema.coded) < 2:
         raise PrivotError(f"target {target!r} is the only column: there is nothing to tell it from")
-    ours, our_answers = _with_known_target(schema, target, synthetic)
-    theirs, answers = _with_known_target(schema, target, real)
-    if len(answers) < 2 * _FOLDS or len(np.unique(answers)) < 2:
+    ours, our_answers = with_known_target(schema, target, synthetic)
+    theirs, answers = with_known_target(schema, target, real)
+    if len(answers) < 2 * FOLDS or len(np.unique(answers)) < 2:
         raise PrivotError(
             f"target {target!r} has {len(np.unique(answers))} values in {len(answers)} real records: "
-            f"give at least two values, and {2 * _FOLDS} records"
+            f"give at least two values, and {2 * FOLDS} records"
         )
-    folds = _folds(answers, np.random.default_rng(seed))
+    folds = deal_folds(answers, np.random.default_rng(seed))
     scores = []
     for name, classifier, inputs in (
         (
             "logistic regression",
-            _sklearn("linear_model").LogisticRegression(max_iter=300),
-            _one_hot,
+            sklearn("linear_model").LogisticRegression(max_iter=300),
+            one_hot,
         ),
-        ("gradient boosting", _trees(schema, target, seed), _numbers),
+        ("gradient boosting", _trees(schema, target, seed), as_numbers),
     ):
         x, y = inputs(schema, ours), inputs(schema, theirs)
         told = _probabilities(classifier, x, our_answers, y, size)
         areas = []
-        for fold in range(_FOLDS):
+        for fold in range(FOLDS):
             rest, part = folds != fold, folds == fold
             trained = _probabilities(classifier, y[rest], answers[rest], y[part], size)
             areas.append([area_under_curve(answers[part], each) for each in (told[part], trained)])
@@ -180,8 +182,8 @@ def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarra
     if len(np.unique(labels)) < 2:
         return np.full(len(at), labels[0])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", _sklearn("exceptions").ConvergenceWarning)
-        model = _sklearn("linear_model").LogisticRegression(max_iter=_ITERATIONS).fit(x, labels)
+        warnings.simplefilter("ignore", sklearn("exceptions").ConvergenceWarning)
+        model = sklearn("linear_model").LogisticRegression(max_iter=_ITERATIONS).fit(x, labels)
     predicted: np.ndarray = model.predict(at)
     return predicted
 
@@ -190,7 +192,7 @@ def area_under_curve(truth: Codes, scores: Array) -> float:
     """AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ if there is only one class."""
     counts = np.bincount(truth, minlength=scores.shape[1])
     present = np.flatnonzero((counts > 0) & (counts < len(truth)))
-    area = _sklearn("metrics").roc_auc_score
+    area = sklearn("metrics").roc_auc_score
     areas = [area(truth == k, scores[:, k]) for k in present]
     return float(np.average(areas, weights=counts[present])) if areas else 0.5
 
@@ -200,11 +202,16 @@ def _targets(schema: Schema) -> list[str]:
     return [name for name, column in schema.coded.items() if column.alphabet.centers is None]
 
 
-def _require_target(schema: Schema, target: str) -> None:
+def require_sklearn() -> None:
+    """Refuse to predict without scikit-learn."""
     if find_spec("sklearn") is None:
         raise PrivotError(
             "training classifiers needs scikit-learn: pip install 'privot[evaluate]', or name no target"
         )
+
+
+def _require_target(schema: Schema, target: str) -> None:
+    require_sklearn()
     if target not in _targets(schema):
         known = target in schema.columns
         kind = f"is {schema.columns[target].kind}" if known else "is not in the schema"
@@ -213,7 +220,7 @@ def _require_target(schema: Schema, target: str) -> None:
         )
 
 
-def _with_known_target(
+def with_known_target(
     schema: Schema, target: str, table: pa.Table
 ) -> tuple[dict[str, Codes], Codes]:
     """Codes of the other columns, and of the target, of records whose target is not missing."""
@@ -223,12 +230,12 @@ def _with_known_target(
     return {name: values[known] for name, values in codes.items()}, answers[known]
 
 
-def _folds(answers: Codes, rng: np.random.Generator) -> Codes:
+def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
     """A fold for each record, each with its part of every class."""
     order = rng.permutation(len(answers))
     order = order[np.argsort(answers[order], kind="stable")]
     folds = np.empty(len(answers), dtype=np.int64)
-    folds[order] = np.arange(len(answers)) % _FOLDS
+    folds[order] = np.arange(len(answers)) % FOLDS
     return folds
 
 
@@ -241,7 +248,7 @@ def _probabilities(classifier: Any, x: Any, answers: Codes, asked: Any, size: in
     return scores
 
 
-def _one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
+def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
     """A sparse indicator (n, sum of sizes) of every column's code."""
     sizes = [schema.coded[name].alphabet.size for name in codes]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -251,20 +258,24 @@ def _one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
     return csr_array((np.ones(rows * columns), places.ravel(), starts), shape=(rows, offsets[-1]))
 
 
-def _numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
+def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
     """Centers of bins, NaN where missing, and codes of categories, as columns (n, m)."""
     centers = [schema.coded[name].alphabet.centers for name in codes]
     columns = zip(centers, codes.values(), strict=True)
     return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
 
 
-def _trees(schema: Schema, target: str, seed: int) -> Any:
+def named_columns(schema: Schema, target: str) -> list[bool]:
+    """Which columns, but for the target, trees take as categories."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
-    named = [a.centers is None and a.size <= _MOST_TREE_CATEGORIES for a in alphabets]
-    trees = _sklearn("ensemble").HistGradientBoostingClassifier
-    return trees(categorical_features=named, random_state=seed)
+    return [each.centers is None and each.size <= _MOST_TREE_CATEGORIES for each in alphabets]
 
 
-def _sklearn(module: str) -> Any:
+def _trees(schema: Schema, target: str, seed: int) -> Any:
+    trees = sklearn("ensemble").HistGradientBoostingClassifier
+    return trees(categorical_features=named_columns(schema, target), random_state=seed)
+
+
+def sklearn(module: str) -> Any:
     """A module of scikit-learn, loaded by the first prediction: comparisons do without."""
     return import_module(f"sklearn.{module}")

@@ -1,4 +1,4 @@
-"""What was learned against real records: coded columns by their tables, the others by distances.
+"""What was learned against real records: tables of codes, numbers by value, the others by distances.
 
 Results depend on real records: **not private**.
 """
@@ -11,7 +11,20 @@ from typing import Any
 import pyarrow as pa
 
 from privot.errors import PrivotError
+from privot.evaluation.against import (
+    of_columns,
+    of_correlations,
+    of_numbers,
+    of_pairs,
+    of_prediction,
+)
 from privot.evaluation.distances import PointScore, score_images, score_points
+from privot.evaluation.numbers import (
+    CorrelationScore,
+    NumberScore,
+    compare_correlations,
+    compare_numbers,
+)
 from privot.evaluation.prediction import (
     LabelScore,
     Prediction,
@@ -19,7 +32,15 @@ from privot.evaluation.prediction import (
     predict_label,
     predict_target,
 )
-from privot.evaluation.tables import TableComparison, compare_tables, require_records
+from privot.evaluation.regression import predict_number
+from privot.evaluation.tables import (
+    Score,
+    TableComparison,
+    compare_tables,
+    mean_score,
+    require_records,
+)
+from privot.evaluation.verdict import Finding
 from privot.models import Learned, Model
 from privot.release import as_table
 from privot.schema import Schema
@@ -30,11 +51,40 @@ NUM_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """All columns: vectors and images one by one, the others as a table (None if there are none)."""
+    """All columns: vectors and images one by one, the others as a table (None if there are none).
+
+    Numbers, and coordinates, are compared by their values, too.
+    """
 
     vectors: tuple[PointScore, ...]
     table: TableComparison | None
     images: tuple[PointScore, ...] = ()
+    numbers: tuple[NumberScore, ...] = ()
+    correlations: tuple[CorrelationScore, ...] = ()
+
+    @property
+    def summary(self) -> dict[str, Score]:
+        """Means: of columns, pairs, numbers by their KS, correlations, if any."""
+        means = {} if self.table is None else dict(self.table.summary)
+        if self.numbers:
+            means["ks"] = mean_score([score.ks for score in self.numbers])
+        if self.correlations:
+            means["correlation"] = mean_score([score.difference for score in self.correlations])
+        return means
+
+    @property
+    def verdict(self) -> tuple[Finding, ...]:
+        """What they may be used for."""
+        table, found = self.table, []
+        if table is not None:
+            found.append(of_columns(table.columns))
+        if self.numbers:
+            found.append(of_numbers(self.numbers))
+        if table is not None and table.pairs:
+            found += of_pairs(table.pairs, table)
+        if self.correlations:
+            found.append(of_correlations(self.correlations))
+        return tuple(found)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,11 +109,16 @@ class Evaluation(Summarized):
     label: LabelScore | None = None
     model: Model | None = None
 
+    @property
+    def verdict(self) -> tuple[Finding, ...]:
+        """What the synthetic records may be used for."""
+        told = () if self.prediction is None else (of_prediction(self.prediction),)
+        return self.comparison.verdict + told
+
     def summary(self) -> dict[str, object]:
         """See `Summarized`: every score, beside what a perfect model would have."""
         facts: dict[str, object] = {}
-        table = self.comparison.table
-        for name, score in ({} if table is None else table.summary).items():
+        for name, score in self.comparison.summary.items():
             alone = "" if score.independence is None else f", independence {score.independence:.4f}"
             facts[name] = f"{score.synthetic:.4f} (floor {score.floor:.4f}{alone})"
         for row in self.comparison.vectors:
@@ -76,7 +131,7 @@ class Evaluation(Summarized):
         if (told := self.prediction) is not None:
             for each in told.scores:
                 scores = f"{each.synthetic:.4f} (from real {each.real:.4f})"
-                facts[f"AUC of {told.target}, {each.classifier}"] = scores
+                facts[f"{told.measure} of {told.target}, {each.classifier}"] = scores
         return facts
 
 
@@ -95,8 +150,9 @@ def evaluate(
         synthetic: A model, which is sampled, or a table of synthetic records.
         real: A table of real records, best of people whom the model was not learned from.
         schema: Of a table; a model brings its own.
-        target: A column of categories that classifiers tell from the others, trained on either table.
-            Of images, the one such column that they have, unless another is named.
+        target: A column of categories that classifiers tell from the others, trained on either table,
+            or one of numbers, by regressions. Of images, the one such column that they have, unless
+            another is named.
         num_rows: How many records of a model to draw.
         seed: Of the draw, of subsamples and of folds.
 
@@ -131,7 +187,9 @@ def evaluate(
         if target is not None:
             label = predict_label(schema, drawn, truth, target, seed)
     elif target is not None:
-        prediction = predict_target(schema, drawn, truth, target, seed)
+        column = schema.columns.get(target)
+        predict = predict_number if column is not None and column.is_number else predict_target
+        prediction = predict(schema, drawn, truth, target, seed)
     return Evaluation(schema, drawn, truth, comparison, prediction, label, model)
 
 
@@ -160,4 +218,6 @@ def compare(
         tuple(score_points(schema, n, synthetic, real, num_points, seed) for n in schema.vectors),
         table,
         tuple(score_images(schema, n, synthetic, real, num_points, seed) for n in schema.images),
+        compare_numbers(schema, synthetic, real, seed),
+        compare_correlations(schema, synthetic, real, seed),
     )

@@ -2,8 +2,8 @@ r"""A synthetic table against real records, in the codes of the schema: each col
 
 Columns are compared by the total variation of their codes: the least share of records that would have
 to change for the two tables to agree. Pairs of columns are compared so too, cell by cell, and by the
-differences of Cramér's V and, for numbers and dates, of the correlation (of the bins' centers).
-Vectors have no codes and are not compared here.
+differences of Cramér's V. Numbers within their bins, and correlations, are compared by their values
+(`numbers`); vectors without codes are not compared here.
 
 Two samples of one population are never the same, and a model that knows the columns alone is not bad
 at everything, so each number stands between two others:
@@ -25,6 +25,7 @@ Every result depends on real records: **not private**.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -35,7 +36,6 @@ from privot.errors import PrivotError
 from privot.evaluation.distances import (
     Array,
     Codes,
-    correlation,
     cramers_v,
     independent,
     joint_shares,
@@ -75,16 +75,12 @@ class ColumnScore:
 
 @dataclass(frozen=True)
 class PairScore:
-    """Two columns: total variation of their joint codes, differences of V and of correlation.
-
-    `correlation` is None unless both columns are numbers or dates.
-    """
+    """Two columns: total variation of their joint codes, and difference of Cramér's V."""
 
     first: str
     second: str
     total_variation: Score
     cramers_v: Score
-    correlation: Score | None
 
 
 @dataclass(frozen=True)
@@ -110,25 +106,22 @@ class TableComparison:
 
     @property
     def summary(self) -> dict[str, Score]:
-        """Means: `one_way` of columns, `two_way`, `cramers_v` and `correlation` of pairs, if any."""
-        correlations = [pair.correlation for pair in self.pairs if pair.correlation is not None]
+        """Means: `one_way` of columns, `two_way` and `cramers_v` of pairs, if any."""
         groups = {
             "one_way": [column.total_variation for column in self.columns],
             "two_way": [pair.total_variation for pair in self.pairs],
             "cramers_v": [pair.cramers_v for pair in self.pairs],
-            "correlation": correlations,
         }
-        return {name: _mean(scores) for name, scores in groups.items() if scores}
+        return {name: mean_score(scores) for name, scores in groups.items() if scores}
 
 
 @dataclass(frozen=True)
 class _Levels:
-    """One column for pairs: level numbers of both tables' records, and the number each stands for."""
+    """One column for pairs: level numbers of both tables' records."""
 
     synthetic: Codes
     real: Codes
     size: int
-    values: Array | None
 
 
 def compare_tables(
@@ -160,7 +153,7 @@ def compare_tables(
         drawn = [rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes]
         floor = np.abs(drawn[0] - drawn[1]).sum() / 2 / _DRAWS
         columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
-        levels[name] = _levels(ours, truth, column.alphabet.size, column.alphabet.centers)
+        levels[name] = _levels(ours, truth, column.alphabet.size)
     paired = list(levels)
     if len(paired) > _MOST_PAIRED:
         chosen = np.sort(rng.choice(len(paired), _MOST_PAIRED, replace=False))
@@ -181,7 +174,7 @@ def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None
             )
 
 
-def _levels(ours: Codes, truth: Codes, size: int, centers: Array | None) -> _Levels:
+def _levels(ours: Codes, truth: Codes, size: int) -> _Levels:
     """Number the codes that occur from the most frequent on; the last number takes the rest."""
     seen, real = (np.bincount(codes, minlength=size) for codes in (ours, truth))
     present = np.flatnonzero(seen + real)
@@ -189,13 +182,7 @@ def _levels(ours: Codes, truth: Codes, size: int, centers: Array | None) -> _Lev
     level = np.minimum(np.arange(len(order)), _MOST_LEVELS - 1)
     numbers = np.zeros(size, dtype=np.int64)
     numbers[order] = level
-    values = None
-    if centers is not None:
-        known = np.isfinite(centers[order])
-        weights = np.bincount(level, weights=known)
-        sums = np.bincount(level, weights=np.where(known, centers[order], 0.0))
-        values = np.divide(sums, weights, out=np.full(len(sums), np.nan), where=weights > 0)
-    return _Levels(numbers[ours], numbers[truth], int(level[-1]) + 1, values)
+    return _Levels(numbers[ours], numbers[truth], int(level[-1]) + 1)
 
 
 def _compare_pair(
@@ -220,17 +207,7 @@ def _compare_pair(
     against = np.concatenate([real[None], again, again])
     variations = np.abs(tables - against).sum((1, 2)) / 2
     associations = np.abs(cramers_v(tables) - cramers_v(against))
-    correlations = None
-    if a.values is not None and b.values is not None:
-        x, y = a.values, b.values
-        correlations = np.abs(correlation(tables, x, y) - correlation(against, x, y))
-    return PairScore(
-        first,
-        second,
-        _score(variations),
-        _score(associations),
-        None if correlations is None else _score(correlations),
-    )
+    return PairScore(first, second, _score(variations), _score(associations))
 
 
 def _score(distances: Array) -> Score:
@@ -238,7 +215,8 @@ def _score(distances: Array) -> Score:
     return Score(float(distances[0]), float(floor), float(independence))
 
 
-def _mean(scores: list[Score]) -> Score:
+def mean_score(scores: Sequence[Score]) -> Score:
+    """The mean of each number, independence where there is any."""
     ceilings = [score.independence for score in scores if score.independence is not None]
     return Score(
         float(np.mean([score.synthetic for score in scores])),

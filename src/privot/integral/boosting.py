@@ -30,7 +30,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.errors import PrivotError, require_choice, require_seed
 from privot.integral.densities.density import TiltedDensity
 from privot.integral.densities.grid import require_inside
 from privot.integral.densities.references import Reference
@@ -38,7 +38,6 @@ from privot.integral.densities.secure import Floats
 from privot.integral.learners.networks import Network, NetworkSettings
 from privot.integral.learners.tilts import FeatureTilt, tell_apart
 from privot.integral.learners.trees import Trees
-from privot.limits import require_choice, require_seed
 from privot.mechanisms.mechanism import require_epsilon
 
 Coefficients = Literal["exact", "published"]

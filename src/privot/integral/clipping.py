@@ -42,7 +42,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from privot.errors import PrivotError
+from privot.errors import PrivotError, require_choice, require_seed
 from privot.integral.densities.density import Normalizer, Tilt, TiltedDensity
 from privot.integral.densities.grid import (
     GridReference,
@@ -55,7 +55,6 @@ from privot.integral.densities.references import Reference
 from privot.integral.densities.secure import Floats, SecureGenerator
 from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.tilts import ConstantTilt, Estimator, ShiftedTilt, fit_log_ratio
-from privot.limits import require_choice, require_seed
 from privot.mechanisms.mechanism import require_epsilon
 from privot.privacy.rounding import require_delta
 

@@ -25,8 +25,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from privot.errors import PrivotError
-from privot.limits import MOST_ROWS, require_count
+from privot.errors import MOST_ROWS, PrivotError, require_count
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from privot.disk import Ledger, charge, fingerprint
-from privot.errors import PrivotError
+from privot.errors import MOST_ROWS, PrivotError, require_count
 from privot.integral.boosting import BoostSettings
 from privot.integral.clipping import ClippedRatioSettings
 from privot.integral.densities.density import Normalizer, TiltedDensity
@@ -35,7 +35,6 @@ from privot.integral.densities.references import Reference
 from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
 from privot.integral.learners.tilts import pack, unpack
 from privot.integral.records import RecordSpace, Space, space_from_dict
-from privot.limits import MOST_ROWS, require_count
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.schema import Schema

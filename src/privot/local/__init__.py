@@ -3,6 +3,7 @@
 from privot.local.fitting import Synthesizer, fit
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.model import LocalModel
+from privot.local.refinement import refine
 from privot.local.settings import FitSettings
 
-__all__ = ["FitSettings", "LikelihoodCost", "LocalModel", "Synthesizer", "fit"]
+__all__ = ["FitSettings", "LikelihoodCost", "LocalModel", "Synthesizer", "fit", "refine"]

@@ -17,75 +17,39 @@ are held-out reports, which are as private as the others.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.local.classes.count_tables import count_tables
-from privot.local.classes.grouping import all_coded, alphabet_sizes, report_groups
-from privot.local.classes.latent_classes import LatentClassSettings, choose, refit
-from privot.local.classes.marginals import rake, stacked_marginals
+from privot.local.classes.class_fit import fit_classes
 from privot.local.gaussians.gaussian_fit import fit_gaussians
 from privot.local.generators.entropic_fit import fit_generator
 from privot.local.generators.steps import Loss
 from privot.local.grid.grid_fit import fit_density, serves_grid
-from privot.local.model import LatentClassSampler, LocalModel
+from privot.local.model import LocalModel
+from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.privacy.rounding import at_most, check_delta, exactly
-from privot.release import Randomizer, Release
+from privot.release import Release
 from privot.schema import Schema
 from privot.summary import Summarized
 from privot.training import Progress
 from privot.training.parallel import started_by_torchrun
 
-
-def fit_classes(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """A model whose sampler is a mixture of product distributions; only the seed is used.
-
-    Raises:
-        PrivotError: if a column has noise added.
-    """
-    start = time.perf_counter()
-    tables = count_tables(report_groups(release), alphabet_sizes(release.randomizer))
-    marginals = stacked_marginals(tables)
-    trials = choose(tables, LatentClassSettings(), settings.seed)
-    mixture = refit(tables, marginals, trials, LatentClassSettings(), settings.seed)
-    if release.randomizer.joint is None:
-        # Of joint reports the classes' own marginals are better: those of one column at a time have
-        # to guess what the other columns of a report add, and err where columns depend.
-        mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
-    made_with = {
-        "estimator": "latent_classes",
-        "loss": "exact likelihood",
-        "seed": settings.seed,
-        "classes": mixture.num_classes,
-        "averaged": [asdict(trial) for trial in trials],
-        "num_reports": len(release),
-        "seconds": time.perf_counter() - start,
-    }
-    return LocalModel(LatentClassSampler(mixture, release.schema), release.randomizer, made_with)
-
-
 _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
     "grid": ("batch_size", "learning_rate"),
 }
-_ESTIMATORS = {
-    "latent_classes": fit_classes,
-    "grid": fit_density,
-    "gaussian_classes": fit_gaussians,
-    "generator": fit_generator,
-}
+_OF_SEVERAL = {"latent_classes": fit_classes, "grid": fit_density}
+_OF_ONE = {"gaussian_classes": fit_gaussians, "generator": fit_generator}
 
 
 def fit(
-    release: Release,
+    release: Release | Sequence[Release],
     settings: FitSettings | None = None,
     *,
     seed: int | None = None,
@@ -98,26 +62,30 @@ def fit(
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
-        release: The reports; nothing else is looked at.
+        release: The reports; nothing else is looked at. Several releases of a campaign that moved to
+            other randomizers are fitted together (`privot.local.releases`), the newest given last.
         settings: How to fit; the defaults otherwise.
         seed: Shorthand for a seed in the settings. Same seed, same machine, same model.
         device: `"auto"`, `"cpu"`, `"cuda"`; of a generator.
         checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint, if there is one.
-        progress: Told the step and the loss after every step of a generator.
+        progress: Told the step, how many there will be, and the loss: after every step of training, or
+            every setting and fit of latent classes.
         loss: Of a generator, in place of the settings' one: a function of a step
             (`privot.local.generators.steps`).
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
-        Interrupted: on Ctrl-C, after the checkpoint was saved.
+        Interrupted: on Ctrl-C, after the checkpoint was saved; what was learned until then is its
+            `model`.
     """
-    require_release(release)
-    check_delta(release.randomizer.delta, len(release))
+    releases = Releases.of(release)
+    for part in releases.parts:
+        check_delta(part.randomizer.delta, len(part))
     settings = settings or FitSettings()
-    if settings.batch_size is not None and settings.batch_size > len(release):
+    if settings.batch_size is not None and settings.batch_size > len(releases):
         raise PrivotError(
-            f"batch_size {settings.batch_size:,} is more than the release's {len(release):,} reports: "
+            f"batch_size {settings.batch_size:,} is more than the release's {len(releases):,} reports: "
             "give fewer"
         )
     if seed is not None:
@@ -125,23 +93,24 @@ def fit(
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     estimator: str = settings.estimator
     if estimator == "auto":
-        estimator = "generator" if loss is not None else best_estimator(release.randomizer)
-    if estimator == "generator" and release.randomizer.candidates:
+        estimator = "generator" if loss is not None else best_estimator(releases)
+    if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
         )
-    if estimator in _IGNORED:
-        _refuse_ignored(estimator, settings, run)
-    return _ESTIMATORS[estimator](release, settings, run)
+    if estimator in _OF_ONE:
+        return _OF_ONE[estimator](releases.only(estimator), settings, run)
+    _refuse_ignored(estimator, settings, run)
+    return _OF_SEVERAL[estimator](releases, settings, run)
 
 
-def best_estimator(randomizer: Randomizer) -> str:
-    """What fits the reports of a randomizer best."""
-    if randomizer.candidates is not None:
+def best_estimator(releases: Releases) -> str:
+    """What fits the reports best."""
+    if releases.newest.randomizer.candidates is not None:
         return "gaussian_classes"
-    if serves_grid(randomizer):
+    if all(map(serves_grid, releases.randomizers)):
         return "grid"
-    return "latent_classes" if all_coded(randomizer) else "generator"
+    return "latent_classes" if releases.all_coded else "generator"
 
 
 def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
@@ -164,16 +133,6 @@ def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
         raise PrivotError(
             f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
             "leave out what is a generator's, or give estimator 'generator'"
-        )
-
-
-def require_release(release: Release) -> None:
-    """Refuse raw records, and whatever else is no release, saying how records are privatized."""
-    if not isinstance(release, Release):
-        raise PrivotError(
-            f"release is a {type(release).__name__}: privatize records on the device first, by `privot "
-            "privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what Release.load "
-            "reads"
         )
 
 
@@ -246,7 +205,7 @@ class Synthesizer(Summarized):
         Raises:
             PrivotError: for raw records, a release of another schema, or of more than `epsilon`.
         """
-        require_release(release)
+        Releases.of(release)
         if release.schema != self.schema:
             raise PrivotError(
                 f"schema {self.schema} is not the release's, {release.schema}: give the one that the "
@@ -269,6 +228,29 @@ class Synthesizer(Summarized):
         Raises:
             PrivotError: before `fit`, and as the model's own.
         """
+        return self._fitted().sample(num_rows, seed, where)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model's folder: see [`Model.save`][privot.models.model.Learned.save].
+
+        Raises:
+            PrivotError: before `fit`.
+        """
+        self._fitted().save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """A fitted synthesizer of what `save` wrote, or `privot fit`; its parameters are the defaults.
+
+        Raises:
+            PrivotError: if there is no such folder, or it is damaged.
+        """
+        model = LocalModel.load(path)
+        synthesizer = cls(model.schema)
+        synthesizer.model_ = model
+        return synthesizer
+
+    def _fitted(self) -> LocalModel:
         if not hasattr(self, "model_"):
             raise PrivotError("the synthesizer is not fitted: call fit(release) first")
-        return self.model_.sample(num_rows, seed, where)
+        return self.model_

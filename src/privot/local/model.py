@@ -4,35 +4,34 @@ That is a generator's network, latent classes, a density on a grid, or Gaussian 
 label and then a point of it. The first two draw a latent first and every column given it, so both can
 draw **conditionally**: given that some coded columns hold one of some codes, latents are weighted by the
 probability that they give to that, and those columns are drawn from what is left of their distributions.
-For latent classes this is exact; for a network, the latents are drawn from a pool of candidates in
-proportion to their weights. Of Gaussian classes a label can be given; a grid is of one column of points,
-of which nothing can.
+For latent classes this is exact; a network's latents are drawn from a pool in proportion to weights.
+Of Gaussian classes a label can be given; of a grid, bins or cells of its column, exactly.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
-import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.generators import MLP
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.sampler import LatentClassSampler
 from privot.local.gaussians.sampler import GaussianSampler
 from privot.local.generators.image_generators import LabeledGenerator
 from privot.local.grid.density import GridSampler
 from privot.local.likelihood.heads import Head, Outputs
+from privot.local.releases import Releases
 from privot.models import History, Model, ModelKind, Stored
-from privot.privacy import ApproximateDP, PureDP
+from privot.privacy import ApproximateDP, PureDP, weakest
 from privot.release import Randomizer
-from privot.schema import CodedColumn, Schema
-from privot.schema.columns.alphabet import MISSING
+from privot.schema import Schema
+from privot.schema.rules.where import values_of
 
 # By column, the codes that a record may have there.
 Condition = Mapping[str, list[int]]
@@ -144,47 +143,6 @@ class LabeledSampler(GeneratorSampler):
         return cls(generator.eval(), head)
 
 
-@dataclass(frozen=True, eq=False)
-class LatentClassSampler:
-    """A mixture of product distributions over the columns' codes.
-
-    Arguments:
-        classes: The mixture.
-        schema: Whose coded columns it is about.
-    """
-
-    classes: LatentClasses
-    schema: Schema
-    kind: ClassVar[str] = "latent_classes"
-
-    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
-        """See `Sampler`."""
-        numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
-        names = list(self.schema.coded)
-        condition = {names.index(name): codes for name, codes in where.items()}
-        codes = self.classes.sample(num_rows, numpy_rng, condition)
-        columns: dict[str, pa.Array] = {}
-        for index, (name, column) in enumerate(self.schema.coded.items()):
-            columns |= column.decode_codes(name, codes[:, index], numpy_rng)
-        return pa.table(columns)
-
-    def shape(self) -> dict[str, Any]:
-        """See `Sampler`."""
-        return {"num_classes": self.classes.num_classes}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """See `Sampler`."""
-        return {k: torch.as_tensor(v.copy()) for k, v in self.classes.to_dict().items()}
-
-    @classmethod
-    def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> LatentClassSampler:
-        """The sampler that `shape` and `tensors` describe."""
-        classes = LatentClasses.from_dict({k: v.numpy() for k, v in tensors.items()})
-        return cls(classes, randomizer.schema)
-
-
 _KINDS = (GeneratorSampler, LabeledSampler, LatentClassSampler, GridSampler, GaussianSampler)
 SAMPLERS = {cls.kind: cls for cls in _KINDS}
 
@@ -192,8 +150,8 @@ SAMPLERS = {cls.kind: cls for cls in _KINDS}
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
     """Codes that a condition in words allows, by column.
 
-    A column's value is a category, True or False, None for missing, the label of a bin, or a list of
-    them.
+    A column's value is a category, True or False, None for missing, a number or a date, whose bin is
+    meant, the label of a bin, a range, for all bins that it meets, or a list of them.
 
     Raises:
         PrivotError: for a column or a value that the schema does not declare.
@@ -204,24 +162,13 @@ def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[i
             raise PrivotError(
                 f"where names column {name!r}: name one of {', '.join(schema.coded) or 'none'}"
             )
-        several = isinstance(given, Iterable) and not isinstance(given, str)
-        values = list(given) if several else [given]
-        codes = {_code(schema.coded[name], name, value) for value in values}
+        column = schema.coded[name]
+        codes = {code for value in values_of(given) for code in column.find_codes(name, value)}
         condition[name] = sorted(codes)
     return condition
 
 
-def _code(column: CodedColumn, name: str, value: Any) -> int:
-    label = {None: MISSING, True: "true", False: "false"}.get(value, value)
-    if label not in column.labels:
-        known = ", ".join(repr(known) for known in column.labels[:8])
-        more = ", …" if len(column.labels) > 8 else ""
-        raise PrivotError(f"where gives column {name!r} the value {value!r}: use {known}{more}")
-    return column.labels.index(label)
-
-
-_SAMPLE_ROWS = 65_536
-_SAMPLE_NUMBERS = 2**22  # at once, of images
+_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # at once; numbers are those of images
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,18 +176,26 @@ class LocalModel(Model):
     """A distribution of clean records, learned from a release.
 
     Arguments:
-        sampler: What records are drawn from: a network, latent classes, or a density on a grid.
-        randomizer: What was done to each record that it was learned from.
+        sampler: What records are drawn from.
+        randomizer: What was done to each record that it was learned from (of the newest release).
         made_with: Settings and facts of the fit, plain values.
         history: Loss and learning rate over the steps; None if it was not trained by steps.
+        earlier: The randomizers of earlier releases that it was learned from as well.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local", 2, "privot fit")
+    kind: ClassVar[ModelKind] = ModelKind("local", 3, "privot fit")
 
     sampler: Sampler
     randomizer: Randomizer
     made_with: dict[str, Any]
     history: History | None = None
+    earlier: tuple[Randomizer, ...] = ()
+
+    @classmethod
+    def of(cls, releases: Releases, sampler: Sampler, made_with: dict[str, Any]) -> Self:
+        """A model of one or several releases, which says what the people of each were promised."""
+        *earlier, newest = releases.randomizers
+        return cls(sampler, newest, made_with | releases.promises(), earlier=tuple(earlier))
 
     @property
     def schema(self) -> Schema:
@@ -249,8 +204,8 @@ class LocalModel(Model):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """The guarantee of the release: whatever is computed from a release keeps it."""
-        return self.randomizer.guarantee
+        """That of the release, which all that is computed from it keeps; of several, the weakest."""
+        return weakest(self.randomizer.guarantee, *(each.guarantee for each in self.earlier))
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -276,6 +231,7 @@ class LocalModel(Model):
             "sampler": {"kind": self.sampler.kind} | self.sampler.shape(),
             "made_with": self.made_with,
             "randomizer": json.loads(self.randomizer.to_json()),
+            "earlier": [each.to_json() for each in self.earlier],
         }
 
     def tensors(self) -> dict[str, Tensor]:
@@ -288,4 +244,5 @@ class LocalModel(Model):
         shape = stored.fields["sampler"]
         randomizer = Randomizer.from_json(json.dumps(stored.fields["randomizer"]))
         sampler = SAMPLERS[shape["kind"]].build(randomizer, shape, stored.tensors)
-        return cls(sampler, randomizer, stored.fields["made_with"], stored.history)
+        earlier = tuple(map(Randomizer.from_json, stored.fields["earlier"]))
+        return cls(sampler, randomizer, stored.fields["made_with"], stored.history, earlier)

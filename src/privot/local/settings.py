@@ -8,10 +8,17 @@ from typing import Literal, get_args
 
 import torch
 
-from privot.errors import PrivotError
-from privot.limits import MOST_BATCH, MOST_STEPS, require_count, require_learning_rate, require_seed
+from privot.errors import (
+    MOST_BATCH,
+    MOST_STEPS,
+    PrivotError,
+    require_count,
+    require_learning_rate,
+    require_seed,
+)
 from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
+from privot.training.stopping import require_minutes
 
 Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
@@ -33,7 +40,7 @@ class FitSettings:
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.generators.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
-            Of a grid, the most steps of expectation maximization; 600 by default, 3 000 on the line.
+            Of a grid, the most steps of the ascent; 1 000 by default, on the line 200 a strength.
             Of Gaussian classes, ten passes over the reports.
         batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
             for images, 128 for labeled ones.
@@ -45,6 +52,8 @@ class FitSettings:
         tolerance: Marginal error at which a batch's transport problem counts as solved.
         max_iterations: Most Sinkhorn iterations a step.
         seed: Of initial weights, batches, latents, held-out reports.
+        minutes: Most minutes to take. A run of steps then takes as many as fit, so that its result
+            depends on the machine; any other estimator rests content with the best it has found.
     """
 
     estimator: Estimator = "auto"
@@ -58,8 +67,10 @@ class FitSettings:
     tolerance: float = 1e-2
     max_iterations: int = 200
     seed: int = 0
+    minutes: float | None = None
 
     def __post_init__(self) -> None:
+        require_minutes(self.minutes)
         for name, known in (("estimator", _ESTIMATORS), ("loss", _LOSSES)):
             if getattr(self, name) not in known:
                 raise PrivotError(

@@ -72,7 +72,7 @@ def choose_mechanism(
     >>> choose_mechanism(columns["grade"], epsilon=2.0).mechanism
     RandomizedResponse(num_categories=4, epsilon=2.0)
     >>> print(choose_mechanism(columns["age"], epsilon=1.0).reason)
-    window: at ε = 1 its planned error is 0.89% of the range, the least; laplace 2.2%
+    window: at ε = 1 its planned error is 1% of the range, the least; laplace 3.2%
 
     Raises:
         PrivotError: if epsilon is not positive, or `among` names a kind that is not for the column.

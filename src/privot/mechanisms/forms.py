@@ -75,6 +75,10 @@ class CodeForm(Form):
     def shares(self, reports: NDArray[Any]) -> Array | sparse.csr_array:
         """A (n, K) of reports as a curator reads them, which may repeat."""
 
+    @abstractmethod
+    def indicators(self, reports: NDArray[Any]) -> Array:
+        """Numbers (n, K) whose mean over the reports of a code is 1 at that code, 0 elsewhere."""
+
 
 @dataclass(frozen=True)
 class SupportForm(CodeForm):
@@ -97,6 +101,12 @@ class SupportForm(CodeForm):
         rows, places = np.nonzero(reports >= 0)
         shape = (len(reports), self.num_values)
         return sparse.csr_array((np.ones(rows.size), (rows, reports[rows, places])), shape=shape)
+
+    def indicators(self, reports: NDArray[Any]) -> Array:
+        """(1[v ∈ S] − q)/(p − q)."""
+        own, other = self.probabilities
+        held: Array = self.shares(reports).toarray()
+        return (held - other) / (own - other)
 
 
 def codes_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -188,6 +198,12 @@ class TableForm(CodeForm):
             return np.zeros((len(rows), self.likelihood.shape[1]))
         share = (self.likelihood / self._least - 1) / (self.ratio - 1)
         return np.clip(share, 0.0, 1.0)[rows]
+
+    def indicators(self, reports: NDArray[Any]) -> Array:
+        """The left inverse of the table that has least variance where every code is as likely."""
+        weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
+        inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
+        return inverse[:, self.rows(reports)].T
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,18 @@ class Mechanism(ABC):
     def privatize(self, x: NDArray[Any]) -> NDArray[Any]:
         """Draw one report for every record in `x`, with fresh noise from the operating system."""
 
+    def program(self, column: Column) -> dict[str, Any] | None:
+        """How a device draws from integers (`privot.device.draws`); None if it takes logarithms."""
+        return None
+
+    def of_device(self, answers: NDArray[np.int64]) -> NDArray[Any]:
+        """Reports, as `privatize` returns them, of what devices drew by its `program` (n, m).
+
+        Raises:
+            PrivotError: if it has none.
+        """
+        raise PrivotError(f"mechanism {self.kind!r} has no program for devices: use another")
+
     @abstractmethod
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
         """Evaluate $\\ln f(y | x)$, a sum over the coordinates of a report; `y`, `x` broadcast."""

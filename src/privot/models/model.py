@@ -25,12 +25,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from privot.errors import PrivotError
+from privot.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.files import recover_folder, replacing_folder
-from privot.limits import MOST_ROWS, require_count, require_seed
 from privot.models.files import HISTORY, WEIGHTS, ModelKind, kind_of
 from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
+from privot.schema.rules.sampling import completed
+from privot.schema.rules.where import looked_at
 from privot.summary import Summarized
 
 Guarantee = PureDP | ApproximateDP | IntegralPrivacy
@@ -46,6 +47,11 @@ class History:
     def __getitem__(self, column: str) -> np.ndarray:
         """One column as an array."""
         return np.array([row[COLUMNS.index(column)] for row in self.rows])
+
+    def done(self) -> dict[str, float]:
+        """How many steps were taken, and in how many seconds."""
+        taken = self.rows[-1] if self.rows else (0.0,) * len(COLUMNS)
+        return {"steps": int(taken[0]), "seconds": taken[COLUMNS.index("seconds")]}
 
     def save(self, path: Path) -> None:
         """Write `history.parquet`."""
@@ -193,13 +199,14 @@ class Model(Learned):
             num_rows: How many.
             seed: To repeat a draw; fresh randomness otherwise. Samples are not secret either way.
             where: Only records with these values: by column, a category, True or False, None for
-                missing, a bin's label, or a list of them.
+                missing, a number or a date, for all that are in its bin, a bin's label, a range
+                `"30..40"`, or a list of them.
 
         Raises:
             PrivotError: if `num_rows` is negative, or the condition cannot be met.
 
         Examples:
-            `model.sample(1000, where={"sex": "F", "age": ["17 to 24", "25 to 32"]})`
+            `model.sample(1000, where={"sex": "F", "age": [20, "25 to 32"]})`
         """
         return pa.concat_tables(self.pieces(num_rows, seed, where))
 
@@ -216,7 +223,11 @@ class Model(Learned):
             rng.seed()
         else:
             rng.manual_seed(require_seed(seed))
-        return self.draw(num_rows, rng, where or {})
+        of_identifiers = np.random.default_rng(rng.initial_seed() % 2**64)
+        drawn, looked = looked_at(self.schema, where or {})
+        return completed(
+            self.schema, lambda n: self.draw(n, rng, drawn), num_rows, of_identifiers, looked
+        )
 
 
 KINDS: dict[str, type[Any]] = {}  # of `Learned`, by the name of their kind

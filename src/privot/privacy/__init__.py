@@ -16,7 +16,7 @@ from privot.privacy.curves.pure import (
     laplace_epsilon,
     randomized_response_epsilon,
 )
-from privot.privacy.guarantees.composition import compose, guarantee_from_dict
+from privot.privacy.guarantees.composition import compose, guarantee_from_dict, weakest
 from privot.privacy.guarantees.graded import GeoIndistinguishability, RenyiDP, ZeroConcentratedDP
 from privot.privacy.guarantees.guarantee import (
     ApproximateDP,
@@ -45,4 +45,5 @@ __all__ = [
     "guarantee_from_dict",
     "laplace_epsilon",
     "randomized_response_epsilon",
+    "weakest",
 ]

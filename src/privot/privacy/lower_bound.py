@@ -41,7 +41,7 @@ from privot.errors import PrivotError
 from privot.privacy.rounding import require_delta
 
 Array = NDArray[Any]
-Cells = Callable[[Array], NDArray[np.int64]]
+Binning = Callable[[Array], NDArray[np.int64]]
 Score = Callable[[Array, Any, Any], Array]
 
 _MOST_VALUES = 1024
@@ -144,7 +144,7 @@ def _bound(
 ) -> tuple[str, float]:
     """Return the event's family and the bound, for one ordered pair."""
     half = len(mine) // 2
-    chosen: tuple[str, Cells, Array] | None = None
+    chosen: tuple[str, Binning, Array] | None = None
     best = -np.inf
     for family, cells in _families(mine[:half], theirs[:half], record, other, score):
         for order, counts, draws in _orders(cells(mine[:half]), cells(theirs[:half])):
@@ -199,7 +199,7 @@ def _epsilon(hits: Array, other_hits: Array, draws: int, delta: float, error: fl
 
 def _families(
     mine: Array, theirs: Array, record: Any, other: Any, score: Score | None
-) -> Iterator[tuple[str, Cells]]:
+) -> Iterator[tuple[str, Binning]]:
     """Yield (name, outputs -> cell numbers), built from the choosing half alone."""
     if score is not None:
 
@@ -228,7 +228,7 @@ def _picker(column: int) -> Callable[[Array], Array]:
     return lambda outputs: np.asarray(outputs.reshape(len(outputs), -1)[:, column], np.float64)
 
 
-def _bins(scored: Callable[[Array], Array], mine: Array, theirs: Array) -> Cells:
+def _bins(scored: Callable[[Array], Array], mine: Array, theirs: Array) -> Binning:
     """Return bins by quantiles of the first record's scores, geometrically fine in both tails."""
     draws = len(mine)
     tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
@@ -239,7 +239,7 @@ def _bins(scored: Callable[[Array], Array], mine: Array, theirs: Array) -> Cells
     return lambda outputs: np.searchsorted(edges, scored(outputs), side="right").astype(np.int64)
 
 
-def _matches(pick: Callable[[Array], Array], values: Array) -> Cells:
+def _matches(pick: Callable[[Array], Array], values: Array) -> Binning:
     """Return the index of each output among `values`; what was never seen is a cell of its own."""
 
     def cells(outputs: Array) -> NDArray[np.int64]:
@@ -250,7 +250,7 @@ def _matches(pick: Callable[[Array], Array], values: Array) -> Cells:
     return cells
 
 
-def _granularity(pick: Callable[[Array], Array]) -> Cells:
+def _granularity(pick: Callable[[Array], Array]) -> Binning:
     """Return the number of binary digits after the point that each float needs, clipped."""
 
     def cells(outputs: Array) -> NDArray[np.int64]:

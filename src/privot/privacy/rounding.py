@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from privot.errors import PrivotError
-from privot.limits import SMALLEST_DELTA
+from privot.errors import SMALLEST_DELTA, PrivotError
 
 # A δ from which nothing is promised; and the records that a δ is for, where nobody has said how many.
 _REFUSED_DELTA, _FEWEST = 0.1, 1000

@@ -2,7 +2,8 @@
 
 from privot.release.budget.stated_noise import state_noise
 from privot.release.collecting.collect import Collected, Collection, collect, collect_files
-from privot.release.planning import Plan, plan_reports
+from privot.release.collecting.payloads import from_reports
+from privot.release.planning.plan import Plan, plan_reports
 from privot.release.randomizer import Randomizer, Release
 from privot.tables.files import as_table, read_table, write_table
 
@@ -15,6 +16,7 @@ __all__ = [
     "as_table",
     "collect",
     "collect_files",
+    "from_reports",
     "plan_reports",
     "read_table",
     "state_noise",

@@ -1,7 +1,7 @@
 r"""The randomizer, which every device applies to its own record, and the release that it makes.
 
 The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
-reported **jointly**, k of them as one cell of their product alphabet (`privot.release.reports.joint`);
+reported **jointly**, a few as one cell of their product alphabet (`privot.release.reports.joint`);
 an image or a long vector, with its label, by public **candidates**
 (`privot.release.reports.candidates`); other vectors, and whatever else the user wants so, are **split**
 (`privot.release.reports.split`). Its guarantee is that of one report under *local* differential privacy.
@@ -9,17 +9,18 @@ an image or a long vector, with its label, by public **candidates**
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
 report; the diameter of each split column's domain, rounding to the grid included; a candidates report
 needs none. What leaves the device: the randomized values, and fresh coins, independent of the record:
-which columns they are, and the report's id (`privot.release.reports.ids`), whose order is that of the
-rows. What depends on the record besides is its holder's, and in no release: the samplers' time, counts
-of `count_outside`, and refusals.
+which columns they are and how they are coded, and the report's id (`privot.release.reports.ids`),
+whose order is that of the rows. What depends on the record besides is its holder's, and in no
+release: the samplers' time, counts of `count_outside`, and refusals.
 (A refused device is seen to send nothing; `nullable` and `other` leave nothing to refuse.) A second
 report is a second budget: a device resends its first.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -29,14 +30,15 @@ import pyarrow as pa
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
-from privot.mechanisms import Mechanism, mechanism_from_dict
-from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
+from privot.mechanisms import Mechanism
+from privot.privacy import ApproximateDP, PureDP
 from privot.release.budget.sharing import promise, require_cover, require_promise, share_budget
 from privot.release.budget.split_columns import with_reasons
 from privot.release.reports.candidates import CandidatesReport
-from privot.release.reports.genuine import read_text, require_possible, seal, unseal
+from privot.release.reports.genuine import read_text, require_possible, seal_parts, unseal_parts
 from privot.release.reports.ids import ID_TYPE, REPORT_ID, draw_ids, in_order
 from privot.release.reports.joint import JointAnswers, JointReport
+from privot.release.reports.programs import device_program, require_program
 from privot.release.reports.rows import ReportTable
 from privot.release.reports.split import SplitReport, privatize_columns
 from privot.schema import Schema
@@ -106,10 +108,9 @@ class Randomizer(Summarized):
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
-        how = dict.fromkeys(self.joint.sizes if self.joint else [], "joint report")
-        how |= dict.fromkeys(
-            self.candidates.columns if self.candidates else [], "candidates report"
-        )
+        how = dict.fromkeys(self.joint.asked.columns if self.joint else [], "joint report")
+        seeded = self.candidates.columns if self.candidates else []
+        how |= dict.fromkeys(seeded, "candidates report")
         how |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
         return {"columns": how, "guarantee": self.guarantee}
 
@@ -129,6 +130,18 @@ class Randomizer(Summarized):
         """All parts that a report may have."""
         return [*(p for p in (self.joint, self.candidates) if p), *self.splits.values()]
 
+    @cached_property
+    def program(self) -> dict[str, Any] | None:
+        """How a device draws from integers alone (`privot.device`); None if it cannot."""
+        if self.candidates:
+            return None
+        return device_program(self.schema, self.joint, self.splits, self.num_reported)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON, 64 digits: what reports on the wire name."""
+        return str(json.loads(self._text)["fingerprint"])
+
     @property
     def types(self) -> dict[str, pa.DataType]:
         """Names and types of the columns of a release."""
@@ -143,7 +156,7 @@ class Randomizer(Summarized):
     def marginals_only(self) -> bool:
         """Whether reports hold one column of several, so that no joint structure can be learned."""
         if self.joint is not None:
-            return self.joint.report_columns == 1 and len(self.joint.sizes) > 1
+            return self.joint.asked.lengths[1] == 1 < len(self.joint.asked.columns)
         return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
 
     def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
@@ -159,7 +172,8 @@ class Randomizer(Summarized):
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
         records = seeded.encode(table) if seeded else None
-        columns = joint.privatize(joint.encode(self.schema, table)).to_table() if joint else {}
+        codes = self.schema.encode_codings(joint.asked.columns if joint else (), table)
+        columns = joint.privatize(codes).to_table() if joint else {}
         columns |= seeded.privatize(records) if seeded and records else {}
         columns |= privatize_columns(self.splits, self.num_reported, encoded)
         reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
@@ -176,33 +190,16 @@ class Randomizer(Summarized):
 
     @cached_property
     def _text(self) -> str:
-        held = [name for name in self.schema.columns if name in self.mechanisms]
-        return seal(
-            schema=self.schema.to_dict(),
-            mechanisms={name: self.mechanisms[name].to_dict() for name in held},
-            report_columns=self.report_columns,
-            delta=self.delta,
-            joint=None if self.joint is None else asdict(self.joint),
-            **({} if self.candidates is None else {"candidates": self.candidates.to_dict()}),
-            guarantee=self.guarantee.to_dict(),
-        )
+        return seal_parts(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read the canonical JSON; refused if it was damaged or altered, or is from a newer version."""
-        fields = unseal(text)
-        try:
-            schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
-            made = {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()}
-            joint = None if fields["joint"] is None else JointReport(**fields["joint"])
-            parts = joint, seeded and CandidatesReport.from_dict(schema, seeded)
-            randomizer = cls(schema, made, fields["report_columns"], fields["delta"], *parts)
-            stated = guarantee_from_dict(fields["guarantee"])
-        except (KeyError, AttributeError, TypeError):
-            raise PrivotError("the randomizer lacks parts: calibrate it again") from None
+        randomizer, stated, program, sealed = unseal_parts(text, cls)
         require_promise(stated, randomizer.guarantee)
+        require_program(program, randomizer.program)
         # Reports, and records whose reports wait for a pipe, are known by it, whatever a version rounds.
-        vars(randomizer)["_text"] = seal(**fields)
+        vars(randomizer)["_text"] = sealed
         return randomizer
 
     @classmethod
@@ -276,9 +273,9 @@ class Release(Summarized):
     @cached_property
     def joint_answers(self) -> JointAnswers:
         """The joint reports; refused if there are none."""
-        if self.randomizer.joint is None:
-            raise PrivotError("the release holds no joint reports: read its columns' reports")
-        return self.randomizer.joint.read(self.table)
+        if joint := self.randomizer.joint:
+            return joint.read(self.table)
+        raise PrivotError("the release holds no joint reports: read its columns' reports")
 
     def save(self, path: str | Path) -> None:
         """Write `release.parquet`; an existing file survives any failure."""

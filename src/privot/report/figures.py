@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from privot.models import History, Model
 from privot.release import as_table
+from privot.report.bars import bars_of
 from privot.report.panels import (
     INK,
     LEARNED,
@@ -25,7 +26,6 @@ from privot.report.panels import (
     styled,
     unit_images,
 )
-from privot.report.tables import bars_of
 from privot.schema import Schema
 
 _ACROSS, _MOST_PANELS, _IMAGES = 4, 24, 36
@@ -112,10 +112,10 @@ def _draw_images(images: np.ndarray, axis: Axes) -> None:
 def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axes) -> None:
     real = tables.get("real")
     drawn = tables["synthetic"]
-    bars = bars_of(schema, name, drawn, drawn if real is None else real)
+    bars = bars_of(schema, name, drawn, real)
     places = np.arange(len(bars))
     if real is not None:
-        axis.barh(places, [bar.real for bar in bars], **_BARS, label="real")
+        axis.barh(places, [bar.real or 0.0 for bar in bars], **_BARS, label="real")
     thin = 0.35 if real is not None else 0.8
     axis.barh(places, [bar.synthetic for bar in bars], thin, color=LEARNED, label="synthetic")
     axis.set_yticks(places, [bar.label for bar in bars], fontsize=7)
@@ -133,16 +133,6 @@ def _draw_plane(
     axis.pcolormesh(*edges, cells.T, cmap=LIGHT)
     axis.set_xlabel(parts[0])
     axis.set_ylabel(parts[1])
-
-
-def draw_density(name: str, real: np.ndarray, synthetic: np.ndarray) -> Figure:
-    """One continuous coordinate: histograms of real and synthetic values."""
-    with styled():
-        figure = new_figure(_WIDTH, 2.2)
-        axis = figure.subplots()
-        axis.set_title(name, fontsize=10, fontweight="bold")
-        _draw_density({"synthetic": synthetic, "real": real}, axis)
-    return figure
 
 
 def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:

@@ -4,7 +4,9 @@ from privot.schema.columns.alphabet import Bins, Categories
 from privot.schema.columns.array import ArrayColumn
 from privot.schema.columns.categorical import BooleanColumn, CategoricalColumn
 from privot.schema.columns.column import CodedColumn, Column, PointColumn
-from privot.schema.columns.numeric import DatetimeColumn, NumericColumn
+from privot.schema.columns.datetime import DatetimeColumn
+from privot.schema.columns.identifier import IdentifierColumn
+from privot.schema.columns.numeric import NumericColumn
 from privot.schema.columns.vector import VectorColumn
 from privot.schema.domains.balls import L1Ball, L2Ball
 from privot.schema.domains.domain import Array, Box, Domain, from_unit, to_unit
@@ -24,6 +26,7 @@ __all__ = [
     "Column",
     "DatetimeColumn",
     "Domain",
+    "IdentifierColumn",
     "ImageDomain",
     "L1Ball",
     "L2Ball",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
+import numpy as np
 import pyarrow as pa
 from pydantic import (
     BaseModel,
@@ -26,20 +28,29 @@ from pydantic import (
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
+from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
 from privot.schema.columns.column import CodedColumn, Column, PointColumn
+from privot.schema.columns.identifier import IdentifierColumn
+from privot.schema.rules.rules import Rules
 from privot.summary import Summarized
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",
     "categories": "list them in the schema (public knowledge; never computed from the data)",
     "columns": "name the table columns that make up the vector",
+    "pattern": r"say what it looks like, as in pattern = 'P-\d{6}'",
     "shape": "declare it, as in shape = [28, 28] or shape = [64, 64, 3]",
 }
 
 
 class Schema(Summarized, BaseModel):
     """Columns of one record, in order, and the `unit` (a person, a household) it belongs to.
+
+    Arguments:
+        unit: Whom one record belongs to.
+        rules: What samples keep, in words (`privot.schema.rules`).
+        declared: All columns by name, in a file `columns`; also those that no report is about.
 
     Examples:
         >>> schema = Schema.from_toml('''
@@ -54,8 +65,9 @@ class Schema(Summarized, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     unit: str = Field(default="person", min_length=1)
-    columns: dict[str, SerializeAsAny[Annotated[Column, BeforeValidator(Column.of_kind)]]] = Field(
-        min_length=1
+    rules: tuple[str, ...] = ()
+    declared: dict[str, SerializeAsAny[Annotated[Column, BeforeValidator(Column.of_kind)]]] = Field(
+        min_length=1, alias="columns"
     )
 
     @classmethod
@@ -109,12 +121,30 @@ class Schema(Summarized, BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without fields that were left at their defaults."""
-        return self.model_dump(mode="json", exclude_defaults=True) | {"unit": self.unit}
+        held = self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+        return held | {"unit": self.unit}
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
         kinds = {name: column.kind for name, column in self.columns.items()}
         return {"columns": kinds, "one record per": self.unit}
+
+    @cached_property
+    def read_rules(self) -> Rules:
+        """What its rules say."""
+        return Rules.of(self.rules, self.declared)
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns that reports are about: all but identifiers, and those that rules define."""
+        made = self.read_rules.defined
+        return {n: c for n, c in self.declared.items() if c.reported and n not in made}
+
+    @cached_property
+    def identifiers(self) -> dict[str, IdentifierColumn]:
+        """The columns that are made up for every sample."""
+        made_up = {n: c for n, c in self.declared.items() if not c.reported}
+        return cast("dict[str, IdentifierColumn]", made_up)
 
     @cached_property
     def coded(self) -> dict[str, CodedColumn]:
@@ -140,6 +170,17 @@ class Schema(Summarized, BaseModel):
         found = self.points.items()
         return {n: c for n, c in found if n not in self.images and not c.is_number}
 
+    def encode_codings(self, names: Collection[str], table: pa.Table) -> Codes:
+        """Raw values of columns as codes (n, q) of all their codings, one column's after another's."""
+        number = sum(len(self.coded[name].codings) for name in names)
+        codes = np.empty((number, table.num_rows), np.int64)  # those of a coding lie together
+        first = 0
+        for name in names:
+            own = self.coded[name].encode_codings(name, table)
+            codes[first : first + len(own)] = own
+            first += len(own)
+        return codes.T
+
     def point_column(self, name: str) -> PointColumn:
         """A column that has a domain, so that it can be reported as a point.
 
@@ -155,13 +196,25 @@ class Schema(Summarized, BaseModel):
 
     @property
     def table_columns(self) -> tuple[str, ...]:
-        """Names of all table columns, in the order of the schema."""
+        """Names of the table columns that reports are about, in the order of the schema."""
         return tuple(
             part for name, column in self.columns.items() for part in column.table_columns(name)
         )
 
+    @property
+    def sampled_columns(self) -> tuple[str, ...]:
+        """Names of all table columns, in the order of the schema: those that samples have."""
+        return tuple(
+            part for name, column in self.declared.items() for part in column.table_columns(name)
+        )
+
+    @property
+    def unread_columns(self) -> tuple[str, ...]:
+        """Names of the table columns that records may have, and that nothing is read of."""
+        return tuple(name for name in self.sampled_columns if name not in self.table_columns)
+
     def check_table(self, table: pa.Table) -> None:
-        """Refuse tables whose columns are not exactly the schema's, or that have no rows."""
+        """Refuse tables that lack columns of the reports, have others than the schema's, or no rows."""
         names = table.column_names
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -172,7 +225,7 @@ class Schema(Summarized, BaseModel):
                 f"columns {missing} are missing from the table, which has {names}: "
                 "add them, or remove them from the schema"
             )
-        extra = [name for name in names if name not in self.table_columns]
+        extra = [name for name in names if name not in self.sampled_columns]
         if extra:
             raise PrivotError(
                 f"columns {extra} are not in the schema: remove them from the table, or declare them"
@@ -182,10 +235,15 @@ class Schema(Summarized, BaseModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        names = self.table_columns
+        names = self.sampled_columns
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise PrivotError(f"table columns {repeated} are declared twice: declare each once")
+        if not self.columns:
+            raise PrivotError(
+                f"columns {list(self.declared)} are all made up, or defined by rules: declare one to "
+                "report"
+            )
         return self
 
 

@@ -7,7 +7,9 @@ that its ledger has counted.
 from privot.disk import BudgetExhausted, Ledger
 from privot.sliced.adaptation.classifier import AdaptationSettings, AdaptedClassifier
 from privot.sliced.adaptation.rounds import adapt
-from privot.sliced.model import SlicedModel, fit, records_of
+from privot.sliced.fitting import fit
+from privot.sliced.mixtures.settings import MixtureSettings
+from privot.sliced.model import SlicedModel, records_of
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
 from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.settings import SlicedSettings
@@ -17,6 +19,7 @@ __all__ = [
     "AdaptedClassifier",
     "BudgetExhausted",
     "Ledger",
+    "MixtureSettings",
     "SlicePlan",
     "SlicedModel",
     "SlicedSettings",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,11 +90,6 @@ class ImageRecords(Records):
         return 1 if self._label is None else self.schema.coded[self._label].alphabet.size
 
     @property
-    def squared_images(self) -> Self | None:
-        """See `Records`."""
-        return self if self.degree == 2 else None
-
-    @property
     def outputs(self) -> int:
         """See `Records`."""
         return int(np.prod(self.shape))
@@ -138,10 +133,13 @@ class ImageRecords(Records):
         """Coordinates (n, p) of pixels in [0, 1]; see `RecordMap`."""
         if tuple(values.shape[1:]) != self.shape:
             raise PrivotError(f"images have shape {tuple(values.shape[1:])}: give {self.shape}")
-        pixels = values.clamp(0.0, 1.0)  # NaN stays NaN, and is refused by the mechanism
+        return self.transform(values.clamp(0.0, 1.0))  # NaN stays NaN, and is refused
+
+    def transform(self, pixels: Tensor) -> Tensor:
+        """Coordinates (n, p) of images (n, *shape), whatever values they have; linear."""
         if self._kept is None:
             return pixels.flatten(1)
-        rows, columns = (basis.to(values) for basis in self._bases)
+        rows, columns = (basis.to(pixels) for basis in self._bases)
         return (rows @ pixels @ columns.T).flatten(1)
 
     def features(self, prepared: Tensor) -> Tensor:

@@ -53,14 +53,6 @@ from privot.sliced.releases.plan import SlicePlan
 from privot.transport.exact import transport_cost_1d
 
 
-def noise_stddev(plan: SlicePlan) -> float:
-    """Standard deviation of a pooled coordinate from noise alone, after all releases of a plan."""
-    accounting = plan.accounting
-    reports = plan.steps * accounting.batch_size * accounting.num_projections
-    padding = plan.rows / accounting.batch_size
-    return plan.stddev * math.sqrt(padding * accounting.dim / reports)
-
-
 def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
     """Rows (n, k) with as large a share of zeros as a plan's batch has of blank ones."""
     blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
 from privot.generators import MLP
 from privot.models import NOWHERE, Checkpoint, History
+from privot.sliced.law import LabeledLaw
 from privot.sliced.loss import PooledMean, smoothed_sliced_loss, spread_loss, with_blanks
 from privot.sliced.records import Records
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
@@ -37,32 +38,7 @@ from privot.transport import entropic_cost
 _CENTERED_ROWS = 1000  # rows of a single release that one step looks at
 
 
-class LabeledLaw(Protocol):
-    """A law of raw values given labels: what a model draws from."""
-
-    kind: ClassVar[str]
-
-    @property
-    def shares(self) -> Tensor:
-        """Probability of each label."""
-
-    def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """One record's raw values for each label."""
-
-    def fields(self) -> dict[str, Any]:
-        """What is needed, beside the tensors, to build it again."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Its numbers."""
-
-    @classmethod
-    def build(
-        cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> Self:
-        """The law that `fields` and `tensors` describe."""
-
-
-class LabeledNetwork(nn.Module):
+class LabeledNetwork(nn.Module, LabeledLaw):
     """A multilayer perceptron from (z, one-hot label) to raw values of records.
 
     Every record is made from its own latent and label alone: there is no batch norm.
@@ -77,11 +53,8 @@ class LabeledNetwork(nn.Module):
         self.records, self.latent_dim = records, latent_dim
         labels = records.num_labels if records.num_labels > 1 else 0
         self.network = MLP(latent_dim + labels, records.outputs, hidden, seed)
-
-    @property
-    def shares(self) -> Tensor:
-        """Every label alike: that is assumed in public."""
-        return torch.full((self.records.num_labels,), 1.0 / self.records.num_labels)
+        # Every label alike: that is assumed in public.
+        self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
     def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
         """Raw values of latents (n, latent_dim) and labels (n,)."""

@@ -24,10 +24,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import PrivotError
@@ -68,29 +66,6 @@ class RecordMap(Protocol):
         """Features (n, width), in or near the unit ball; differentiable."""
 
 
-class SquaredImages(Protocol):
-    """Images whose features are squares, so that their mean holds second moments."""
-
-    @property
-    def num_labels(self) -> int:
-        """Number of classes."""
-
-    @property
-    def anchor(self) -> float:
-        """The constant of the lifted vector."""
-
-    @property
-    def num_coordinates(self) -> int:
-        """Number p of coordinates of an image."""
-
-    @property
-    def frequencies(self) -> NDArray[np.float64]:
-        """Squared frequency of each coordinate (p,)."""
-
-    def expand(self, coordinates: Tensor) -> Tensor:
-        """Images (n, …) of coordinates (n, p)."""
-
-
 class Records(RecordMap):
     """The records of a schema: a map that begins at a table, and leads back to one.
 
@@ -108,11 +83,6 @@ class Records(RecordMap):
     def unit(self) -> str:
         """See `RecordMap`: the schema says it."""
         return self.schema.unit
-
-    @property
-    def squared_images(self) -> SquaredImages | None:
-        """Itself, where its records are squared images; None of others."""
-        return None
 
     @property
     @abstractmethod
@@ -172,13 +142,3 @@ def width_of(coordinates: int, degree: int) -> int:
     if degree not in (1, 2):
         raise PrivotError(f"degree {degree}: give 1 or 2")
     return coordinates if degree == 1 else (coordinates + 1) * (coordinates + 2) // 2
-
-
-def unsquare(flat: Tensor) -> Tensor:
-    """Symmetric matrices (…, p, p) of features (…, p(p+1)/2): the inverse of `square`'s layout."""
-    size = int(((8 * flat.shape[-1] + 1) ** 0.5 - 1) / 2)
-    i, j = torch.triu_indices(size, size)
-    weight = torch.where(i == j, 1.0, 0.5**0.5).to(flat.dtype)
-    matrix = flat.new_zeros(*flat.shape[:-1], size, size)
-    matrix[..., i, j] = matrix[..., j, i] = flat * weight
-    return matrix

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
-from privot.errors import PrivotError
-from privot.limits import (
+from privot.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
     MOST_PEOPLE,
     MOST_PROJECTIONS,
     MOST_STEPS,
+    PrivotError,
     require_choice,
     require_count,
     require_seed,
@@ -119,11 +119,9 @@ class SlicedSettings(ReleaseSettings):
         low_pass: Of images: frequencies kept along each axis; None for the pixels themselves.
         anchor: Of images of degree 2: the constant of the lifted vector, in units of an image's norm.
         scale: Of images of degree 1: the norm that becomes 1. Longer ones are clipped.
-        estimator: `"factors"` of squared images, in closed form; a `"network"` for anything.
         loss: Of a network: `"mean_first"` follows the mean pooled over all releases and the spread of
             the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
             with `release="once"`, entropic transport at the noise's own cost and weight.
-        dither: Of factors: standard deviation of independent noise on the pixels of drawn images.
         optimizer_steps: Of a network with `release="once"`; else one a release.
         generated: Records that a network makes a step.
         latent_dim: Of a network.
@@ -137,9 +135,7 @@ class SlicedSettings(ReleaseSettings):
     low_pass: int | None = 7
     anchor: float = 5.0
     scale: float = 12.0
-    estimator: Literal["auto", "factors", "network"] = "auto"
     loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
-    dither: float = 0.2
     optimizer_steps: int = 3000
     generated: int = 500
     latent_dim: int = 16
@@ -153,8 +149,6 @@ class SlicedSettings(ReleaseSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_count("generated", self.generated, MOST_BATCH, least=2)
-        if not 0 <= self.dither < 10:
-            raise PrivotError(f"dither {self.dither}: give a noise on pixels of 0 to 10")
         if self.loss == "entropic" and self.release != "once":
             raise PrivotError(
                 "loss 'entropic' needs release='once': its plans are drawn from one release again "

@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.errors import PrivotError
-from privot.limits import MOST_ROWS, require_count, require_seed
+from privot.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
 

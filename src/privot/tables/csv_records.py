@@ -40,11 +40,12 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class RecordForm:
-    """How records stand in a file: the separator of a CSV, and columns to ignore that no schema knows.
+    """How records stand in a file: the separator of a CSV, and columns that are left out.
 
     Arguments:
         separator: One character, or `"tab"`.
-        ignore: Names of table columns.
+        ignore: Names of table columns that are there and no schema knows.
+        unread: Names of those that may be there, of which a schema says that nothing is read.
 
     Examples:
         >>> RecordForm("tab").separator
@@ -53,6 +54,7 @@ class RecordForm:
 
     separator: str = ","
     ignore: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         separator = _NAMED.get(self.separator, self.separator)
@@ -64,7 +66,7 @@ class RecordForm:
         object.__setattr__(self, "separator", separator)
 
     def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
-        """The table without the ignored columns."""
+        """The table without the columns that are left out."""
         for name in self.ignore:
             if name in (columns or ()):
                 raise PrivotError(
@@ -75,7 +77,8 @@ class RecordForm:
                 raise PrivotError(
                     f"--ignore {name!r}: {source} has no such column: correct it, or leave it out"
                 )
-        return table.drop_columns(list(self.ignore)) if self.ignore else table
+        left_out = [name for name in table.column_names if name in {*self.ignore, *self.unread}]
+        return table.drop_columns(left_out) if left_out else table
 
 
 COMMA_SEPARATED = RecordForm()
@@ -106,7 +109,8 @@ def read_csv_pieces(
             csv.ParseOptions(delimiter=form.separator, invalid_row_handler=remember),
             csv.ConvertOptions(
                 check_utf8=False,
-                column_types=dict.fromkeys((*(columns or ()), *form.ignore), pa.string()),
+                column_types=dict.fromkeys(form.unread, pa.binary())
+                | dict.fromkeys((*(columns or ()), *form.ignore), pa.string()),
                 strings_can_be_null=False,
             ),
         ) as reader:

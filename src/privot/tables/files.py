@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import zipfile
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
@@ -67,6 +68,8 @@ def read_table(
     """
     path = Path(path)
     declared = None if schema is None else schema.table_columns
+    if schema is not None:
+        form = replace(form, unread=schema.unread_columns)
     if path.is_dir():
         return form.select(read_image_folder(path, schema), declared, str(path))
     suffix = table_suffix(path)

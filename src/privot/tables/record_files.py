@@ -10,6 +10,7 @@ import hashlib
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
@@ -40,6 +41,8 @@ def open_records(
 ) -> RecordBatches:
     """The records of a file (csv, csv.gz, parquet, npz), a folder of them, or `-`: CSV on a pipe."""
     columns = None if schema is None else schema.table_columns
+    if schema is not None:
+        form = replace(form, unread=schema.unread_columns)
     if str(path) == "-":
         return CsvPipe(columns, form)
     path = Path(path)

@@ -2,29 +2,34 @@ r"""The loop: draw, differentiate, step, average; write down; stop cleanly; cont
 
 Adam with a short linear warm-up and cosine decay to zero; the weights that are kept are an
 exponential moving average over the steps, which removes most of the noise of the last batches.
+
+**A time limit** does not cut a run short: once its first steps have told how long one takes, it plans
+as many as will fit, and the learning rate falls to zero over these. Their number depends on the machine.
 """
 
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from types import FrameType
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from privot.errors import PrivotError
-from privot.limits import MOST_STEPS, require_count, require_learning_rate, require_seed
+from privot.errors import (
+    MOST_STEPS,
+    PrivotError,
+    require_count,
+    require_learning_rate,
+    require_seed,
+)
 from privot.models import NOWHERE, Checkpoint, History
 from privot.models.model import COLUMNS
 from privot.training.parallel import ALONE, Group
+from privot.training.stopping import Interrupted, StepLimit, deferred_interruption
 
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
@@ -42,12 +47,14 @@ class TrainingSettings:
         learning_rate: Peak learning rate of Adam.
         averaging: Decay of the moving average of the weights, a step.
         seed: Of batches, latents and simulated noise.
+        minutes: Most minutes to take; fewer steps are taken where these would take longer.
     """
 
     steps: int
     learning_rate: float = 1e-3
     averaging: float = 0.999
     seed: int = 0
+    minutes: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))
@@ -73,10 +80,6 @@ class Progress(Protocol):
         """`step` of `steps` is done; `loss` is its running mean."""
 
 
-class Interrupted(KeyboardInterrupt):
-    """Training was stopped by a signal, after its state was saved if there is a checkpoint."""
-
-
 def train(
     model: nn.Module,
     objective: Objective,
@@ -88,6 +91,8 @@ def train(
     group: Group = ALONE,
 ) -> History:
     """Train `model` in place on `objective`; its weights end as their moving average.
+
+    That is so after an interruption, too: what was learned until then can be used.
 
     Arguments:
         model: What has the weights that `objective` depends on.
@@ -111,26 +116,28 @@ def train(
     if seek is not None:
         seek(state.step)
     started, recent = time.perf_counter() - state.seconds, _Recent()
+    limit = None if settings.minutes is None else StepLimit(60 * settings.minutes, state.step)
     with deferred_interruption() as interruption:
-        while state.step < settings.steps:
+        while state.step < (settings := state.plan(settings, limit)).steps:
             loss, marginal_error = _step(model, objective, settings, state, group)
             recent.add(loss, marginal_error)
             state.seconds = time.perf_counter() - started
+            if progress is not None and group.rank == 0:
+                progress(state.step, settings.steps, recent.shown)
             at_row = settings.at_row(state.step)
-            if at_row:
+            stop = (at_row or checkpoint.path is None) and group.any(interruption.requested)
+            if at_row or stop:
                 rate = settings.rate(state.step - 1)
                 state.history.rows.append((state.step, *recent.means(rate), state.seconds))
                 recent = _Recent(recent.shown)
-            if progress is not None and group.rank == 0:
-                progress(state.step, settings.steps, recent.shown)
             # Checkpoints fall on rows of the history, so that its means survive resuming, too.
-            may_stop = at_row or checkpoint.path is None
-            stop = may_stop and group.any(interruption.requested)
             if at_row and (checkpoint.due or stop) and group.rank == 0:
                 checkpoint.save(state.tensors())
             if stop:
-                raise Interrupted(f"stopped after step {state.step} of {settings.steps}")
+                break
     model.load_state_dict(state.average.module.state_dict())
+    if state.step < settings.steps:
+        raise Interrupted(f"stopped after step {state.step:,} of {settings.steps:,}", state.history)
     return state.history
 
 
@@ -185,12 +192,20 @@ class TrainingState:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
         self.rng = torch.Generator().manual_seed(seed)
         self.step = 0
+        self.fewer_steps = 0  # than the settings', where a time limit asked for it
         self.seconds = 0.0
         self.history = History()
+
+    def plan(self, settings: TrainingSettings, limit: StepLimit | None) -> TrainingSettings:
+        """Settings of as many steps as a limit allows, once that can be told."""
+        if limit is not None and not self.fewer_steps:
+            self.fewer_steps = min(limit.steps(self.step, self.seconds), settings.steps)
+        return replace(settings, steps=self.fewer_steps or settings.steps)
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it, by name."""
         tensors = {"rng": self.rng.get_state(), "step": torch.tensor(self.step)}
+        tensors["fewer_steps"] = torch.tensor(self.fewer_steps)
         tensors |= {f"model.{k}": v for k, v in self.model.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
@@ -212,6 +227,7 @@ class TrainingState:
         rows = tensors["history"].reshape(-1, len(COLUMNS)).tolist()
         self.history = History([tuple(row) for row in rows])
         self.step, self.seconds = int(tensors["step"]), float(tensors["seconds"])
+        self.fewer_steps = int(tensors["fewer_steps"])
 
 
 def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
@@ -230,34 +246,3 @@ def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-
-class Interruption:
-    """Whether somebody asked to stop."""
-
-    requested = False
-
-
-@contextmanager
-def deferred_interruption() -> Iterator[Interruption]:
-    """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
-
-    A half-made step could not be resumed.
-    """
-    interruption = Interruption()
-    if threading.current_thread() is not threading.main_thread():
-        yield interruption  # signals only ever reach the main thread
-        return
-    previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interruption.requested = True
-        signal.signal(number, previous[signal.Signals(number)])
-
-    for number in previous:
-        signal.signal(number, note)
-    try:
-        yield interruption
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

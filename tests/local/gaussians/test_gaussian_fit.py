@@ -89,7 +89,7 @@ def test_vectors_without_labels_that_may_be_missing():
     found = vectors(model.sample(10_000, seed=0))
     absent = np.isnan(found).any(axis=1)
     assert absent.mean() == pytest.approx(0.25, abs=0.05)
-    assert np.linalg.norm(found[~absent].mean(axis=0) - x.mean(axis=0)) < 0.1
+    assert np.linalg.norm(found[~absent].mean(axis=0) - x.mean(axis=0)) < 0.15
 
 
 def test_images_are_learned_within_their_bounds():
@@ -134,8 +134,12 @@ def test_means_are_shrunk_by_their_known_noise():
     rng, stddev = np.random.default_rng(0), 0.01
     true = rng.standard_normal((5, 40)) * 0.02
     noisy = true / 5 + stddev * rng.standard_normal((5, 40))
-    start = linear_start(Moments(np.full(5, 0.2), noisy, 0.0), stddev, 1.0, np.ones(40))
+    start = linear_start(
+        Moments(np.full(5, 0.2), noisy, 0.0), stddev, 1.0, np.ones(40), np.ones(40)
+    )
     linear, shrunk = (np.linalg.norm(m - true) for m in (5 * noisy, start.means))
     assert shrunk < 0.6 * linear
-    still = linear_start(Moments(np.full(5, 0.2), true / 5, 0.0), 1e-9, 1.0, np.ones(40))
+    still = linear_start(
+        Moments(np.full(5, 0.2), true / 5, 0.0), 1e-9, 1.0, np.ones(40), np.ones(40)
+    )
     np.testing.assert_allclose(still.means, true, atol=1e-9)

@@ -18,7 +18,7 @@ def made(epsilon=5.0, nullable=False):
     rng = np.random.default_rng(0)
     channel = SmoothChannel.of(ClosestCandidates.for_dimension(60, epsilon), 0.1)
     means = rng.standard_normal((CLASSES, SIZE)) * 0.2 + [0.7, 0, 0, 0, 0]
-    start = Start(np.array([0.6, 0.4]), 0.05, means, 0.05, np.full(SIZE, 0.06))
+    start = Start(np.array([0.6, 0.4]), 0.05, means, 0.05, np.full(SIZE, 0.06), np.full(SIZE, 0.3))
     return ClassParameters(channel, start, 2, nullable, seed=1)
 
 

@@ -2,8 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
+from scipy.stats import ks_2samp
 
-from privot.local.grid.density import GridDensity, cell_shares
+from privot.errors import PrivotError
+from privot.local import fit
+from privot.local.grid.density import GridDensity, GridSampler, cell_shares
+from privot.release import Randomizer
+from privot.schema import Schema
 
 
 @pytest.mark.parametrize(("steps", "nodes"), [(8, 8), (8, 4), (16, 4)])
@@ -42,3 +48,31 @@ def test_dictionaries_hold_it():
     again = GridDensity.from_dict(density.to_dict())
     assert again.missing == 0.25
     assert (again.weights == density.weights).all()
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_bins_can_be_given_and_what_is_drawn_is_the_rest_of_the_law(nullable):
+    column = {"kind": "numeric", "bounds": [0, 100], "nullable": nullable}
+    schema = Schema.from_dict({"columns": {"age": column}})
+    ages = np.random.default_rng(0).triangular(0, 30, 100, 20_000)
+    model = fit(Randomizer.calibrate(schema, 4.0).privatize({"age": ages}), seed=0)
+    assert model.sampler.kind == "grid"
+    labels = schema.coded["age"].labels
+    given = model.sample(5_000, seed=0, where={"age": [labels[2], labels[3]]})["age"].to_numpy()
+    everybody = model.sample(50_000, seed=1)["age"].drop_null().to_numpy()
+    among = everybody[(everybody >= 20) & (everybody < 40)]
+    assert len(given) == 5_000
+    assert given.min() >= 20
+    assert given.max() < 40
+    assert ks_2samp(given, among).pvalue > 1e-4
+    assert ks_2samp(given, everybody).pvalue < 1e-9
+
+
+def test_what_hardly_anybody_is_cannot_be_given():
+    schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+    model = fit(Randomizer.calibrate(schema, 4.0).privatize({"age": np.full(2000, 5.0)}), seed=0)
+    weights = np.zeros_like(model.sampler.density.weights)
+    weights[3] = 1.0
+    sampler = GridSampler(GridDensity(weights), "age", model.sampler.randomizer)
+    with pytest.raises(PrivotError, match="has hardly any probability: relax it"):
+        sampler.records(10, torch.Generator().manual_seed(0), {"age": [9]})

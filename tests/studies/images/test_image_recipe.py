@@ -13,7 +13,7 @@ from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe
 from studies.images import recipe as image_recipe
 from studies.images.page import tables_of
-from studies.images.recipe import DELTA, ROWS, learned_from, randomizer_of, run_recipe
+from studies.images.recipe import DELTA, ROWS, Noise, learned_from, randomizer_of, run_recipe
 
 
 def bars(num_images, seed):
@@ -43,7 +43,8 @@ def recipe(tmp_path, monkeypatch):
 def test_all_rows_have_the_epsilon_of_the_box():
     image = gaussian_epsilon(2.0, 56.0, DELTA)
     plain, labeled, ball, masked = (
-        randomizer_of(ROWS[name], 2.0) for name in ("plain", "labeled", "ball", "ball_low_pass")
+        randomizer_of(ROWS[name], Noise(2.0))
+        for name in ("plain", "labeled", "ball", "ball_low_pass")
     )
     assert plain.guarantee.epsilon == pytest.approx(image, rel=1e-3)
     for randomizer in (labeled, ball, masked):
@@ -54,8 +55,17 @@ def test_all_rows_have_the_epsilon_of_the_box():
     assert masked.schema.images["image"].domain.dimension == 196
 
 
+@pytest.mark.parametrize("name", ["labeled", "ball", "ball_low_pass"])
+def test_a_row_has_the_epsilon_that_is_asked_for(name):
+    noise = Noise(delta=1e-4, epsilon=35.0)
+    found = randomizer_of(ROWS[name], noise).guarantee
+    assert found.epsilon == pytest.approx(35, rel=1e-4)
+    assert found.epsilon <= 35
+    assert found.delta == 1e-4
+
+
 def test_a_row_is_judged_and_written(recipe):
-    written = run_recipe(recipe, 2.0, 0.01, ("plain", "low_pass"))
+    written = run_recipe(recipe, Noise(2.0), 0.01, ("plain", "low_pass"))
     on_disk = json.loads((recipe.output / "recipe_mnist_stddev2_0.01s.json").read_text())
     assert on_disk["rows"] == written["rows"]
     assert (recipe.output / "recipe_mnist_stddev2_0.01s.png").stat().st_size > 1000
@@ -80,7 +90,8 @@ def test_the_page_says_which_row_is_best(tmp_path):
         "precision": 1.0, "recall": 1.0, "coverage": 1.0,
     }  # fmt: skip
     run = {
-        "stddev": 2.0, "seconds_of_cpu": 10.0, "delta": 1e-5, "floor": {"frechet": 1.0},
+        "stddev": 2.0, "of_epsilon": None, "seconds_of_cpu": 10.0, "delta": 1e-5,
+        "floor": {"frechet": 1.0},
         "clean_accuracy": 0.9, "label_epsilon": 4.0, "command": "",
         "seed": 0, "seconds": 1.0, "cores": 2, "date": "",
         "rows": [

@@ -1,44 +1,21 @@
-"""Recipes of noisy slices: batches follow the number of releases, a single release has a whole frame."""
+"""Recipes of a trusted curator: what is public about drawn images, and releases that are timed."""
 
-import numpy as np
-import pytest
-from scipy.stats import norm
+import torch
 
-from privot.sliced import records_of
-from studies.sliced.images import SCHEMA, frequencies, recipe, single_recipe
+from studies.sliced.images import augmented
 from studies.sliced.timing import release_times
 
 
-def gaussian_delta(multiplier, epsilon):
-    """δ of the Gaussian mechanism whose noise is `multiplier` times the sensitivity."""
-    shift, level = 0.5 / multiplier, epsilon * multiplier
-    return norm.cdf(shift - level) - np.exp(epsilon) * norm.cdf(-shift - level)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "steps", "batch"),
-    [(10.0, 60_000, 200), (10.0, 15_000, 400), (1.0, 60_000, 30), (8.0, 60_000, 200)],
-)
-def test_batches_grow_as_releases_get_fewer(epsilon, steps, batch):
-    assert recipe(epsilon, "replace_one", steps, 0).batch_size == batch
-
-
-def test_more_noise_keeps_fewer_frequencies():
-    assert frequencies(10.0) == 10
-    assert frequencies(2.0) == 7
-
-
-def test_a_single_release_loses_no_direction():
-    settings = single_recipe(3, seed=0)
-    plan = settings.plan(10.0, 1e-5, 60_000, records_of(SCHEMA, low_pass=3))
-    accounting = plan.accounting
-    assert accounting.num_projections == accounting.dim == 550
-    assert accounting.orthonormal
-    assert plan.rows == 60_000
-    assert plan.steps == 1
-    # A frame loses nothing: this is one Gaussian release at Δ = √2 (Balle, Wang 2018).
-    assert gaussian_delta(plan.stddev / 2**0.5, 10.0) <= 1e-5
-    assert gaussian_delta(0.98 * plan.stddev / 2**0.5, 10.0) > 1e-5
+def test_images_are_moved_a_little_and_keep_what_they_show():
+    x = torch.zeros(200, 28, 28)
+    x[:, 10:18, 12:16] = 1.0
+    moved = augmented(x, seed=0)
+    places = torch.arange(28.0)
+    centers = torch.stack([(moved.sum(dim=d) * places).sum(1) / moved.sum((1, 2)) for d in (1, 2)])
+    start = torch.tensor([13.5, 13.5])[:, None]
+    assert (centers - start).abs().max() < 1.6
+    assert ((centers - start).std(dim=1) > 0.3).all()
+    assert (moved.sum((1, 2)) / 32 - 1).abs().max() < 0.25
 
 
 def test_releases_are_timed_one_by_one():

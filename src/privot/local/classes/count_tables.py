@@ -2,8 +2,8 @@ r"""Counts of reports and their likelihood, in flat arrays: all that an estimato
 
 People who sent the same report about the same columns are interchangeable, so the distinct reports
 and how many people sent each are sufficient. One answer $y$ of a report is about one cell $v$ of a
-column, or of several columns' product alphabet, and its likelihood is written relative to its least
-likely cell,
+question (`questions`), or of several ones' product alphabet, and its likelihood is written relative to
+its least likely cell,
 
 $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
@@ -14,7 +14,7 @@ Binned Laplace noise and windows over bins have fractions. The form reads as a m
 some probability the device told nothing, else it told a cell in proportion to $A_{y·}$; the EM of
 this package builds on that.
 
-Joint reports have one factor over the product of their columns; reports that split the budget have
+Joint reports have one factor over the product of their questions; reports that split the budget have
 one factor a column. Cells of a factor are numbered in C order, the last column fastest.
 
 Groups are laid end to end in flat arrays, which is how compiled loops read them; equal reports are added
@@ -32,22 +32,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from privot.errors import PrivotError
-
-Array = NDArray[np.float64]
+from privot.local.classes.questions import Array, Question, Questions, plain, starts
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The likelihood of one answer about `columns`: one row of A a distinct answer.
+    """The likelihood of one answer about `questions`: one row of A a distinct answer.
 
     Args:
-        columns: indices of the columns, increasing.
+        questions: their numbers; where a column is asked in one way only, its own.
         shape: their alphabets' sizes; cells are C-order flat indices.
         likelihood: A, sparse or dense, shape (answers, cells), entries from 0 to 1.
         ratio: r ≥ 1, finite: largest over least likelihood of an answer where A is 1.
     """
 
-    columns: tuple[int, ...]
+    questions: tuple[int, ...]
     shape: tuple[int, ...]
     likelihood: Any
     ratio: float
@@ -55,10 +54,10 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class ReportGroup:
-    """All reports about the same combination of columns.
+    """All reports about the same combination of questions.
 
     Args:
-        factors: independent answers of one report, about disjoint columns.
+        factors: independent answers of one report, about different columns.
         answers: row of each factor's likelihood, shape (distinct reports, factors).
         counts: how many people sent it, whole numbers, shape (distinct reports,).
     """
@@ -68,9 +67,9 @@ class ReportGroup:
     counts: Array
 
     @property
-    def columns(self) -> tuple[int, ...]:
-        """All columns that the reports are about, in the factors' order."""
-        return tuple(column for factor in self.factors for column in factor.columns)
+    def questions(self) -> tuple[int, ...]:
+        """All that the reports are about, in the factors' order."""
+        return tuple(question for factor in self.factors for question in factor.questions)
 
 
 class CountTables(NamedTuple):
@@ -81,10 +80,11 @@ class CountTables(NamedTuple):
     `several` those of more, as runs of (factor, row) pairs.
     """
 
-    sizes: NDArray[np.int64]  # (columns,)
-    offsets: NDArray[np.int64]  # (columns+1,) first category of each column, all numbered through
-    factor_columns: NDArray[np.int64]
-    factor_start: NDArray[np.int64]  # (factors+1,) into factor_columns
+    sizes: NDArray[np.int64]  # (columns,) numbers of pieces
+    offsets: NDArray[np.int64]  # (columns+1,) first piece of each column, all numbered through
+    asked: Questions
+    factor_questions: NDArray[np.int64]
+    factor_start: NDArray[np.int64]  # (factors+1,) into factor_questions
     gains: Array  # (factors,) r − 1
     row_start: NDArray[np.int64]  # (rows+1,) into cells
     cells: NDArray[np.int32]
@@ -107,6 +107,25 @@ class CountTables(NamedTuple):
         """The same reports, sent by other numbers of people."""
         return self._replace(counts=counts)
 
+    def sent(self) -> CountTables:
+        """Without the reports that nobody sent; those that are left keep their order."""
+        kept = self.counts > 0
+        number = np.cumsum(kept) - 1
+        alone, several = kept[self.alone_report], kept[self.several_report]
+        factor = np.repeat(np.arange(self.gains.size), np.diff(self.alone_start))
+        widths = np.diff(self.several_start)
+        pairs = np.repeat(several, widths)
+        return self._replace(
+            alone_start=starts(np.bincount(factor[alone], minlength=self.gains.size)),
+            alone_rows=self.alone_rows[alone],
+            alone_report=number[self.alone_report[alone]],
+            several_start=starts(widths[several]),
+            several_factors=self.several_factors[pairs],
+            several_rows=self.several_rows[pairs],
+            several_report=number[self.several_report[several]],
+            counts=self.counts[kept],
+        )
+
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
         """Disjoint tables of one in `parts` people each, drawn without replacement, `folds` of them."""
         left, out = self.counts.astype(np.int64), []
@@ -116,20 +135,31 @@ class CountTables(NamedTuple):
             out.append(self.with_counts(drawn.astype(np.float64)))
         return out
 
-    def column_of_category(self) -> NDArray[np.int64]:
-        """The column of each of the categories that are numbered through."""
+    def column_of_piece(self) -> NDArray[np.int64]:
+        """The column of each of the pieces that are numbered through."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)
 
 
 def count_tables(
-    groups: Iterable[ReportGroup], sizes: Sequence[int], *, merge: bool = True
+    groups: Iterable[ReportGroup],
+    sizes: Sequence[int],
+    questions: Sequence[Question] | None = None,
+    *,
+    merge: bool = True,
 ) -> CountTables:
     """Lay `groups` end to end, equal reports added up (`merge=False` keeps them in their order).
+
+    Args:
+        groups: reports.
+        sizes: number of pieces of each column.
+        questions: what `groups` are about; by default every column's pieces.
+        merge: whether equal reports are added up.
 
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.
     """
-    factors, gathered = _gather(groups, sizes, merge)
+    asked = Questions.of(sizes, plain(sizes) if questions is None else questions)
+    factors, gathered = _gather(groups, asked.sizes, merge)
     first_row = np.cumsum([0, *(factor.likelihood.shape[0] for factor in factors)])
     lengths, cells, values = _stack_rows(factors)
     alone: list[tuple[NDArray[np.int64], ...]] = []
@@ -151,17 +181,18 @@ def count_tables(
     widths, several_factors, several_rows, several_report = _columns(several, 4)
     return CountTables(
         sizes=np.array(sizes, np.int64),
-        offsets=_starts(np.array(sizes, np.int64)),
-        factor_columns=np.array([c for f in factors for c in f.columns], np.int64),
-        factor_start=_starts(np.array([len(f.columns) for f in factors], np.int64)),
+        offsets=starts(np.array(sizes, np.int64)),
+        asked=asked,
+        factor_questions=np.array([q for f in factors for q in f.questions], np.int64),
+        factor_start=starts(np.array([len(f.questions) for f in factors], np.int64)),
         gains=np.array([f.ratio - 1.0 for f in factors], np.float64),
-        row_start=_starts(lengths),
+        row_start=starts(lengths),
         cells=cells,
         values=values,
-        alone_start=_starts(np.bincount(of_factor, minlength=len(factors))),
+        alone_start=starts(np.bincount(of_factor, minlength=len(factors))),
         alone_rows=alone_rows[order],
         alone_report=alone_report[order],
-        several_start=_starts(widths),
+        several_start=starts(widths),
         several_factors=several_factors,
         several_rows=several_rows,
         several_report=several_report,
@@ -170,7 +201,7 @@ def count_tables(
 
 
 def _gather(
-    groups: Iterable[ReportGroup], sizes: Sequence[int], merge: bool
+    groups: Iterable[ReportGroup], sizes: NDArray[np.int64], merge: bool
 ) -> tuple[list[Factor], list[tuple[NDArray[np.int64], NDArray[np.int64], Array]]]:
     """All factors, and groups as their factors' numbers, their distinct answers, and who sent them."""
     numbers: dict[int, int] = {}
@@ -197,12 +228,12 @@ def _gather(
     return factors, gathered
 
 
-def _require_fit(factor: Factor, sizes: Sequence[int]) -> None:
-    if factor.columns[-1] >= len(sizes) or factor.shape != tuple(
-        int(sizes[column]) for column in factor.columns
+def _require_fit(factor: Factor, sizes: NDArray[np.int64]) -> None:
+    if max(factor.questions) >= len(sizes) or factor.shape != tuple(
+        int(sizes[question]) for question in factor.questions
     ):
         raise PrivotError(
-            f"sizes has no columns {factor.columns} of shape {factor.shape}: give every column's "
+            f"sizes has no columns {factor.questions} of shape {factor.shape}: give every column's "
             "alphabet size, as in the factors"
         )
 
@@ -222,10 +253,6 @@ def _stack_rows(
     if any((data != 1).any() for data in values):
         flat = np.concatenate(values).astype(np.float64)
     return np.concatenate(lengths), np.concatenate(cells), flat
-
-
-def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def _columns(

@@ -1,4 +1,4 @@
-r"""The E-step: what reports say of a mixture of product distributions.
+r"""Passes of expectation and maximization: what reports say of a mixture of product distributions.
 
 In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. A report of factors
 $a$ (`count_tables`) has the relative likelihood
@@ -17,6 +17,9 @@ $$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ told}
 
 give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; every such step raises $\sum n \ln L$ (Dempster,
 Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a fast new tune*, 1997).
+
+The formulas are of columns asked in one alphabet; where there are several, `questions` sums what is
+believed of pieces, and gives back what is expected of codes.
 
 With one factor the classes are summed before the report is looked at: its likelihood needs only the
 cells' total probability, so reports cost their set's size and cells cost the classes, never both.
@@ -39,7 +42,7 @@ _FAST = {"reassoc", "contract", "nsz"}
 
 
 class Expectation(NamedTuple):
-    """Expected counts of told cells (all categories, classes) and of classes, and ln L a report."""
+    """Expected counts of told pieces (all pieces, classes) and of classes, and ln L a report."""
 
     cells: Array
     classes: Array
@@ -55,15 +58,17 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
 
     Args:
         tables: the reports.
-        probabilities: $p_c(v|z)$ of all columns end to end, shape (categories, classes).
+        probabilities: $p_c(v|z)$ of all columns' pieces end to end, shape (pieces, classes).
         weights: π, shape (classes,).
     """
     logs = np.zeros(tables.counts.size)
-    expected = Expectation(np.zeros_like(probabilities), np.zeros_like(weights), logs)
-    _alone(tables, probabilities, weights, expected)
+    coarse = tables.asked.gather(probabilities)
+    expected = Expectation(np.zeros_like(coarse), np.zeros_like(weights), logs)
+    _alone(tables, coarse, weights, expected)
     if tables.several_report.size:
-        _several(tables, probabilities, weights, expected)
-    return expected
+        _several(tables, coarse, weights, expected)
+    pieces = tables.asked.give_back(expected.cells, coarse, probabilities)
+    return expected._replace(cells=pieces)
 
 
 def em_step(
@@ -75,9 +80,9 @@ def em_step(
 
 
 def normalized(table: Array, tables: CountTables) -> Array:
-    """Every column's block of `table` (categories, classes) divided by its sum; uniform if 0."""
+    """Every column's block of `table` (pieces, classes) divided by its sum; uniform if 0."""
     sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
-    column = tables.column_of_category()
+    column = tables.column_of_piece()
     level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
     return table / np.where(sums > 0, sums, 1)[column] + level[column]
 
@@ -110,13 +115,13 @@ def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
     """Reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
-    sizes, offsets = tables.sizes, tables.offsets
+    sizes, offsets = tables.asked.sizes, tables.asked.offsets
     for factor in range(tables.gains.size):
         if tables.alone_start[factor] == tables.alone_start[factor + 1]:
             continue
         start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
         # The last column enters as a matrix product with the table of all columns before it.
-        front, last = tables.factor_columns[start : stop - 1], tables.factor_columns[stop - 1]
+        front, last = tables.factor_questions[start : stop - 1], tables.factor_questions[stop - 1]
         rows = 1
         for j in front:
             rows *= sizes[j]
@@ -125,10 +130,12 @@ def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation)
         _outer(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
         mixed = np.zeros((rows, sizes[last]))
+        named = _named(tables, factor, mixed.size)
         for row in range(rows):
             for v in range(sizes[last]):
-                for z in range(weights.size):
-                    mixed[row, v] += table[row, z] * tail[v, z]
+                if named[row * sizes[last] + v]:
+                    for z in range(weights.size):
+                        mixed[row, v] += table[row, z] * tail[v, z]
         back = _weigh(tables, factor, mixed.ravel(), expected.log_likelihood)
         told = expected.cells[offsets[last] : offsets[last + 1]]
         sums = np.zeros((rows, weights.size))
@@ -145,6 +152,23 @@ def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation)
                 sums[row, z] *= table[row, z]
                 expected.classes[z] += sums[row, z]
         _scatter(expected.cells, sums, front, sizes, offsets)
+
+
+@njit(cache=True, nogil=True)
+def _named(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
+    """Which cells some report names; all where reports name more than there are."""
+    first, end = tables.alone_start[factor], tables.alone_start[factor + 1]
+    entries = 0
+    for i in range(first, end):
+        row = tables.alone_rows[i]
+        entries += tables.row_start[row + 1] - tables.row_start[row]
+    named = np.full(num_cells, entries > 2 * num_cells)
+    if entries <= 2 * num_cells:
+        for i in range(first, end):
+            row = tables.alone_rows[i]
+            for t in range(tables.row_start[row], tables.row_start[row + 1]):
+                named[tables.cells[t]] = True
+    return named
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -179,7 +203,7 @@ def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
     """Cell probabilities by class of all factors that reports of several use, and where each begins."""
-    num_factors = tables.gains.size
+    num_factors, asked = tables.gains.size, tables.asked
     used = np.zeros(num_factors, np.bool_)
     used[tables.several_factors] = True
     place = np.zeros(num_factors + 1, np.int64)
@@ -188,14 +212,14 @@ def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
         if used[factor]:
             rows = 1
             for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
-                rows *= tables.sizes[tables.factor_columns[t]]
+                rows *= asked.sizes[tables.factor_questions[t]]
         place[factor + 1] = place[factor] + rows
     table = np.ones((place[-1], p.shape[1]))
     for factor in range(num_factors):
         if used[factor]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = table[place[factor] : place[factor + 1]]
-            _outer(part, tables.factor_columns[start:stop], tables.sizes, tables.offsets, p)
+            _outer(part, tables.factor_questions[start:stop], asked.sizes, asked.offsets, p)
     return table, place
 
 
@@ -252,5 +276,10 @@ def _several(tables: CountTables, p: Array, weights: Array, expected: Expectatio
         if place[factor] < place[factor + 1]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = back[place[factor] : place[factor + 1]]
-            columns = tables.factor_columns[start:stop]
-            _scatter(expected.cells, part, columns, tables.sizes, tables.offsets)
+            _scatter(
+                expected.cells,
+                part,
+                tables.factor_questions[start:stop],
+                tables.asked.sizes,
+                tables.asked.offsets,
+            )

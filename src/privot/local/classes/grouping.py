@@ -1,8 +1,8 @@
 """A release as counts of reports: what the estimators of tables read of it.
 
-Reports about the same columns form a group; within it, equal reports are counted. A joint report is one
-answer about the cells of its columns' product alphabet; reports that were split are one answer a column,
-drawn independently. Everything here is a function of the release: post-processing.
+Reports about the same questions form a group; within it, equal reports are counted. A joint report is
+one answer about the cells of its questions' product alphabet; reports that were split are one answer a
+column, drawn independently. Everything here is a function of the release: post-processing.
 
 Joint reports are counted piece by piece as they are read, so memory grows with the number of distinct
 reports. Split reports of many columns are nearly all distinct, and are read at once.
@@ -15,21 +15,12 @@ from typing import cast
 
 import numpy as np
 
-from privot.errors import PrivotError
 from privot.local.classes.count_tables import Factor, ReportGroup
-from privot.mechanisms.forms import CodeForm, Form
+from privot.local.classes.questions import Question
+from privot.local.releases import Releases
+from privot.mechanisms.forms import CodeForm
 from privot.release import Randomizer, Release
 from privot.release.reports.joint import JointReport
-
-
-def all_coded(randomizer: Randomizer) -> bool:
-    """Whether every column is reported as a code, so that tables of counts say all there is."""
-    return all(form.learns_codes for form in _forms(randomizer).values())
-
-
-def _forms(randomizer: Randomizer) -> dict[str, Form]:
-    made, columns = randomizer.mechanisms, randomizer.schema.columns
-    return {name: made[name].form(column) for name, column in columns.items() if name in made}
 
 
 def alphabet_sizes(randomizer: Randomizer) -> list[int]:
@@ -37,43 +28,50 @@ def alphabet_sizes(randomizer: Randomizer) -> list[int]:
     return [column.alphabet.size for column in randomizer.schema.coded.values()]
 
 
-def report_groups(release: Release) -> list[ReportGroup]:
-    """All reports of a release, grouped by the columns they are about.
+def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
+    """All reports of a release whose columns are all coded, grouped by the questions they are about.
 
-    Columns are numbered in the schema's order.
-
-    Raises:
-        PrivotError: if a column is reported as a point.
+    Questions are numbered from `first` on, in the schema's order.
     """
-    randomizer = release.randomizer
-    if not all_coded(randomizer):
-        raise PrivotError(
-            "estimator 'latent_classes' needs every column reported as a code, some have noise "
-            "added: use estimator 'generator'"
-        )
-    if randomizer.joint is not None:
-        return _joint_groups(release, randomizer.joint)
-    return _split_groups(release)
+    joint = release.randomizer.joint
+    return _split_groups(release, first) if joint is None else _joint_groups(release, joint, first)
 
 
-def _joint_groups(release: Release, joint: JointReport) -> list[ReportGroup]:
+def groups_of_questions(releases: Releases) -> tuple[list[Question], list[ReportGroup]]:
+    """All reports of one or several releases, and the questions that they are about.
+
+    Columns and atoms are those of `releases.atoms`, in the newest one's order.
+    """
+    names = list(releases.atoms)
+    questions: list[Question] = []
+    groups = []
+    for number, release in enumerate(releases.parts):
+        first = len(questions)
+        for name in release.schema.coded:
+            for codes, size in releases.atoms[name].asked[number]:
+                questions.append(Question.of_codes(names.index(name), codes, size))
+        groups += report_groups(release, first)
+    return questions, groups
+
+
+def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     tallies: dict[int, Tally] = {}
     for piece in release.pieces():
         answers = piece.joint_answers
-        order = np.argsort(answers.combination, kind="stable")
-        ends = np.searchsorted(answers.combination[order], np.arange(len(joint.combinations) + 1))
+        order = np.argsort(answers.sheets, kind="stable")
+        ends = np.searchsorted(answers.sheets[order], np.arange(joint.asked.num_sheets + 1))
         for number, (start, stop) in enumerate(pairwise(ends)):
             if start < stop:
                 rows = order[start:stop]
-                places = answers.offsets[rows][:, None] + np.arange(joint.width(number))
+                places = answers.offsets[rows][:, None] + np.arange(joint.widths[number])
                 tallies.setdefault(number, Tally()).add(answers.cells[places])
     groups = []
     for number, tally in sorted(tallies.items()):
         sets, counts = tally.total()
-        shape = joint.shape(number)
-        columns = tuple(int(column) for column in joint.combinations[number])
+        shape = joint.asked.shape(number)
+        asked = tuple(first + question for question in joint.asked.numbers(number))
         form = joint.mechanism(int(np.prod(shape))).supports
-        factor = Factor(columns, shape, form.shares(sets), form.ratio)
+        factor = Factor(asked, shape, form.shares(sets), form.ratio)
         groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))
     return groups
 
@@ -110,16 +108,16 @@ class Tally:
         self._settled, self._waiting = len(rows), 0
 
 
-def _split_groups(release: Release) -> list[ReportGroup]:
+def _split_groups(release: Release, first: int) -> list[ReportGroup]:
     """Reports of the same columns; every column's distinct answers are numbered once."""
-    randomizer = release.randomizer
+    mechanisms = release.randomizer.mechanisms
     factors, numbers, masks = [], [], []
-    for index, (name, form) in enumerate(_forms(randomizer).items()):
+    for index, (name, column) in enumerate(release.schema.coded.items()):
         values, reported = release.reports(name)
         distinct, inverse = np.unique(values, axis=0, return_inverse=True)
-        form = cast(CodeForm, form)  # as all are
+        form = cast(CodeForm, mechanisms[name].form(column))  # as all are
         shares = form.shares(distinct)
-        factors.append(Factor((index,), shares.shape[1:], shares, form.ratio))
+        factors.append(Factor((first + index,), shares.shape[1:], shares, form.ratio))
         numbers.append(inverse.reshape(-1))
         masks.append(reported)
     answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)

@@ -67,12 +67,19 @@ def column_marginals(
 
 
 def stacked_marginals(
-    tables: CountTables, *, tolerance: float = 1e-7, max_iterations: int = 3000
+    tables: CountTables,
+    *,
+    start: Array | None = None,
+    tolerance: float = 1e-7,
+    max_iterations: int = 3000,
 ) -> Array:
-    """`column_marginals` of tables already laid out, all columns end to end, shape (categories, 1)."""
+    """`column_marginals` of tables already laid out, all columns end to end, shape (pieces, 1).
+
+    They are looked for from `start` on, or from equal probabilities.
+    """
     if not tables.sizes.size:
         raise PrivotError("sizes is empty: give at least one column")
-    p, still = 1 / np.repeat(tables.sizes, tables.sizes)[:, None], 0
+    p, still = 1 / np.repeat(tables.sizes, tables.sizes)[:, None] if start is None else start, 0
     for _ in range(max_iterations):
         moved, p = _extrapolate(p, tables)
         still = still + 1 if moved <= tolerance else 0

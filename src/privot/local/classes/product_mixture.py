@@ -57,6 +57,20 @@ class LatentClasses:
                     "weights or probabilities are no distributions: make them sum to 1"
                 )
 
+    def gathered(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
+        """The law of coarser values: each column's value has one of its `codes` (K,) instead."""
+        coarse = []
+        for table, code in zip(self.probabilities, codes, strict=True):
+            sums = np.zeros((int(code.max()) + 1, table.shape[1]))
+            np.add.at(sums, code, table)
+            coarse.append(sums)
+        return LatentClasses(self.weights, tuple(coarse))
+
+    def spread(self, laws: Sequence[Array]) -> LatentClasses:
+        """The law of finer values: each column's category v has `laws` (values, categories) at v."""
+        tables = zip(laws, self.probabilities, strict=True)
+        return LatentClasses(self.weights, tuple(law @ table for law, table in tables))
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many categories each column has."""
@@ -93,6 +107,12 @@ class LatentClasses:
         Raises:
             PrivotError: if the condition has probability zero.
         """
+        return self.sample_classes(num_rows, rng, where)[1]
+
+    def sample_classes(
+        self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same rows, and before them the class (n,) that each was drawn of."""
         probabilities = list(self.probabilities)
         weights = self.weights
         for column, codes in (where or {}).items():
@@ -107,7 +127,7 @@ class LatentClasses:
         out = np.empty((num_rows, len(probabilities)), np.int64)
         for column, table in enumerate(probabilities):
             out[:, column] = draw_categories(table, classes, rng)
-        return out
+        return classes, out
 
     def log_likelihood(self, groups: Iterable[ReportGroup]) -> Array:
         """$\\ln L$ of every report, groups one after the other, up to the answers' constants c(y)."""

@@ -28,13 +28,14 @@ from privot.local.gaussians.sampler import GaussianSampler
 from privot.local.model import LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.mechanisms.candidates.features import Moments
-from privot.models import Checkpoint
+from privot.models import Checkpoint, History
 from privot.privacy.rounding import exactly
 from privot.release import Release
 from privot.release.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema import Array
 from privot.training import TrainingSettings, train
 from privot.training.parallel import started_by_torchrun
+from privot.training.stopping import learning
 
 _BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
 _PASSES, _FEWEST_STEPS, _MOST_STEPS = 10, 300, 3_000
@@ -54,9 +55,8 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     answers = report.read(release.table)
     moments, stddev = report.moments(answers)
     _require_enough(report, stddev, len(release))
-    start = linear_start(
-        moments, stddev, 1 - report.features.label_weight, report.coordinates.typical_variances
-    )
+    typical = report.coordinates.typical_variances, report.coordinates.variance_spreads
+    start = linear_start(moments, stddev, 1 - report.features.label_weight, *typical)
     channel = SmoothChannel.of(report.mechanism, report.features.label_weight)
     rank = min(_FACTORS, report.features.points)
     classes = ClassParameters(channel, start, rank, report.features.nullable, settings.seed)
@@ -65,13 +65,6 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     rate = settings.learning_rate or _RATE
     text = release.randomizer.to_json() + release.rows.digest()
     identity = {"release": hashlib.sha256(text.encode()).hexdigest(), "batch_size": size}
-    history = train(
-        classes,
-        Objective(classes, report, answers, size),
-        TrainingSettings(steps, rate, _AVERAGING, settings.seed),
-        checkpoint=Checkpoint(run.checkpoint, identity, run.resume),
-        progress=run.progress,
-    )
     made_with = {
         "estimator": "gaussian_classes",
         "loss": "likelihood of candidates",
@@ -81,16 +74,29 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
         "learning_rate": rate,
         "num_reports": len(release),
         "stddev": stddev,
-        "seconds": float(history["seconds"][-1]),
     }
-    law, pictures = classes.law(), None
-    if report.coordinates.column.image_shape is not None:
-        pictures = Pictures.of(law, report.coordinates, np.random.default_rng(settings.seed))
-    sampler = GaussianSampler(law, report, pictures)
-    return LocalModel(sampler, release.randomizer, made_with, history)
+
+    def learned(history: History) -> LocalModel:
+        law, pictures = classes.law(), None
+        if report.coordinates.column.image_shape is not None:
+            pictures = Pictures.of(law, report.coordinates, np.random.default_rng(settings.seed))
+        sampler = GaussianSampler(law, report, pictures)
+        return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
+
+    with learning(learned):
+        history = train(
+            classes,
+            Objective(classes, report, answers, size),
+            TrainingSettings(steps, rate, _AVERAGING, settings.seed, settings.minutes),
+            checkpoint=Checkpoint(run.checkpoint, identity, run.resume),
+            progress=run.progress,
+        )
+    return learned(history)
 
 
-def linear_start(moments: Moments, stddev: float, weight: float, variances: Array) -> Start:
+def linear_start(
+    moments: Moments, stddev: float, weight: float, variances: Array, spreads: Array
+) -> Start:
     """Shares and means from moments whose numbers have noise, shrunk by what is known of it."""
     count = len(moments.first)
     shares = np.maximum(moments.shares, _LEAST_SHARE / count)
@@ -112,6 +118,7 @@ def linear_start(moments: Moments, stddev: float, weight: float, variances: Arra
         means,
         max(seen - noise, 0.1 * seen),
         variances * (within / variances.sum()),
+        spreads,
     )
 
 

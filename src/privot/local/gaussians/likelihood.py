@@ -23,7 +23,8 @@ needs no second moments in a report, which are therefore all about first ones.
 
 **The prior** shrinks what reports say little about. Deviations of class means from their common mean
 are normal, with the variance that the linear estimate has beyond its known noise; factors are normal
-about 0, variances log-normal about typical ones.
+about 0, variances log-normal about typical ones: narrowly those of a point's direction, widely those of
+its length and brightness, of which there are few, and which differ most between data sets.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from privot.local.gaussians.law import GaussianClasses
 from privot.schema import Array
 
 _NODES, _SHORTEST = 9, 1e-6
-# Standard deviations of logarithms, about shares, about the variances' level, and of the level.
-_SHARE_SPREAD, _VARIANCE_SPREAD, _LEVEL_SPREAD = 1.0, 0.3, 0.5
+# Standard deviations of logarithms, of shares, and of the variances' level.
+_SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5
 # A factor's numbers are that much less than a variance's share, in units of its standard deviation.
 _FACTOR_PRECISION = 1.5
 
@@ -71,6 +72,7 @@ class Start:
         means: m (C, q).
         deviation: Variance of a number's deviation from the common mean, between classes.
         variances: Typical ones (q,) of z given the class.
+        spreads: How far off these are (q,), in logarithms of standard deviations.
     """
 
     shares: Array
@@ -78,6 +80,7 @@ class Start:
     means: Array
     deviation: float
     variances: Array
+    spreads: Array
 
 
 class ClassParameters(nn.Module):
@@ -92,6 +95,7 @@ class ClassParameters(nn.Module):
     """
 
     base: Tensor
+    spreads: Tensor
     nodes: Tensor
     weights: Tensor
 
@@ -109,6 +113,7 @@ class ClassParameters(nn.Module):
         self.means = nn.Parameter(_single(start.means))
         # Half of a variance is for the factors together, to begin with.
         self.register_buffer("base", _single(start.variances / 2))
+        self.register_buffer("spreads", _single(start.spreads))
         spread = torch.sqrt(self.base / num_factors)[:, None]
         self.factors = nn.Parameter(spread * torch.randn(size, num_factors, generator=rng))
         self.log_ratios = nn.Parameter(torch.zeros(size))
@@ -148,7 +153,7 @@ class ClassParameters(nn.Module):
         away = self.means - self.means.mean(dim=0)
         total = (away**2).sum() / self.deviation
         total = total + ((self.logits - self.logits.mean()) ** 2).sum() / _SHARE_SPREAD**2
-        total = total + (self.log_ratios**2).sum() / _VARIANCE_SPREAD**2
+        total = total + ((self.log_ratios / self.spreads) ** 2).sum()
         total = total + self.log_level**2 / _LEVEL_SPREAD**2
         variance = 2 * self.base[:, None] / self.factors.shape[1]
         return (total + _FACTOR_PRECISION * (self.factors**2 / variance).sum()) / 2

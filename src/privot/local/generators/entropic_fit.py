@@ -30,7 +30,7 @@ from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head, Outputs
 from privot.local.model import GeneratorSampler, LabeledSampler, LocalModel
 from privot.local.settings import FitSettings, Run
-from privot.models import Checkpoint
+from privot.models import Checkpoint, History
 from privot.release import Release
 from privot.training import TrainingSettings, train
 from privot.training.parallel import (
@@ -42,6 +42,7 @@ from privot.training.parallel import (
     stay,
     threads_for,
 )
+from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
 _PLAIN_UP_TO = 5
@@ -56,6 +57,10 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     head = Head(release.randomizer)
     if run.loss is not None and group.size > 1:
         raise PrivotError("loss is a function, which one process computes: start without torchrun")
+    if settings.minutes is not None and group.size > 1:
+        raise PrivotError(
+            "minutes are counted by one process: give steps, or start without torchrun"
+        )
     loss = run.loss or choose_loss(settings.loss, head, release.randomizer.joint is not None)
     name = getattr(loss, "__name__", type(loss).__name__)
     images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
@@ -73,21 +78,24 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     # Which release it is: a hash of public things, the reports and their randomizer.
     identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
     identity |= {key: made_with[key] for key in told}
-    with threads_for(size**2), short_products() if images else nullcontext():
+
+    def learned(history: History) -> LocalModel:
+        kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
+        sampler = kind(generator.cpu().eval(), head)
+        return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
+
+    with threads_for(size**2), short_products() if images else nullcontext(), learning(learned):
         history = train(
             generator,
             objective,
-            TrainingSettings(steps, rate, settings.averaging, settings.seed),
+            TrainingSettings(steps, rate, settings.averaging, settings.seed, settings.minutes),
             checkpoint=Checkpoint(run.checkpoint, identity, run.resume),
             progress=run.progress,
             seek=objective.batches.seek,
             group=group,
         )
     stay(group)
-    made_with["seconds"] = float(history["seconds"][-1])
-    kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
-    sampler = kind(generator.cpu().eval(), head)
-    return LocalModel(sampler, release.randomizer, made_with, history)
+    return learned(history)
 
 
 def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:

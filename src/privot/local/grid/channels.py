@@ -222,7 +222,43 @@ def has_grid(form: Form) -> bool:
     return (type(form), getattr(form, "distance", None)) in _CHANNELS
 
 
-def grid_channel(release: Release, name: str, most: int) -> GridChannel:
+@dataclass(frozen=True, eq=False)
+class StackedChannel:
+    """Reports of several releases about one density: their likelihoods multiply.
+
+    Arguments:
+        channels: On one grid.
+    """
+
+    channels: Sequence[GridChannel]
+
+    @property
+    def spacings(self) -> int:
+        """See `GridChannel`."""
+        return self.channels[0].spacings
+
+    @cached_property
+    def counts(self) -> Array:
+        """See `GridChannel`: one release's after the other's."""
+        return np.concatenate([channel.counts for channel in self.channels])
+
+    def forward(self, weights: Array) -> Array:
+        """See `GridChannel`."""
+        return np.concatenate([channel.forward(weights) for channel in self.channels])
+
+    def back(self, ratios: Array) -> Array:
+        """See `GridChannel`."""
+        ends = np.cumsum([channel.counts.size for channel in self.channels])[:-1]
+        parts = zip(self.channels, np.split(ratios, ends), strict=True)
+        return reduce(np.add, [channel.back(part) for channel, part in parts])
+
+
+def grid_channel(releases: Sequence[Release], name: str, most: int) -> GridChannel:
     """The reports of a column, on a grid of at most so many spacings a coordinate."""
-    form = release.randomizer.mechanisms[name].point_form(release.schema.columns[name])
-    return _CHANNELS[type(form), getattr(form, "distance", None)](release, name, form, most)
+    forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
+    most = min(getattr(form, "steps", most) for form in [*forms, None])
+    channels = [
+        _CHANNELS[type(form), getattr(form, "distance", None)](release, name, form, most)
+        for release, form in zip(releases, forms, strict=True)
+    ]
+    return channels[0] if len(channels) == 1 else StackedChannel(channels)

@@ -20,6 +20,9 @@ from privot.errors import PrivotError
 from privot.release import Randomizer
 from privot.schema import Array, from_unit
 
+# Of a condition: records drawn at once, and before it is given up.
+_FEWEST_DRAWS, _MOST_DRAWS, _DRAWS_A_ROW = 2**14, 2**22, 200
+
 
 @dataclass(frozen=True, eq=False)
 class GridDensity:
@@ -82,15 +85,23 @@ class GridSampler:
     def records(
         self, num_rows: int, rng: torch.Generator, where: Mapping[str, list[int]]
     ) -> pa.Table:
-        """See `privot.local.model.Sampler`."""
-        if where:
-            raise PrivotError(
-                f"where names column {next(iter(where))!r}, which was reported as a point: only columns "
-                "that were reported as codes can be given"
-            )
+        """See `privot.local.model.Sampler`: given codes, records are drawn until enough have one."""
         numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
+        if not where:
+            return self._draw(num_rows, numpy_rng)
+        (codes,), kept, drawn = where.values(), [self._draw(0, numpy_rng)], 0
+        coded = self.randomizer.schema.coded[self.name]
+        while sum(part.num_rows for part in kept) < num_rows:
+            if drawn > _MOST_DRAWS + _DRAWS_A_ROW * num_rows:
+                raise PrivotError(f"where {dict(where)} has hardly any probability: relax it")
+            part = self._draw(max(_FEWEST_DRAWS, num_rows), numpy_rng)
+            drawn += part.num_rows
+            kept.append(part.filter(np.isin(coded.encode_codes(self.name, part), codes)))
+        return pa.concat_tables(kept).slice(0, num_rows).combine_chunks()
+
+    def _draw(self, num_rows: int, rng: np.random.Generator) -> pa.Table:
         column = self.randomizer.schema.point_column(self.name)
-        drawn = self.density.sample(num_rows, numpy_rng)
+        drawn = self.density.sample(num_rows, rng)
         absent = np.isnan(drawn).any(axis=1)
         drawn[absent] = 0.0
         units = self.randomizer.mechanisms[self.name].places(drawn, column.domain)

@@ -8,20 +8,24 @@ grow with the power of the coordinates, so beyond three, and of several columns,
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.local.grid.channels import grid_channel, has_grid
-from privot.local.grid.deconvolution import STRENGTHS, deconvolve
+from privot.local.grid.deconvolution import STRENGTH, deconvolve
 from privot.local.grid.density import GridDensity, GridSampler
+from privot.local.grid.evidence import average_by_evidence
 from privot.local.model import LocalModel
+from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
-from privot.release import Randomizer, Release
+from privot.release import Randomizer
 from privot.schema import Domain
+from privot.training import Patience
 
-_SPACINGS = {1: 1024, 2: 128, 3: 32}  # K at most, by dimension
+_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
 
 
 def serves_grid(randomizer: Randomizer) -> bool:
@@ -36,23 +40,32 @@ def serves_grid(randomizer: Randomizer) -> bool:
     return few and has_grid(mechanism.point_form(column))
 
 
-def fit_density(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """A model whose sampler is a density on a grid; `steps` bounds those of EM.
+def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
+    """A model whose sampler is a density on a grid; `steps` bounds those of an ascent.
 
     Raises:
-        PrivotError: if the release is not one that a grid serves.
+        PrivotError: if a release is not one that a grid serves, or their domains differ.
     """
-    if not serves_grid(release.randomizer):
+    if not all(map(serves_grid, releases.randomizers)):
         raise PrivotError(
             "estimator 'grid' needs reports of one column of points of at most three coordinates, by "
             "windows or noise: use estimator 'auto'"
         )
     start = time.perf_counter()
-    ((name, mechanism),) = release.randomizer.mechanisms.items()
-    domain = mechanism.report_domain(release.schema.point_column(name).domain)
-    channel = grid_channel(release, name, _SPACINGS[domain.dimension])
+    randomizer = releases.newest.randomizer
+    ((name, mechanism),) = randomizer.mechanisms.items()
+    domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
+    _require_domain(releases, name)
+    channel = grid_channel(releases.parts, name, _SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
-    found = deconvolve(channel, nodes, most_steps=settings.steps)
+    roughness: float | str
+    patience = Patience(settings.minutes)
+    how: dict[str, Any] = {"most_steps": settings.steps, "patience": patience}
+    with patience.kept():
+        if domain.dimension == 1:
+            found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
+        else:
+            found, roughness = deconvolve(channel, nodes, **how), STRENGTH
     density = GridDensity(
         found.weights[: nodes.size].reshape(nodes.shape), float(found.weights[nodes.size :].sum())
     )
@@ -62,11 +75,21 @@ def fit_density(release: Release, settings: FitSettings, run: Run) -> LocalModel
         "reason": "one column of few coordinates: its likelihood on a grid is exact",
         "steps": found.steps,
         "nodes": list(nodes.shape),
-        "roughness": STRENGTHS[domain.dimension],
-        "num_reports": len(release),
+        "roughness": roughness,
+        "num_reports": len(releases),
         "seconds": time.perf_counter() - start,
+        **patience.told(),
     }
-    return LocalModel(GridSampler(density, name, release.randomizer), release.randomizer, made_with)
+    return patience.rest(LocalModel.of(releases, GridSampler(density, name, randomizer), made_with))
+
+
+def _require_domain(releases: Releases, name: str) -> None:
+    domains = [part.schema.point_column(name).domain for part in releases.parts]
+    if any(domain != domains[-1] for domain in domains):
+        raise PrivotError(
+            f"column {name!r} has other bounds in another release, so that what lies beyond them was "
+            "projected there: fit the releases apart"
+        )
 
 
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:

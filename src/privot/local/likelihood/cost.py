@@ -56,6 +56,9 @@ from privot.local.likelihood.heads import Outputs
 from privot.release import Randomizer, Release
 from privot.release.reports.joint import JointReport
 
+_MOST_TABLE = 2**23
+_LEAST = 1e-30  # of probabilities whose logarithms are taken
+
 
 @dataclass(frozen=True)
 class Reports:
@@ -64,18 +67,19 @@ class Reports:
     Arguments:
         values: By split column, what its channel reads, one row a report.
         reported: By split column, a mask of who reported it; None where everybody did.
-        combination: Of joint reports, the number of the columns' combination (m,).
+        sheets: Of joint reports, the number of the sheet (m,).
         cells: Of joint reports, the reported cells' codes (m, w, k) as places in the concatenated
-            alphabets of the joint columns; unused places are one beyond the last.
+            alphabets of the joint columns; unused places are one beyond the last, and digits that a
+            sheet lacks two beyond it.
     """
 
     values: Mapping[str, Tensor]
     reported: Mapping[str, Tensor | None]
-    combination: Tensor | None = None
+    sheets: Tensor | None = None
     cells: Tensor | None = None
 
     def __len__(self) -> int:
-        parts = [self.combination] if self.combination is not None else list(self.values.values())
+        parts = [self.sheets] if self.sheets is not None else list(self.values.values())
         return len(parts[0])
 
     def rows(self, index: Tensor) -> Reports:
@@ -83,7 +87,7 @@ class Reports:
         return Reports(
             {name: values[index] for name, values in self.values.items()},
             {name: None if m is None else m[index] for name, m in self.reported.items()},
-            None if self.combination is None else self.combination[index],
+            None if self.sheets is None else self.sheets[index],
             None if self.cells is None else self.cells[index],
         )
 
@@ -99,7 +103,7 @@ class Reports:
         return cls(
             {name: torch.cat([part.values[name] for part in parts]) for name in first.values},
             {name: joined(part.reported[name] for part in parts) for name in first.reported},
-            joined(part.combination for part in parts),
+            joined(part.sheets for part in parts),
             joined(part.cells for part in parts),
         )
 
@@ -118,7 +122,7 @@ class LikelihoodCost:
             for name, mechanism in randomizer.mechanisms.items()
             if columns is None or name in columns
         }
-        self.joint = None if randomizer.joint is None else _JointChannel(randomizer.joint)
+        self.joint = _JointChannel(randomizer, randomizer.joint) if randomizer.joint else None
 
     def read(self, release: Release, device: torch.device) -> Reports:
         """All reports of a release."""
@@ -130,16 +134,16 @@ class LikelihoodCost:
             reported[name] = None if bool(mask.all()) else mask.to(device, torch.float32)
         if self.joint is None:
             return Reports(values, reported)
-        combination, cells = self.joint.read(release)
-        return Reports(values, reported, combination.to(device), cells.to(device))
+        sheets, cells = self.joint.read(release)
+        return Reports(values, reported, sheets.to(device), cells.to(device))
 
     def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Costs (n, m) of n outputs and m reports, up to a constant; differentiable in the outputs."""
         parts: list[Tensor] = []
         if self.joint is not None:
-            assert reports.combination is not None
+            assert reports.sheets is not None
             assert reports.cells is not None
-            parts.append(self.joint.cost(outputs, reports.combination, reports.cells))
+            parts.append(self.joint.cost(outputs, reports.sheets, reports.cells))
         for name, channel in self.channels.items():
             cost = channel.cost(outputs[name], reports.values[name])
             mask = reports.reported[name]
@@ -151,10 +155,10 @@ class LikelihoodCost:
 
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
         """−log f(y_j | equal mixture of the outputs), shape (m,), up to a constant of each report."""
-        if self.joint is not None and not self.channels:
-            assert reports.combination is not None
+        if self.joint is not None and self.joint.tabulates and not self.channels:
+            assert reports.sheets is not None
             assert reports.cells is not None
-            return self.joint.mixture_cost(outputs, reports.combination, reports.cells)
+            return self.joint.mixture_cost(outputs, reports.sheets, reports.cells)
         costs = self(outputs, reports)
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
@@ -170,23 +174,32 @@ class LikelihoodCost:
         }
         cells = None
         if self.joint is not None:
-            assert like.combination is not None
-            cells = self.joint.simulate(outputs, like.combination, rng)
-        return Reports(values, like.reported, like.combination, cells)
+            assert like.sheets is not None
+            cells = self.joint.simulate(outputs, like.sheets, rng)
+        return Reports(values, like.reported, like.sheets, cells)
 
 
 class _JointChannel:
-    """The joint report: the ratio and the set's size differ by combination of columns."""
+    """The joint report: the ratio and the set's size differ by sheet."""
 
-    def __init__(self, joint: JointReport) -> None:
-        self.names = list(joint.sizes)
-        sizes = np.array(list(joint.sizes.values()), np.int64)
-        self.columns = torch.as_tensor(joint.combinations, dtype=torch.int64)
-        self.sizes = torch.as_tensor(sizes)[self.columns]
-        self.starts = torch.as_tensor(np.concatenate([[0], np.cumsum(sizes)[:-1]]))[self.columns]
-        self.total = int(sizes.sum())
-        self.num_cells = torch.as_tensor(joint.num_cells)
-        mechanisms = [joint.mechanism(cells) for cells in joint.num_cells.tolist()]
+    def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
+        asked = joint.asked
+        columns = [randomizer.schema.coded[name] for name in asked.columns]
+        self.atoms = {
+            name: torch.as_tensor(column.atoms[1])
+            for name, column in zip(asked.columns, columns, strict=True)
+        }
+        sizes = np.array([size for own in asked.codings.values() for size in own] + [1])
+        starts = np.cumsum(sizes) - sizes
+        self.total, self.most = int(starts[-1]), asked.lengths[1]
+        starts[-1] += 1
+        # Digits that a form lacks are of one question more, which has one answer.
+        numbers = [asked.numbers(sheet) for sheet in range(asked.num_sheets)]
+        places = np.array([own + (len(sizes) - 1,) * (self.most - len(own)) for own in numbers])
+        self.questions = torch.as_tensor(places)
+        self.sizes, self.starts = torch.as_tensor(sizes[places]), torch.as_tensor(starts[places])
+        self.num_cells = torch.as_tensor(asked.num_cells)
+        mechanisms = [joint.mechanism(cells) for cells in asked.num_cells.tolist()]
         self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
         self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
         self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
@@ -197,13 +210,13 @@ class _JointChannel:
         width = np.diff(answers.offsets)
         flat = np.full((len(width), int(width.max())), -1, np.int64)
         flat[np.arange(flat.shape[1]) < width[:, None]] = answers.cells
-        combination = torch.tensor(answers.combination, dtype=torch.int64)
-        return combination, self._places(combination, torch.as_tensor(flat))
+        sheets = torch.tensor(answers.sheets, dtype=torch.int64)
+        return sheets, self._places(sheets, torch.as_tensor(flat))
 
-    def _places(self, combination: Tensor, cells: Tensor) -> Tensor:
+    def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
         """Flat cells (m, w), padded with −1, as places (m, widest, k) in the concatenated alphabets."""
         cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
-        sizes, starts = self.sizes[combination], self.starts[combination]
+        sizes, starts = self.sizes[sheets], self.starts[sheets]
         places, rest = [], cells
         for column in reversed(range(sizes.shape[1])):
             size = sizes[:, column, None]
@@ -212,22 +225,40 @@ class _JointChannel:
         stacked = torch.stack(places[::-1], dim=2)
         return torch.where(cells[..., None] < 0, self.total, stacked)
 
-    def cost(self, outputs: Outputs, combination: Tensor, cells: Tensor) -> Tensor:
-        log = torch.cat([outputs[name] for name in self.names], dim=1)
-        # One place more, of probability 0, for the cells that pad a set.
+    @property
+    def tabulates(self) -> bool:
+        """Whether the tables of all answers to as many questions as a sheet has fit into memory."""
+        return self.total**self.most <= _MOST_TABLE
+
+    def _told(self, log: Tensor, codes: Tensor) -> Tensor:
+        """Log-probabilities (n, …) of the codes of every coding, from those of atoms (n, a)."""
+        if len(codes) == 1:
+            return log
+        p = log.exp()
+        sums = []
+        for own in codes.to(log.device):
+            law = torch.zeros(len(log), int(own.max()) + 1, device=log.device, dtype=log.dtype)
+            sums.append(law.index_add(1, own, p))
+        return torch.cat(sums, dim=1).clamp_min(_LEAST).log()
+
+    def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
+        log = torch.cat([self._told(outputs[name], own) for name, own in self.atoms.items()], dim=1)
+        # A place of probability 0, for the cells that pad a set, and one of 1, for digits that lack.
         log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
+        log = torch.nn.functional.pad(log, (0, 1))
         supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
-        ratio = self.ratio.to(log.device)[combination]
+        ratio = self.ratio.to(log.device)[sheets]
         return -torch.log1p((ratio - 1) * supported)
 
-    def mixture_cost(self, outputs: Outputs, combination: Tensor, cells: Tensor) -> Tensor:
+    def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
         """−log f(report | equal mixture of the outputs), shape (m,), up to a constant of the report.
 
         A mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns: once
         that is computed, a report costs as many look-ups as it has cells, whatever n.
         """
-        p = torch.cat([outputs[name].exp() for name in self.names], dim=1)
-        p = torch.nn.functional.pad(p, (0, 1))
+        told = [self._told(outputs[name], own) for name, own in self.atoms.items()]
+        p = torch.cat(told, dim=1).exp()
+        p = torch.nn.functional.pad(torch.nn.functional.pad(p, (0, 1)), (0, 1), value=1.0)
         products = p
         for _ in range(cells.shape[2] - 2):
             products = (products[:, :, None] * p[:, None, :]).reshape(len(p), -1)
@@ -236,21 +267,19 @@ class _JointChannel:
         for column in range(1, cells.shape[2]):
             place = place * p.shape[1] + cells[..., column]
         supported = table.reshape(-1)[place].sum(dim=1)
-        return -torch.log1p((self.ratio.to(p.device)[combination] - 1) * supported)
+        return -torch.log1p((self.ratio.to(p.device)[sheets] - 1) * supported)
 
-    def simulate(self, outputs: Outputs, combination: Tensor, rng: torch.Generator) -> Tensor:
-        drawn = torch.cat(
-            [
-                torch.multinomial(outputs[name].exp().cpu(), 1, replacement=True, generator=rng)
-                for name in self.names
-            ],
-            dim=1,
-        )
-        asked = combination.cpu()
-        codes = drawn.gather(1, self.columns[asked])
+    def simulate(self, outputs: Outputs, sheets: Tensor, rng: torch.Generator) -> Tensor:
+        drawn = []
+        for name, own in self.atoms.items():
+            p = outputs[name].exp().cpu()
+            atoms = torch.multinomial(p, 1, replacement=True, generator=rng)[:, 0]
+            drawn.append(own[:, atoms].T)
+        asked, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
+        codes = answers.gather(1, self.questions[asked])
         truth = codes[:, 0]
         for column in range(1, codes.shape[1]):
             truth = truth * self.sizes[asked, column] + codes[:, column]
         size, own = self.subset_size[asked], self.own[asked]
         cells = simulate_sets(truth, self.num_cells[asked], size, own, rng)
-        return self._places(asked, cells).to(combination.device)
+        return self._places(asked, cells).to(sheets.device)

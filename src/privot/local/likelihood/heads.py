@@ -1,10 +1,16 @@
-"""The head: what a generator's features mean, column by column.
+r"""The head: what a generator's features mean, column by column.
 
 A column that is reported with additive noise takes one feature a coordinate, and is a point of its
-domain: through tanh where the domain is a box, as they are elsewhere (and projected when sampled). An
-image takes one feature a pixel. Any other column takes one feature a code of its alphabet and outputs
-log-probabilities: the generator never has to decide for one code, so its likelihood stays
-differentiable.
+domain: through tanh where the domain is a box, as they are elsewhere (and projected when sampled). Any
+other column takes one feature a code of its alphabet, or an atom of its codings where a joint report
+asks it in several, and outputs log-probabilities: the generator never has to decide for one code, so
+its likelihood stays differentiable.
+
+An image takes one feature a pixel, the tanh of which it is. Where only some cosine coefficients T x were
+noised (`privot.schema.domains.image`), frequencies that the mask left out are in no report, and nothing
+could teach a network of free pixels to leave them alone: features are made smooth first, $p = \tanh(T^⊤
+T\, a)$. The tanh keeps pixels within their bounds and brings back such high frequencies as sharp edges
+need.
 """
 
 from __future__ import annotations
@@ -19,9 +25,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from privot.local.likelihood.points import CosineMap
 from privot.release import Randomizer
-from privot.schema import ArrayColumn, Box, CodedColumn, PointColumn, from_unit
+from privot.schema import ArrayColumn, Box, CodedColumn, ImageDomain, PointColumn, from_unit
 
 # Output of the head, by column, as its part says.
 Outputs = Mapping[str, Tensor]
@@ -45,15 +50,16 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Codes:
-    """Log-probabilities (n, K) of a column's codes."""
+    """Log-probabilities (n, K) of a column's codes; of its atoms, if it is asked in all its codings."""
 
     name: str
     column: CodedColumn
+    jointly: bool
 
     @property
     def width(self) -> int:
         """See `Part`."""
-        return self.column.alphabet.size
+        return (self.column.atoms[0] if self.jointly else self.column.alphabet).size
 
     def __call__(self, features: Tensor) -> Tensor:
         """See `Part`."""
@@ -64,7 +70,8 @@ class Codes:
     ) -> dict[str, pa.Array]:
         """See `Part`."""
         drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
-        return self.column.decode_codes(self.name, drawn[:, 0].numpy().astype(np.int64), within)
+        decode = self.column.decode_atoms if self.jointly else self.column.decode_codes
+        return decode(self.name, drawn[:, 0].numpy().astype(np.int64), within)
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,40 @@ class Points:
             coins = torch.rand(len(output), generator=rng)
             points[(coins < torch.sigmoid(output[:, -1].cpu())).numpy()] = np.nan
         return self.column.decode_points(self.name, points)
+
+
+class CosineMap:
+    """The map T of a domain with a mask, on tensors.
+
+    Arguments:
+        domain: Whose shape and mask are meant.
+
+    Examples:
+        >>> smooth = CosineMap(ImageDomain((8, 8), kept=(1, 1))).smooth(torch.arange(64.0)[None])
+        >>> [round(float(pixel), 3) for pixel in (smooth.min(), smooth.max())]
+        [31.5, 31.5]
+    """
+
+    def __init__(self, domain: ImageDomain) -> None:
+        assert domain.kept is not None
+        self.shape = domain.shape
+        rows = (torch.tensor(part, dtype=torch.float32) for part in domain.cosines)
+        self.along, self.across = rows
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Coefficients (n, d) of pixels (n, N)."""
+        return self._coefficients(pixels).flatten(1)
+
+    def smooth(self, pixels: Tensor) -> Tensor:
+        """The nearest images (n, N) that have the kept frequencies only."""
+        cube = self._coefficients(pixels)
+        along, across = (part.to(pixels) for part in (self.along, self.across))
+        return torch.einsum("mh,nmkc,kw->nhwc", along, cube, across).flatten(1)
+
+    def _coefficients(self, pixels: Tensor) -> Tensor:
+        cube = pixels.reshape(len(pixels), *self.shape[:2], -1)
+        along, across = (part.to(pixels) for part in (self.along, self.across))
+        return torch.einsum("mh,nhwc,kw->nmkc", along, cube, across)
 
 
 @dataclass(frozen=True)
@@ -142,13 +183,14 @@ class Head:
             for name, column in self.schema.coded.items()
             if name not in forms or forms[name].learns_codes
         }
+        self._joint = randomizer.joint.asked.columns if randomizer.joint else []
         flagged = {name for name, form in forms.items() if form.flagged}
         self.parts = {name: self._part(name, name in flagged) for name in self.schema.columns}
         self.widths = {name: part.width for name, part in self.parts.items()}
 
     def _part(self, name: str, flagged: bool) -> Part:
         if name in self.coded:
-            return Codes(name, self.coded[name])
+            return Codes(name, self.coded[name], name in self._joint)
         if name in self.images:
             return Pixels(name, self.images[name])
         return Points(name, self.schema.point_column(name), flagged)

@@ -86,9 +86,11 @@ class AdditiveNoise(Mechanism):
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Categories have no domain; and a code can say that a number is missing, a point cannot."""
-        if column.domain is None or (column.nullable and column.is_number):
-            return "it is for points that are never missing: use 'randomized_response'"
+        """Categories have no domain; and windows say that a number is missing in the same report."""
+        if column.domain is None:
+            return "it is for points: use 'randomized_response'"
+        if column.nullable and column.is_number:
+            return "it is for numbers that are never missing: use 'window'"
         return ""
 
     def fits(self, column: Column) -> bool:
@@ -163,7 +165,7 @@ class AdditiveNoise(Mechanism):
                 sums.append((round(value / step) + next(noise)) * step)
             return np.array(sums).reshape(x.shape)
         cells = x * (1 / self.grid)
-        if not np.abs(cells).max() <= _MAX_CELL:
+        if not (cells.min() >= -_MAX_CELL and cells.max() <= _MAX_CELL):
             raise self._refusal()
         np.rint(cells, out=cells)
         cells += self._draw(x.shape)

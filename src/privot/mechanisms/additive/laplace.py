@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,18 @@ class Laplace(AdditiveNoise, kind="laplace"):
         r"""$g^2 · 2q/(1−q)^2 = g^2 / (2 \sinh^2(g/2b))$ with $q = e^{−g/b}$."""
         half = self.grid / (2 * self.scale)
         return self.grid**2 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
+
+    def program(self, column: Column) -> dict[str, Any] | None:
+        """See `Mechanism`: the ratio of scale and grid is a ratio of integers."""
+        if column.domain is None or column.domain.program is None or self.unfit(column):
+            return None
+        ratio = [f"{part:x}" for part in (self.scale / self.grid).as_integer_ratio()]
+        how = {"draw": "laplace", "dimension": column.domain.dimension, "ratio": ratio}
+        return how | {"grid_bits": -round(math.log2(self.grid))}
+
+    def of_device(self, answers: NDArray[np.int64]) -> Array:
+        """See `Mechanism`."""
+        return np.asarray(answers * self.grid, np.float64)
 
     def _reach(self, dimension: int) -> tuple[int, float]:
         """‖noise‖₁ is at most a Gamma variable of d steps and scale b, and a grid step a coordinate."""

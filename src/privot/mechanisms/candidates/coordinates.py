@@ -33,7 +33,8 @@ from privot.schema import Array, PointColumn
 from privot.schema.domains.image import ImageDomain
 
 _SHARE, _OCTAVES = 0.3, 2.0
-_OF_LENGTH, _OF_BRIGHTNESS = 0.4, 0.1  # variances, over one of direction
+_OF_LENGTH, _OF_BRIGHTNESS = 1.0, 0.6  # variances, over one of direction
+_OF_DIRECTIONS, _OF_OTHERS = 0.3, 1.0  # how far off such a guess is, in logarithms of deviations
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,15 @@ class Coordinates:
         """How variances of z's numbers (q,) compare, roughly: of direction, length, brightness."""
         rest = np.full(self.channels, _OF_BRIGHTNESS)
         return np.concatenate([np.ones(self.count), np.array([_OF_LENGTH]), rest])
+
+    @cached_property
+    def variance_spreads(self) -> Array:
+        """How far off that is, (q,): standard deviations of logarithms of standard deviations.
+
+        Digits are of nearly one brightness, clothes are not.
+        """
+        rest = np.full(self.dimension - self.count, _OF_OTHERS)
+        return np.concatenate([np.full(self.count, _OF_DIRECTIONS), rest])
 
     @cached_property
     def frequencies(self) -> Array:

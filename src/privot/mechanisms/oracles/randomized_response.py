@@ -121,6 +121,14 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
             part[moved] = other
         return out.reshape(codes.shape)
 
+    def program(self, column: Column) -> dict[str, Any]:
+        """See `Mechanism`."""
+        return {"draw": "response", "values": self.num_categories, "slot": f"{self._slot:x}"}
+
+    def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Mechanism`."""
+        return answers[:, 0]
+
     def _privatize_one(self, code: int) -> int:
         k = self.num_categories
         if type(code) is not int or not 0 <= code < k:

@@ -178,6 +178,15 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
             out[start : start + block] = self._draw_block(cells[start : start + block])
         return out
 
+    def program(self, column: Column | None = None) -> dict[str, Any]:
+        """See `Mechanism`."""
+        law = {"size": self.subset_size, "out": f"{self._words_out:x}"}
+        return {"draw": "subset", "cells": self.num_cells} | law
+
+    def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Mechanism`."""
+        return answers
+
     def _draw_one(self, cell: int) -> list[int]:
         """One report; the elements' order in `drawn` is not uniform, but the set is."""
         others, size = self.num_cells - 1, self.subset_size

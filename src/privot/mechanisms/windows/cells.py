@@ -25,16 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.mechanisms.samplers.exact_rounding import Integers
 from privot.mechanisms.windows.plan import Area
 from privot.schema import Array
 
-Cells = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _MOST_CELLS = 2**26
 
 
-def window_offsets(dimension: int, radius: int) -> Cells:
+def window_offsets(dimension: int, radius: int) -> Integers:
     """All integer points (m, d) with ‖k‖₂ ≤ r, in the order of their coordinates."""
     axis = np.arange(-radius, radius + 1)
     grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
@@ -85,22 +85,22 @@ class WindowCells:
         """How many numbers cells may have: 0 … base^d − 1."""
         return self.base**self.dimension
 
-    def units(self, cells: Cells) -> Array:
+    def units(self, cells: Integers) -> Array:
         """Unit coordinates of cells."""
         return np.asarray(cells * (2 / self.steps) - 1.0)
 
-    def of_units(self, x: Array) -> Cells:
+    def of_units(self, x: Array) -> Integers:
         """The cells nearest to unit coordinates."""
         return np.rint((x + 1.0) * (self.steps / 2)).astype(np.int64)
 
-    def number(self, cells: Cells) -> Cells:
+    def number(self, cells: Integers) -> Integers:
         """Numbers (…) of cells (…, d)."""
         number = cells[..., 0] + self.radius
         for i in range(1, self.dimension):
             number = number * self.base + (cells[..., i] + self.radius)
         return np.asarray(number)
 
-    def cells(self, numbers: Cells) -> Cells:
+    def cells(self, numbers: Integers) -> Integers:
         """Cells (…, d) of numbers (…)."""
         digits = np.empty((*np.shape(numbers), self.dimension), np.int64)
         rest = numbers
@@ -113,17 +113,17 @@ class WindowCells:
         return digits
 
     @cached_property
-    def window(self) -> Cells:
+    def window(self) -> Integers:
         """What to add to a record's number, in increasing order (m,)."""
         return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
-    def offsets(self) -> Cells:
+    def offsets(self) -> Integers:
         """Cells (m, d) of the window of 0, in the order of their coordinates."""
         return window_offsets(self.dimension, self.radius)
 
     @cached_property
-    def reached(self) -> Cells | None:
+    def reached(self) -> Integers | None:
         """Numbers of all cells of reports, in increasing order; None where all numbers are."""
         if self.area in ("box", "curve"):
             return None
@@ -135,21 +135,21 @@ class WindowCells:
         """K, the number of cells of reports."""
         return self.numbers if self.reached is None else len(self.reached)
 
-    def rank(self, numbers: Cells) -> Cells:
+    def rank(self, numbers: Integers) -> Integers:
         """How many cells of reports have a smaller number."""
         if self.reached is None:
             return np.clip(numbers, 0, self.numbers)
         return np.searchsorted(self.reached, numbers)
 
-    def may_record(self, cells: Cells) -> Mask:
+    def may_record(self, cells: Integers) -> Mask:
         """Which cells (…, d) a record can be in."""
         return self._within(cells, 0)
 
-    def may_report(self, cells: Cells) -> Mask:
+    def may_report(self, cells: Integers) -> Mask:
         """Which cells (…, d) some window reaches."""
         return self._within(cells, self.radius)
 
-    def _within(self, cells: Cells, radius: int) -> Mask:
+    def _within(self, cells: Integers, radius: int) -> Mask:
         low = (self.steps // 2 if self.non_negative else 0) - radius
         within, length = np.ones(cells.shape[:-1], bool), np.zeros(cells.shape[:-1], np.int64)
         for i in range(self.dimension):  # the last axis is too short to be summed over

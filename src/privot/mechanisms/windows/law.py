@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import jv
 
-from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
+from privot.mechanisms.samplers.exact_rounding import Integers
+from privot.mechanisms.windows.cells import Mask, WindowCells
 from privot.schema import Array
 
 
@@ -51,7 +52,7 @@ class WindowLaw:
         return float(((second - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
 
     def probability_cells(
-        self, reports: Cells, records: Cells, present: Mask
+        self, reports: Integers, records: Integers, present: Mask
     ) -> tuple[Array, Array]:
         """Ends (…, d) of the part of (0, 1) of each coordinate, given those before it.
 
@@ -67,7 +68,7 @@ class WindowLaw:
         report, record = cells.number(reports), cells.number(records)
         excess = (self.inside - self.outside) * present
 
-        def mass(low: Cells, high: Cells) -> Array:
+        def mass(low: Integers, high: Integers) -> Array:
             near = np.searchsorted(cells.window, high - record)
             near -= np.searchsorted(cells.window, low - record)
             return self.outside * (cells.rank(high) - cells.rank(low)) + excess * near

@@ -16,13 +16,16 @@ before the record is looked at: draws, rejections and their time know nothing of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
-from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
+from privot.mechanisms.samplers.exact_rounding import Integers
+from privot.mechanisms.windows.cells import Mask, WindowCells
+from privot.schema import Array
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,13 @@ class WindowMixture:
         outside = anywhere / WORDS / self.total
         return outside + near / WORDS / len(self.cells.window), outside
 
-    def report(self, records: Cells, missing: Mask | None) -> Cells:
+    @property
+    def program(self) -> dict[str, Any]:
+        """The integers of the draw, for devices."""
+        anywhere = {"nullable": self.nullable, "anywhere": f"{self.words[1]:x}"}
+        return {"draw": "window"} | asdict(self.cells) | anywhere
+
+    def report(self, records: Integers, missing: Mask | None) -> Integers:
         """Numbers (n,) of reports, of those of records (n,), some of which may be `missing`."""
         near, far = self.draw(len(records))
         inside = random_words(len(records)) >= np.uint64(self.words[1])
@@ -72,7 +81,16 @@ class WindowMixture:
             near = np.where(missing, self.symbol, near)
         return np.where(inside, near, far)
 
-    def draw(self, count: int) -> tuple[Cells, Cells]:
+    def points(self, numbers: Integers) -> Array:
+        """Unit coordinates (n, d) of cells of these numbers, and flags if some may be missing."""
+        if not self.nullable:
+            return self.cells.units(self.cells.cells(numbers))
+        missing = numbers == self.symbol
+        points = self.cells.units(self.cells.cells(np.where(missing, 0, numbers)))
+        points[missing] = 0.0
+        return np.hstack([points, missing[:, None]])
+
+    def draw(self, count: int) -> tuple[Integers, Integers]:
         """What to add to a record's number, and the number of any cell.
 
         Either is uniform, and they share a word: no report is made of both. Words beyond the last full
@@ -90,13 +108,13 @@ class WindowMixture:
         )
         return self.cells.window.take(near_index), self._numbers(far)
 
-    def _numbers(self, far: Cells) -> Cells:
+    def _numbers(self, far: Integers) -> Integers:
         """Of the cells that these are the places of, in order; those of the missing value are last."""
         if self._listed is not None:
             return self._listed.take(far, mode="clip")
         return np.minimum(far, self.symbol) if self.nullable else far
 
     @cached_property
-    def _listed(self) -> Cells | None:
+    def _listed(self) -> Integers | None:
         reached = self.cells.reached
         return None if reached is None else np.append(reached, self.symbol)

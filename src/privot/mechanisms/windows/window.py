@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,8 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
-from privot.mechanisms.windows.cells import Cells, Mask, WindowCells
+from privot.mechanisms.samplers.exact_rounding import Integers
+from privot.mechanisms.windows.cells import Mask, WindowCells
 from privot.mechanisms.windows.law import WindowLaw
 from privot.mechanisms.windows.mixture import WindowMixture
 from privot.mechanisms.windows.plan import Area, Shape, window_plan
@@ -156,14 +157,10 @@ class Window(Mechanism, kind="window"):
         return WindowCells(dimension, self.steps, self.radius, self.area, self.non_negative)
 
     @cached_property
-    def _block_epsilon(self) -> float:
-        if self.shape == "ball":
-            return self.epsilon
-        return math.nextafter(self.epsilon / self.dimension, 0.0)
-
-    @cached_property
     def _mixture(self) -> WindowMixture:
-        return WindowMixture(self._block, self._block_epsilon, self.nullable)
+        ball = self.shape == "ball"
+        epsilon = self.epsilon if ball else math.nextafter(self.epsilon / self.dimension, 0.0)
+        return WindowMixture(self._block, epsilon, self.nullable)
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -216,22 +213,25 @@ class Window(Mechanism, kind="window"):
         )
         if not known.all() or (cells.reached is not None and not cells.may_record(own).all()):
             raise PrivotError("x has a value outside its domain: project it to the domain")
-        return self._read_numbers(self._mixture.report(cells.number(own), missing))
+        return self._points(self._mixture.report(cells.number(own), missing))
 
-    def _read_numbers(self, numbers: Cells) -> Array:
-        cells = self._block
-        if not self.nullable:
-            return cells.units(cells.cells(numbers)).reshape(-1, self.dimension)
-        missing = numbers == self._mixture.symbol
-        points = cells.units(cells.cells(np.where(missing, 0, numbers)))
-        points[missing] = 0.0
-        return np.hstack([points, missing[:, None]])
+    def program(self, column: Column) -> dict[str, Any] | None:
+        """See `Mechanism`; of boxes and ℓ2 balls."""
+        blocks = {"blocks": self.dimension // self._block.dimension}
+        return self._mixture.program | blocks if self.area in ("box", "l2_ball") else None
 
-    def _cells(self, x: Array) -> Cells:
+    def of_device(self, answers: NDArray[np.int64]) -> Array:
+        """See `Mechanism`: of numbers of cells; those of none become some that are impossible."""
+        return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
+
+    def _points(self, numbers: Integers) -> Array:
+        return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
+
+    def _cells(self, x: Array) -> Integers:
         """Cells (…, blocks, d) of points in unit coordinates, or of points and flags."""
         return self._blocks(self._block.of_units(x[..., : self.dimension]))
 
-    def _blocks(self, cells: Cells) -> Cells:
+    def _blocks(self, cells: Integers) -> Integers:
         each = self._block.dimension
         return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
 
@@ -245,8 +245,8 @@ class Window(Mechanism, kind="window"):
             return np.asarray(np.where(near, inside, outside).sum(axis=-1))
         told, missing = y[..., -1] == 1, x[..., -1] == 1
         same = np.where(told | missing, told & missing, near[..., 0])
-        weight = math.log(len(self._block.window))
-        return np.asarray(np.where(same, inside, outside) + np.where(told, weight, 0.0))
+        weight = np.where(told, math.log(len(self._block.window)), 0.0)
+        return np.asarray(np.where(same, inside, outside) + weight)
 
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator

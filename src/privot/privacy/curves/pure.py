@@ -21,8 +21,7 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from privot.errors import PrivotError
-from privot.limits import require_count
+from privot.errors import PrivotError, require_count
 from privot.privacy.rounding import divide_up, require_finite, round_up
 
 _DIGITS = 50

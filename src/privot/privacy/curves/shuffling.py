@@ -48,8 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from privot.errors import PrivotError
-from privot.limits import MOST_PEOPLE, require_count
+from privot.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.privacy.rounding import bracket, require_delta, require_finite
 
 Array = NDArray[np.float64]

@@ -58,6 +58,25 @@ def compose(*guarantees: Guarantee) -> Any:
     return reduce(_compose_two, guarantees)
 
 
+def weakest(*guarantees: PureDP | ApproximateDP) -> PureDP | ApproximateDP:
+    """The promise that everybody has, where each has one of these.
+
+    >>> print(weakest(PureDP(1.0), PureDP(4.0)))
+    ε = 4 (pure), local, per person
+
+    Raises:
+        PrivotError: if they differ in who may differ, or whom a record belongs to.
+    """
+    first, *others = guarantees
+    for other in others:
+        require_same(first, other, ("neighboring", "unit"))
+    epsilon = max(each.epsilon for each in guarantees)
+    delta = max(getattr(each, "delta", 0.0) for each in guarantees)
+    if delta == 0.0:
+        return PureDP(epsilon, first.neighboring, first.unit)
+    return ApproximateDP(epsilon, delta, first.neighboring, first.unit)
+
+
 def guarantee_from_dict(values: dict[str, Any]) -> Any:
     """Return the guarantee that `to_dict` wrote."""
     kind = values.get("kind")

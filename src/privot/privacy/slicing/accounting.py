@@ -14,12 +14,12 @@ from typing import Literal, get_args
 import numpy as np
 from scipy import optimize, special
 
-from privot.errors import PrivotError
-from privot.limits import (
+from privot.errors import (
     MOST_DIMENSIONS,
     MOST_PEOPLE,
     MOST_PROJECTIONS,
     MOST_STEPS,
+    PrivotError,
     require_choice,
     require_count,
 )

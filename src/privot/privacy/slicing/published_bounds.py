@@ -21,8 +21,7 @@ from typing import Literal
 
 from scipy import special
 
-from privot.errors import PrivotError
-from privot.limits import MOST_DIMENSIONS, MOST_PROJECTIONS, require_count
+from privot.errors import MOST_DIMENSIONS, MOST_PROJECTIONS, PrivotError, require_count
 from privot.privacy.rounding import require_delta
 from privot.privacy.slicing.accounting import SlicedAccounting
 

@@ -51,8 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from privot.errors import PrivotError
-from privot.limits import require_choice
+from privot.errors import PrivotError, require_choice
 from privot.privacy.rounding import require_finite
 
 Floats = NDArray[np.float64]

@@ -93,7 +93,7 @@ class CodesTrial(ColumnTrial):
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Raw values inside and outside the declared limits."""
-        return self.column.make_up_codes(self.name, self.records[who].astype(np.int64), rng)
+        return self.column.make_up_codes(self.name, self.column.alphabet, self.records[who], rng)
 
 
 @dataclass
@@ -147,37 +147,39 @@ class PointsTrial(ColumnTrial):
 
 @dataclass
 class JointTrial(Trial):
-    """The joint report: records are codes of all its columns."""
+    """The joint report: records are atoms of all its columns, so that every coding is tried."""
 
     randomizer: Randomizer
     joint: JointReport
 
     def __post_init__(self) -> None:
         self.name, self.kind = "joint report", "subset_selection"
-        sizes = np.array(list(self.joint.sizes.values()))
-        places = np.array([0.0, 0.25, 0.5, 0.75])[:, None]
-        ends = np.stack([0 * sizes, np.ones_like(sizes), sizes - 1])
-        self.records = np.concatenate([ends, (places * sizes).astype(np.int64)])
+        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.asked.columns}
+        atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
+        sizes = np.array([alphabet.size for alphabet in atoms])
+        some = np.random.default_rng().random(len(sizes))  # no code is safe from every audit
+        places = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], sizes), some * sizes])
+        self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, places]).astype(np.int64)
+        own = [each[:, column] for each, column in zip(codes, self.records.T, strict=True)]
+        self.codes = np.concatenate(own).T
         self.num_records, self.pairs = len(self.records), ((0, 1), (0, 2))
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Raw values inside and outside the declared limits."""
-        coded = self.randomizer.schema.coded
         made: dict[str, pa.Array] = {}
-        for place, name in enumerate(self.joint.sizes):
-            made |= coded[name].make_up_codes(name, self.records[who, place], rng)
+        for (name, column), records in zip(self.columns.items(), self.records.T, strict=True):
+            made |= column.make_up_codes(name, column.atoms[0], records[who], rng)
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         """Cells by the law of the part."""
         answers = self.joint.read(table)
-        low, high = self.joint.probability_cells(answers, self.records[who], rng)
+        low, high = self.joint.probability_cells(answers, self.codes[who], rng)
         # Cells are in order, so a set is the sum of its cells' keys.
         sets = np.add.reduceat(
             row_keys(answers.cells.astype(np.int64)[:, None]), answers.offsets[:-1]
         )
-        asked = answers.combination.astype(np.uint64)
-        keys = row_keys(np.stack([sets, asked], axis=1))
+        keys = row_keys(np.stack([sets, answers.sheets.astype(np.uint64)], axis=1))
         return Read(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
@@ -187,8 +189,7 @@ class JointTrial(Trial):
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
         """By the law of the part."""
         answers = self.joint.read(table)
-        shape = (table.num_rows, self.records.shape[1])
-        codes, other = (np.broadcast_to(self.records[i], shape) for i in (first, second))
+        codes, other = (np.tile(self.codes[i], (table.num_rows, 1)) for i in (first, second))
         return self.joint.log_ratio(answers, codes, other)
 
 
@@ -222,10 +223,10 @@ class CandidatesTrial(Trial):
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Raw values inside and outside the declared limits."""
-        report = self.report
+        report, labels = self.report, self.report.labels
         made = report.coordinates.column.make_up_points(report.name, self.units[who])
-        if report.labels is not None and report.label is not None:
-            made |= report.labels.make_up_codes(report.label, self.codes[who], rng)
+        if labels is not None and report.label is not None:
+            made |= labels.make_up_codes(report.label, labels.alphabet, self.codes[who], rng)
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:

@@ -13,7 +13,7 @@ from privot.errors import PrivotError
 from privot.mechanisms import Mechanism
 from privot.mechanisms.choice import takes_points
 from privot.privacy import ApproximateDP, Guarantee, PureDP, compose
-from privot.release.budget.information import choose_report_columns
+from privot.release.budget.forms import choose_forms
 from privot.release.budget.split_columns import (
     calibrate_columns,
     require_budget,
@@ -30,7 +30,8 @@ from privot.release.reports.candidates import (
     choose_columns,
 )
 from privot.release.reports.ids import REPORT_ID
-from privot.release.reports.joint import CELLS, COMBINATION, JointReport
+from privot.release.reports.joint import CELLS, SHEET, JointReport
+from privot.release.reports.questionnaire import Questionnaire
 from privot.release.reports.split import SplitReport
 from privot.schema import Schema
 
@@ -114,7 +115,7 @@ def _share(
         raise PrivotError("shares are of columns reported one by one: use report 'split'")
     if not coded:
         raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
-    sizes = {name: column.alphabet.size for name, column in coded.items()}
+    codings = {n: tuple(a.size for a in column.codings) for n, column in coded.items()}
     apart = [name for name in schema.columns if name not in coded]
     if not apart:
         if mechanism is not None:
@@ -124,14 +125,13 @@ def _share(
             )
         if delta > 0:
             raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
-        k = _count(report_columns, sizes, epsilon)
-        return Budget({}, None, JointReport(sizes, k, epsilon))
+        return Budget({}, None, _joint(codings, report_columns, epsilon))
     # One step down, so that the shares, each rounded, cannot add up to more than ε.
     share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
-    k = _count(report_columns, sizes, share)
+    joint_report = _joint(codings, report_columns, share)
     rest = math.nextafter(epsilon - share, 0.0)
     mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "auto", len(apart))
-    return Budget(mechanisms, None, JointReport(sizes, k, share))
+    return Budget(mechanisms, None, joint_report)
 
 
 def _joined(schema: Schema, named: Sequence[str]) -> bool:
@@ -208,24 +208,25 @@ def require_cover(
     report_columns: int | None,
 ) -> None:
     """Refuse a randomizer that does not report every column of the schema, as declared, once."""
-    sizes = {} if joint is None else joint.sizes
+    codings = {} if joint is None else joint.asked.codings
     seeded = [] if candidates is None else candidates.columns
-    if sorted([*mechanisms, *sizes, *seeded]) != sorted(schema.columns):
+    if sorted([*mechanisms, *codings, *seeded]) != sorted(schema.columns):
         raise PrivotError(
-            f"mechanisms are for columns {sorted(mechanisms)}, the joint report for {sorted(sizes)} and "
-            f"candidates for {sorted(seeded)}, the schema has {sorted(schema.columns)}: cover each once"
+            f"mechanisms are for columns {sorted(mechanisms)}, the joint report for {sorted(codings)} "
+            f"and candidates for {sorted(seeded)}, the schema has {sorted(schema.columns)}: cover each "
+            "once"
         )
     # Columns are numbered in the schema's order wherever reports are read.
     joined = {n: c for n, c in schema.coded.items() if n not in seeded}
     whole = not joined.keys() & mechanisms.keys() - schema.vectors.keys()
     tabular = [name for name in joined if name not in mechanisms] if whole else []
-    if joint is not None and list(sizes) != tabular:
+    if joint is not None and list(codings) != tabular:
         raise PrivotError(
-            f"the joint report has columns {list(sizes)}, the schema's table {list(joined)}: report "
+            f"the joint report has columns {list(codings)}, the schema's table {list(joined)}: report "
             "all of them together, in this order, or all of them split; vectors may be apart"
         )
-    for name, size in sizes.items():
-        if name not in schema.coded or schema.coded[name].alphabet.size != size:
+    for name, sizes in codings.items():
+        if tuple(coding.size for coding in schema.coded[name].codings) != sizes:
             raise PrivotError(
                 f"column {name!r} of the joint report is not as the schema declares it: "
                 "calibrate again"
@@ -239,7 +240,7 @@ def require_cover(
             f"columns {repeated} are what a release calls the flags of what may be missing, or the "
             "places on a curve: give the schema's columns other names"
         )
-    if taken := {COMBINATION, CELLS, SEED, INDEX, REPORT_ID} & {*schema.table_columns, *parts}:
+    if taken := {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*schema.table_columns, *parts}:
         raise PrivotError(
             f"columns {sorted(taken)} are what a release calls its joint reports, candidates and ids: "
             "give the schema's columns other names"
@@ -255,7 +256,10 @@ def _require_count(report_columns: int | None, total: int) -> None:
         )
 
 
-def _count(report_columns: int | None, sizes: Mapping[str, int], epsilon: float) -> int:
+def _joint(
+    codings: Mapping[str, tuple[int, ...]], report_columns: int | None, epsilon: float
+) -> JointReport:
     if report_columns is None:
-        return choose_report_columns(sizes.values(), epsilon)
-    return report_columns
+        forms = choose_forms([max(sizes) for sizes in codings.values()], epsilon)
+        return JointReport(Questionnaire(codings, *forms), epsilon)
+    return JointReport(Questionnaire.uniform(codings, report_columns), epsilon)

@@ -32,7 +32,6 @@ from typing import Any
 from privot.errors import PrivotError
 from privot.mechanisms import (
     Gaussian,
-    Laplace,
     Mechanism,
     RandomizedResponse,
     choose_mechanism,
@@ -49,6 +48,7 @@ from privot.privacy import (
     gaussian_epsilon,
 )
 from privot.privacy.rounding import check_delta, round_up, sum_up
+from privot.release.reports.candidates import reason_beside_others
 from privot.schema import Column, Schema
 
 _HAIR = 1 + 2.0**-38
@@ -136,14 +136,14 @@ def calibrate_columns(
 def kind_for(column: Column, name: str, mechanism: str) -> str:
     """The kind of mechanism of a column, where one is asked for that may not be for all columns.
 
-    Columns that no noise is for, such as categories, are reported by randomized response.
+    Columns that are no points, such as categories, are reported by randomized response.
 
     Raises:
-        PrivotError: if noise is for the column, but not this.
+        PrivotError: if the column is of points, and the mechanism is not for it.
     """
     if mechanism == "auto" or not (reason := mechanism_kind(mechanism).unfit(column)):
         return mechanism
-    if Laplace.unfit(column):
+    if column.domain is None:
         return RandomizedResponse.kind
     raise PrivotError(f"mechanism {mechanism!r} is not for column {name!r}: {reason}, or 'auto'")
 
@@ -158,6 +158,7 @@ def with_reasons(
             column, alone = schema.columns[row["column"]], len(schema.columns) == 1
             spent = mechanism.guarantee(column.domain).epsilon
             row["reason"] = compare_mechanisms(column, mechanism, spent, alone=alone)
+            row["reason"] += reason_beside_others(schema, row["column"])
     return rows
 
 

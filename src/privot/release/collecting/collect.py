@@ -19,7 +19,7 @@ Gaussian noise by what its reach allows (`privot.mechanisms.additive.additive_no
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,16 +108,28 @@ def collect(releases: Iterable[Release]) -> Collected:
             )
     names = list(randomizer.types)
     whole = pa.concat_tables([part.table.select(names) for part in parts]).combine_chunks()
+    return collect_table(randomizer, whole)
+
+
+def collect_table(
+    randomizer: Randomizer, whole: pa.Table, refused: Sequence[str] = ()
+) -> Collected:
+    """Of a table of reports, those that count, once each; beside what was refused before, and why."""
     against = reasons(randomizer, whole)
     kept, conflicting, copies = count_once(in_order(whole.filter(pc.is_null(against))))
-    aside = [
+    nothing = whole.slice(0, 0)
+    unread = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(nothing)}
+    told = [pa.table({"reason": pa.array(list(refused), pa.string())} | unread)]
+    for rows, words in (
         (whole.filter(pc.is_valid(against)), against.drop_null()),
         (conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string())),
-    ]
-    told = [pa.table({"reason": words} | dict(as_text(rows))) for rows, words in aside]
+    ):
+        text = {name: column.cast(pa.string()) for name, column in as_text(rows)}
+        told.append(pa.table({"reason": words} | text))
+    aside = pa.concat_tables(told)
     if not len(kept):
-        raise _nothing_left(f"{told[0]['reason'][0] if len(told[0]) else _CONFLICT}")
-    return Collected(Release(ReportTable.of(kept), randomizer), pa.concat_tables(told), copies)
+        raise _nothing_left(str(aside["reason"][0]) if len(aside) else "there is none")
+    return Collected(Release(ReportTable.of(kept), randomizer), aside, copies)
 
 
 def collect_files(

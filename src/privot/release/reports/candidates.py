@@ -103,7 +103,7 @@ class CandidatesReport:
     def calibrate(cls, schema: Schema, name: str, label: str | None, epsilon: float) -> Self:
         """That of least error that spends `epsilon`."""
         column, labels = schema.point_column(name), schema.coded[label] if label else None
-        coordinates = Coordinates(column, _count(column, epsilon))
+        coordinates = coordinates_at(column, epsilon)
         size = 1 if labels is None else labels.alphabet.size
         features = Features.of(coordinates.dimension, size, column.nullable)
         mechanism = ClosestCandidates.for_dimension(features.dimension, epsilon)
@@ -248,9 +248,19 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     (name,), label = found, coded[0] if coded else None
     size = 1 if label is None else schema.coded[label].alphabet.size
     column = schema.point_column(name)
-    points = Coordinates(column, _count(column, math.inf)).dimension
+    points = coordinates_at(column, math.inf).dimension
     most = LARGEST_DIMENSION if label is None else _MOST_LABELED
     return (name, label) if Features.of(points, size, column.nullable).dimension <= most else None
+
+
+def reason_beside_others(schema: Schema, name: str) -> str:
+    """Why a column that candidates would be for is reported by noise; nothing where none are."""
+    if unfit_for_candidates(schema.columns[name]) or choose_columns(schema) is not None:
+        return ""
+    return (
+        "; candidates, which err less, tell of one image or long vector with one label at most, and "
+        "are not combined with more columns"
+    )
 
 
 def better_than_laplace(report: CandidatesReport) -> bool:
@@ -264,10 +274,10 @@ def _laplace(report: CandidatesReport) -> Mechanism:
     return Laplace.for_column(report.coordinates.column, share)
 
 
-def _count(column: PointColumn, epsilon: float) -> int:
-    """How many coordinates: all of a vector's; of an image, more cosines for a larger ε."""
+def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
+    """What is told of a point: all of a vector's numbers; of an image, more cosines for a larger ε."""
     most = column.domain.dimension
     if column.image_shape is None:
-        return most
+        return Coordinates(column, most)
     most -= math.prod(column.image_shape[2:])
-    return min(most, 98 if epsilon >= 8 else 64 if epsilon >= 4 else 48)
+    return Coordinates(column, min(most, 98 if epsilon >= 8 else 64 if epsilon >= 4 else 48))

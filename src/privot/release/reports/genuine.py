@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +27,30 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.mechanisms import mechanism_from_dict
+from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
+from privot.release.reports.candidates import CandidatesReport
 from privot.release.reports.ids import REPORT_ID, id_words, one_array, order_of
+from privot.release.reports.joint import JointReport
 from privot.release.reports.rows import ReportTable
+from privot.schema import Schema
 
 if TYPE_CHECKING:
     from privot.release.randomizer import Randomizer
 
-FORMAT = 1
-_FIELDS = ("schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee")
+FORMAT = 3
+Guarantee = PureDP | ApproximateDP
+Made = TypeVar("Made")
+_FIELDS = (
+    "schema",
+    "mechanisms",
+    "report_columns",
+    "delta",
+    "joint",
+    "candidates",
+    "guarantee",
+    "device",
+)
 
 
 def seal(**fields: Any) -> str:
@@ -56,8 +73,9 @@ def unseal(text: str | bytes) -> dict[str, Any]:
             "the randomizer is not readable: write it again with `privot calibrate`"
         ) from None
     if version != FORMAT:
+        remedy = "calibrate it again" if version in range(FORMAT) else "upgrade privot"
         raise PrivotError(
-            f"the randomizer has format {version}, this version reads {FORMAT}: upgrade privot"
+            f"the randomizer has format {version}, this version reads {FORMAT}: {remedy}"
         )
     if fingerprint != _fingerprint(fields):
         raise PrivotError(
@@ -65,6 +83,40 @@ def unseal(text: str | bytes) -> dict[str, Any]:
             "calibrate again with `privot calibrate`"
         )
     return {name: fields[name] for name in _FIELDS if name in fields}
+
+
+def seal_parts(parts: Randomizer) -> str:
+    """The sealed JSON of a randomizer's arguments, and of the guarantee and the program they lead to."""
+    held = [name for name in parts.schema.columns if name in parts.mechanisms]
+    return seal(
+        schema=parts.schema.to_dict(),
+        mechanisms={name: parts.mechanisms[name].to_dict() for name in held},
+        report_columns=parts.report_columns,
+        delta=parts.delta,
+        joint=None if parts.joint is None else parts.joint.to_dict(),
+        **({} if parts.candidates is None else {"candidates": parts.candidates.to_dict()}),
+        guarantee=parts.guarantee.to_dict(),
+        device=parts.program,
+    )
+
+
+def unseal_parts(text: str | bytes, make: Callable[..., Made]) -> tuple[Made, Guarantee, Any, str]:
+    """What is made of a randomizer's arguments; the guarantee and program stated; the sealed JSON."""
+    fields = unseal(text)
+    try:
+        schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
+        made = {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()}
+        joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
+        several = schema, made, fields["report_columns"], fields["delta"], joint
+        randomizer = make(*several, seeded and CandidatesReport.from_dict(schema, seeded))
+        return (
+            randomizer,
+            guarantee_from_dict(fields["guarantee"]),
+            fields["device"],
+            seal(**fields),
+        )
+    except (KeyError, AttributeError, TypeError):
+        raise PrivotError("the randomizer lacks parts: calibrate it again") from None
 
 
 def read_text(path: str | Path) -> str:

@@ -30,6 +30,7 @@ from privot.mechanisms import random_words
 REPORT_ID = "report_id"
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
+_FEW = 2**20
 
 
 def draw_ids(count: int) -> pa.Array:
@@ -52,10 +53,19 @@ def in_order(reports: pa.Table) -> pa.Table:
 
 
 def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The permutation that sorts pairs of words."""
-    order = np.argsort(words[:, 0])
+    """The permutation that sorts pairs of words.
+
+    Places ride along in the last bits of the first words: to sort numbers takes a third of the time of
+    sorting places by them. Where the bits that are left do not tell words apart, they are sorted again.
+    """
+    if len(words) <= _FEW:
+        last = np.uint64(_FEW - 1)
+        keys = words[:, 0] & ~last | np.arange(len(words), dtype=np.uint64)
+        order = (np.sort(keys) & last).astype(np.int64)
+    else:
+        order = np.argsort(words[:, 0])
     first = words[order, 0]
-    if (first[1:] == first[:-1]).any():
+    if not (first[1:] > first[:-1]).all():
         order = np.lexsort((words[:, 1], words[:, 0]))
     return order
 

@@ -33,7 +33,8 @@ PIECE = 2**17
 # Whoever trains reads row groups in random order: many small ones mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 METADATA_KEY = b"privot.randomizer"
-_FORMAT, _MANIFEST = 1, "manifest.json"
+MANIFEST = "manifest.json"
+_FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,30 +252,35 @@ def shard_name(number: int) -> str:
     return f"shard-{number:06d}.parquet"
 
 
-def write_manifest(folder: Path, rows: list[int]) -> None:
+def write_manifest(folder: Path, rows: Sequence[int]) -> None:
     """List a folder's shards, which hold so many rows."""
+    (folder / MANIFEST).write_text(manifest_text(rows), encoding="utf-8")
+
+
+def manifest_text(rows: Sequence[int]) -> str:
+    """What lists shards of so many rows."""
     fields = {
         "format": _FORMAT,
         "kind": "release",
         "rows": sum(rows),
         "shards": [{"file": shard_name(k), "rows": n} for k, n in enumerate(rows)],
     }
-    (folder / _MANIFEST).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+    return json.dumps(fields, indent=2) + "\n"
 
 
 def is_release(folder: Path) -> bool:
     """Whether a folder has a manifest of shards."""
-    return (folder / _MANIFEST).exists()
+    return (folder / MANIFEST).exists()
 
 
 def shard_files(folder: Path) -> list[Path]:
     """The shards of a folder, in order; refused if it is not a release, or lacks one."""
     try:
-        fields = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version, names = fields["format"], [str(shard["file"]) for shard in fields["shards"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise PrivotError(
-            f"release {folder} has no readable {_MANIFEST}: give what `privot privatize` wrote"
+            f"release {folder} has no readable {MANIFEST}: give what `privot privatize` wrote"
         ) from None
     if version != _FORMAT:
         raise PrivotError(f"release {folder} has format {version}, this version reads {_FORMAT}")

@@ -46,7 +46,8 @@ class Layout(ABC):
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
         """Table columns of fresh reports of those who `reported` (n,); null elsewhere."""
-        return self.write(mechanism.privatize(records[reported]), mechanism, reported)
+        theirs = records if reported.all() else records[reported]
+        return self.write(mechanism.privatize(theirs), mechanism, reported)
 
     @abstractmethod
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
@@ -130,13 +131,9 @@ class Numbers(Layout):
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
         """See `Layout`."""
         d = self.domain.dimension
-        values = np.zeros((len(reported), reports.shape[1]))
-        values[reported, :d] = from_unit(self.domain, reports[:, :d])
-        values[reported, d:] = reports[:, d:]
-        return {
-            part: pa.array(values[:, j], mask=~reported).cast(kind)
-            for j, (part, kind) in enumerate(self.types.items())
-        }
+        numbers = (*from_unit(self.domain, reports[:, :d]).T, *reports[:, d:].T)
+        held = [_nullable(column, reported) for column in numbers]
+        return {part: h.cast(k) for h, (part, k) in zip(held, self.types.items(), strict=True)}
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
         """See `Layout`."""
@@ -255,10 +252,8 @@ class SplitReport:
             values, read = self.read(legible)
             possible = read & self.mechanism.possible(values, self.column.domain)
             possible &= self.layout.intact(legible, self.mechanism.to_grid(values))
-        yield (
-            reported & ~possible,
-            f"column {self.name!r} holds what the randomizer does not report",
-        )
+        what = f"column {self.name!r} holds what the randomizer does not report"
+        yield reported & ~possible, what
 
     def _held(self, table: pa.Table) -> list[Mask]:
         return [np.asarray(pc.is_valid(table.column(part)).to_numpy()) for part in self.types]
@@ -273,17 +268,24 @@ class SplitReport:
         return {"column": self.name, "mechanism": self.mechanism.kind} | told
 
 
+def _nullable(numbers: NDArray[Any], reported: Mask) -> pa.Array:
+    """Numbers of those who `reported` (n,); null, and 0 in memory, elsewhere."""
+    if reported.all():
+        return pa.array(numbers)
+    values = np.zeros(len(reported), numbers.dtype)
+    values[reported] = numbers
+    return pa.array(values, mask=~reported)
+
+
 def privatize_columns(
     reports: Mapping[str, SplitReport], num_reported: int, encoded: Mapping[str, NDArray[Any]]
 ) -> dict[str, pa.Array]:
     """Table columns of `num_reported` of these reports a record, drawn by fresh coins."""
     num_rows = max((len(values) for values in encoded.values()), default=0)
     chosen = draw_columns(num_rows, len(reports), num_reported)
-    columns: dict[str, pa.Array] = {}
-    for index, (name, report) in enumerate(reports.items()):
-        # What is not reported is never randomized: nothing of it is left in memory under a null.
-        columns |= report.privatize(encoded[name], chosen[:, index])
-    return columns
+    # What is not reported is never randomized: nothing of it is left in memory under a null.
+    parts = [r.privatize(encoded[n], chosen[:, i]) for i, (n, r) in enumerate(reports.items())]
+    return {name: column for part in parts for name, column in part.items()}
 
 
 def draw_columns(num_rows: int, total: int, chosen: int) -> Mask:

@@ -230,8 +230,7 @@ def batch_rows(randomizer: Randomizer) -> int:
     if randomizer.candidates is not None:
         reported += randomizer.candidates.coordinates.column.domain.dimension
     if randomizer.joint is not None:
-        joint = randomizer.joint
-        reported += max(joint.width(number) for number in range(len(joint.combinations)))
+        reported += int(randomizer.joint.widths.max())
     most = max(1, _BATCH_VALUES // max(reported, len(randomizer.schema.table_columns)))
     return int(min(BATCH_ROWS, 2 ** (most.bit_length() - 1)))
 

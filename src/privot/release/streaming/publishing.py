@@ -106,20 +106,7 @@ def publish(
             f"{output} was written by another run meanwhile: keep one of the two reports, and see that "
             f"nobody gets {parts.folder}"
         )
-    files = parts.whole()
-    rows = bucket_rows(files, parts.buckets)
-    runs = _runs(rows, parts.part_rows)
-    total, written = sum(rows), 0
-
-    def reordered() -> Iterator[pa.Table]:
-        nonlocal written
-        for table in in_order(lambda run: gather(files, *run), runs, CORES):
-            yield table
-            written += table.num_rows
-            if progress is not None:
-                progress("shuffle", written, total)
-
-    shuffled = _cut(reordered(), parts.part_rows)
+    shuffled = reordered(parts.whole(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
         return write_text(output, shuffled)
     if not output.suffix:
@@ -134,6 +121,24 @@ def publish(
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
+
+
+def reordered(
+    parts: Sequence[Path], buckets: int, size: int, progress: Progress | None = None
+) -> Iterator[pa.Table]:
+    """All reports of some parts, by increasing id, in tables of `size` rows; the last may be short."""
+    rows = bucket_rows(parts, buckets)
+    runs = _runs(rows, size)
+
+    def gathered() -> Iterator[pa.Table]:
+        written = 0
+        for table in in_order(lambda run: gather(parts, *run), runs, CORES):
+            yield table
+            written += table.num_rows
+            if progress is not None:
+                progress("shuffle", written, sum(rows))
+
+    return _cut(gathered(), size)
 
 
 def in_order(

@@ -8,7 +8,8 @@ A joint report names *cells*, so every column of a table needs finitely many cod
   otherwise be smeared over the bin;
 - a column that may be missing has one more code, the last.
 
-Bins are declared or follow from the bounds; they are never computed from data. Within a bin a report
+Bins are declared or follow from the bounds; they are never computed from data. A joint report may ask
+numbers in other bins besides (`privot.schema.columns.codings`). Within a bin a report
 says nothing, so a decoded number is uniform over its bin: over the real numbers of the interval, or
 over its integers other than the spikes.
 
@@ -19,18 +20,21 @@ keeps nothing of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import PrivotError
-from privot.limits import MOST_CODES
+from privot.errors import MOST_CODES, PrivotError
+from privot.schema.columns.decimals import exact_text, short_edges
 from privot.schema.domains.domain import Array
 
 Codes = NDArray[np.int64]
+Scale = Literal["linear", "log"]
 
 MISSING = "(missing)"
 DEFAULT_BINS = 10
@@ -160,18 +164,22 @@ class Bins(Alphabet):
     def labels(self) -> tuple[str, ...]:
         """A name for every code."""
         if self.integer:
-            bins = []
-            for low, high in pairwise(self.edges):
-                first, last = low, high - 1
-                while first in self.spikes:
-                    first += 1
-                while last in self.spikes:
-                    last -= 1
-                bins.append(f"{first:.15g}" if first == last else f"{first:.15g} to {last:.15g}")
-        else:
-            bins = [f"[{_short(low)}, {_short(high)})" for low, high in pairwise(self.edges)]
-            bins[-1] = bins[-1][:-1] + "]"
-        return (*bins, *(f"{s:.15g}" for s in self.spikes)) + (MISSING,) * self.nullable
+            return self.labels_by(exact_text)
+        bins = [f"[{low}, {high})" for low, high in pairwise(short_edges(self.edges))]
+        bins[-1] = bins[-1][:-1] + "]"
+        return (*bins, *map(exact_text, self.spikes)) + (MISSING,) * self.nullable
+
+    def labels_by(self, text: Callable[[float], str]) -> tuple[str, ...]:
+        """A name for every code of integers, by their names: the first and the last of a bin."""
+        bins = []
+        for low, high in pairwise(self.edges):
+            first, last = low, high - 1
+            while first in self.spikes:
+                first += 1
+            while last in self.spikes:
+                last -= 1
+            bins.append(text(first) if first == last else f"{text(first)} to {text(last)}")
+        return (*bins, *map(text, self.spikes)) + (MISSING,) * self.nullable
 
     @cached_property
     def centers(self) -> Array:
@@ -214,15 +222,17 @@ class Bins(Alphabet):
         return np.where(codes < self.num_bins, numbers, values[codes])
 
 
-def _short(number: float) -> str:
-    """Few digits if they say the number, else all: two bins never have the same label."""
-    few = f"{number:.6g}"
-    return few if float(few) == number else repr(float(number))
-
-
-def choose_edges(low: float, high: float, integer: bool, bins: int | None) -> tuple[float, ...]:
+def choose_edges(
+    low: float,
+    high: float,
+    integer: bool,
+    bins: int | None,
+    scale: Scale = "linear",
+    shift: float = 0.0,
+) -> tuple[float, ...]:
     """Edges of equal bins over the bounds; of integers, each holds as many as another, or one more.
 
+    On a log scale bins are equal in ln(x + shift); of integers, as nearly as each holds one at least.
     Without a number of bins, integers of few values get a bin each, anything else ten.
 
     Examples:
@@ -230,6 +240,8 @@ def choose_edges(low: float, high: float, integer: bool, bins: int | None) -> tu
         (0.0, 1.0, 2.0, 3.0, 4.0)
         >>> choose_edges(0, 1, False, 4)
         (0.0, 0.25, 0.5, 0.75, 1.0)
+        >>> choose_edges(1, 999, True, 6, "log")
+        (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
 
     Raises:
         PrivotError: for a number of bins that the bounds do not hold.
@@ -242,6 +254,21 @@ def choose_edges(low: float, high: float, integer: bool, bins: int | None) -> tu
         raise PrivotError(
             f"bins {bins} do not fit between {low:g} and {high:g}: give a number from 1 to {most}"
         )
+    if scale == "log":
+        return _log_edges(low, high, integer, bins, shift)
     if integer:
         return tuple(float(int(low) + i * values // bins) for i in range(bins + 1))
     return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
+
+
+def _log_edges(
+    low: float, high: float, integer: bool, bins: int, shift: float
+) -> tuple[float, ...]:
+    """Edges of bins that are equal in ln(x + shift); of integers, no two of them the same."""
+    edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
+    edges[[0, -1]] = low, high + integer  # which roots and powers may miss by a rounding
+    if integer:
+        place = np.arange(bins + 1)
+        rounded = np.maximum.accumulate(np.rint(edges) - place) + place
+        edges = np.minimum(rounded, high + 1 - place[::-1])
+    return tuple(float(edge) for edge in edges)

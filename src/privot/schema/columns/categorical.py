@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,13 @@ from pydantic import model_validator
 from privot.errors import PrivotError
 from privot.schema.columns.alphabet import Categories, Codes
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.raw_values import Problem, missing, read_categories, read_texts
+from privot.schema.columns.raw_values import (
+    Problem,
+    explain_unlisted,
+    find_texts,
+    missing,
+    read_texts,
+)
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 _UNLISTED = "\uffff unlisted"
@@ -33,24 +40,31 @@ class _ListedColumn(CodedColumn):
     def _values(self) -> pa.Array:
         """What a table holds for each code, null for the missing value."""
 
+    def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
+        """See `Column`."""
+        (listed,), other = codings, self.alphabet.other
+        place = None if other is None else listed.names.index(other)
+        how = {"take": "category", "columns": [name], "values": list(listed.names)}
+        return how | {"other": place, "missing": listed.missing}
+
+    @property
     @abstractmethod
-    def _find(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Codes of texts, null for what is not listed."""
+    def _codes(self) -> Mapping[str, int]:
+        """The code of every listed text."""
+
+    def _texts(self, name: str, table: pa.Table) -> tuple[pa.ChunkedArray, list[Problem]]:
+        return read_texts(table.column(name), name)
 
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
         """Codes (n,)."""
-        texts, problems = read_texts(table.column(name), name)
-        if "" not in self.alphabet.names:  # an empty field of a CSV
-            texts = pc.if_else(pc.equal(texts, ""), None, texts)
-        listed = self._find(texts)
-        absent = np.asarray(texts.is_null())
-        codes = np.array(pc.fill_null(listed, 0).to_numpy(), dtype=np.int64)
-        other = self.alphabet.other
+        texts, problems = self._texts(name, table)
+        names, other = self.alphabet.names, self.alphabet.other
+        places = find_texts(texts, self._codes)
+        absent = places >= len(self._codes)
         if other is None:
-            problems += read_categories(texts, name, self.alphabet.names, listed)
-        else:
-            codes[np.asarray(listed.is_null())] = self.alphabet.names.index(other)
-        codes[absent] = self.alphabet.size - 1
+            problems += explain_unlisted(texts, name, names, places < 0)
+        none, last = self.alphabet.size - 1, 0 if other is None else names.index(other)
+        codes = np.array([*self._codes.values(), none, none, last], np.int64)[places]  # −1 is last
         return codes, problems + missing(absent, self.nullable, name, problems)
 
     def decode_codes(
@@ -74,6 +88,8 @@ class CategoricalColumn(_ListedColumn):
     categories: tuple[str, ...]
     other: str | None = None
 
+    in_rules = "text"
+
     @cached_property
     def alphabet(self) -> Categories:
         """The categories, `other`, and the missing value."""
@@ -84,11 +100,12 @@ class CategoricalColumn(_ListedColumn):
     def _values(self) -> pa.Array:
         return pa.array([*self.alphabet.names, None], pa.string())
 
-    def _find(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        return pc.index_in(texts, value_set=pa.array(self.alphabet.names))
+    @cached_property
+    def _codes(self) -> Mapping[str, int]:
+        return {category: code for code, category in enumerate(self.alphabet.names)}
 
     def make_up_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
+        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
         """See `CodedColumn`: half of those of `other` are not listed."""
         outside = rng.random(len(codes)) < 0.5
@@ -97,6 +114,20 @@ class CategoricalColumn(_ListedColumn):
             return made
         unlisted = outside & (codes == self.alphabet.names.index(self.other))
         return {name: pa.array(np.where(unlisted, _UNLISTED, made[name].to_pylist()))}
+
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
+        """See `CodedColumn`: all categories of all, and one that is in no list."""
+        lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
+        names = list(dict.fromkeys(value for listed in lists for value in listed.names))
+        for listed in lists:
+            unlisted = [value for value in names if value not in listed.names]
+            if listed.other is None and (unlisted or any(each.other for each in lists)):
+                raise PrivotError(
+                    f"column {name!r} lists other categories in another release, and one of both has no "
+                    "`other` for them, so that some people could not report: fit the releases apart"
+                )
+        more = [_UNLISTED] * (self.other is not None)
+        return {name: pa.array([*names, *more, *[None] * self.nullable], pa.string())}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -115,16 +146,30 @@ class BooleanColumn(_ListedColumn):
 
     kind: Literal["boolean"]
 
+    in_rules = "truth"
+
     @property
     def alphabet(self) -> Categories:
         """False, true, and the missing value."""
         return Categories(("false", "true"), None, self.nullable)
 
+    def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
+        """See `Column`."""
+        (answers,) = codings
+        return {"take": "boolean", "columns": [name], "missing": answers.missing}
+
+    def find_code(self, name: str, value: object) -> int:
+        """See `CodedColumn`; True and False are themselves."""
+        return super().find_code(name, str(value).lower() if isinstance(value, bool) else value)
+
     @property
     def _values(self) -> pa.Array:
         return pa.array([False, True, None])
 
-    def _find(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-        place = pc.index_in(pc.utf8_lower(texts), value_set=pa.array(_FALSE + _TRUE))
-        listed = pc.cast(pc.greater_equal(place, len(_FALSE)), pa.int32())
-        return pc.if_else(pc.is_null(place), None, listed)
+    @property
+    def _codes(self) -> Mapping[str, int]:
+        return dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1)
+
+    def _texts(self, name: str, table: pa.Table) -> tuple[pa.ChunkedArray, list[Problem]]:
+        texts, problems = super()._texts(name, table)
+        return pc.utf8_lower(texts), problems

@@ -2,8 +2,9 @@ r"""Cells of a place: how a vector of few coordinates is one code, beside the ot
 
 The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells, of which those that meet the
 domain are numbered in C order; a vector that may be missing has one more code, the last. Bins are
-declared or follow from d; they are never computed from data. Within a cell a report says nothing, so a
-decoded vector is uniform over what of its cell lies in the domain.
+declared or follow from d; they are never computed from data. Within a cell a report says nothing, so
+decoded vectors are drawn by a density that goes on smoothly from cell to cell, as many in each as there
+were, in what of it lies in the domain (`privot.schema.columns.within_cells`).
 
 Whoever turns vectors into codes does so on the device: cells see raw values, and keep nothing of them.
 """
@@ -17,9 +18,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import PrivotError
-from privot.limits import MOST_CODES
+from privot.errors import MOST_CODES, PrivotError
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
+from privot.schema.columns.within_cells import draw_ends, draw_within
 from privot.schema.domains.domain import Array, Domain, from_unit
 
 # Bins along each axis, by the dimension: some 200 cells.
@@ -72,12 +73,15 @@ class Cells(Alphabet):
         """Bins (K, d) of every cell that meets the domain."""
         d, unit = self.domain.dimension, self.domain.unit
         places = np.indices((self.side,) * d).reshape(d, -1).T
-        width = 2 / self.side
-        low = places * width - 1
         # A cell meets a box, a ball about 0, or its positive part, if its point nearest to 0 does.
-        nearest = np.clip(0.0, low + _SLIVER * width, low + (1 - _SLIVER) * width)
+        nearest = self._nearest(self._corners(places))
         reach = np.abs(unit.project(nearest) - nearest).max(axis=1)
         return np.asarray(places[reach <= _ROUNDING])
+
+    def _nearest(self, low: Array) -> Array:
+        """The points of cells from `low` on that are nearest to 0."""
+        width = 2 / self.side
+        return np.clip(0.0, low + _SLIVER * width, low + (1 - _SLIVER) * width)
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
@@ -101,6 +105,12 @@ class Cells(Alphabet):
             " x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in ends.swapaxes(0, 1)
         ]
         return tuple(cells) + (MISSING,) * self.nullable
+
+    @property
+    def codes(self) -> list[int] | None:
+        """The code of every place in C order, −1 where there is none; None if they are all in order."""
+        numbers = self._numbers.tolist()
+        return None if numbers == list(range(len(numbers))) else numbers
 
     @property
     def size(self) -> int:
@@ -127,15 +137,19 @@ class Cells(Alphabet):
         return self._numbers[self._flat(places.clip(0, self.side - 1))]
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
-        """A point (n, d) in unit coordinates for each code, uniform over its cell; NaN where missing."""
+        """A point (n, d) in unit coordinates within the cell of each code; NaN where missing."""
         absent = np.asarray(codes >= len(self._places))
-        low = self._corners(self._places[np.where(absent, 0, codes)])
-        unit, points = self.domain.unit, low.copy()
-        left = np.arange(len(codes))
+        places = self._places[np.where(absent, 0, codes)]
+        exists = (self._numbers >= 0).reshape((self.side,) * self.domain.dimension)
+        ends = draw_ends(places[~absent], self.side, exists)
+        unit, low, points = self.domain.unit, self._corners(places), self._corners(places)
+        left = np.flatnonzero(~absent)
+        number = np.cumsum(~absent) - 1  # of those that are not absent
         for _ in range(_TRIES):
-            points[left] = low[left] + rng.random((len(left), low.shape[1])) * (2 / self.side)
+            points[left] = low[left] + draw_within(ends[:, number[left]], rng) * (2 / self.side)
             moved = np.abs(unit.project(points[left]) - points[left]).max(axis=1, initial=0.0)
             left = left[moved > _ROUNDING]
+        points[left] = self._nearest(low[left])  # of cells that hardly meet the domain
         points = unit.project(points)
         points[absent] = np.nan
         return points

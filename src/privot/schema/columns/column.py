@@ -21,8 +21,8 @@ types, categories, integers, dates, missing values and bounds.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from privot.errors import PrivotError
-from privot.schema.columns.alphabet import Alphabet, Codes
+from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains.domain import Array, Domain, to_unit
 
@@ -53,6 +53,10 @@ class Column(BaseModel):
 
     # All kinds that are known, by name.
     kinds: ClassVar[dict[str, type[Column]]] = {}
+    # Whether reports are about it; of what is made up for samples, nothing is read on a device.
+    reported: ClassVar[bool] = True
+    # What rules take its values for; None where they cannot name it.
+    in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
     # Whether its table columns hold numbers, which the text of a CSV is then read as.
     holds_numbers: ClassVar[bool] = False
     # Whether its value is one number or date: a point, or a code, which also says that it is missing.
@@ -96,10 +100,27 @@ class Column(BaseModel):
         """Whether the schema says what its codes are, rather than leaving them to a default."""
         return self.alphabet is not None
 
+    def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
+        """How a device finds its codes in some alphabets (`privot.device.values`); None if none can."""
+        return None
+
+    def point_program(self, name: str) -> dict[str, Any] | None:
+        """How a device finds its unit coordinates; None if none can."""
+        domain = self.domain
+        if domain is None or domain.program is None or self.image_shape is not None:
+            return None
+        columns = list(self.table_columns(name))
+        how = {"take": "point", "columns": columns, "domain": domain.program}
+        return how | {"nullable": self.nullable}
+
     @property
     def image_shape(self) -> tuple[int, ...] | None:
         """Height and width, or height, width and channels, of its images; None of other columns."""
         return None
+
+    def title(self, name: str) -> str:
+        """What people read of it: its name, and the unit that it is measured in."""
+        return name
 
     def table_columns(self, name: str) -> tuple[str, ...]:
         """Names of the table columns that hold its values, where the schema calls it `name`."""
@@ -132,14 +153,23 @@ class PointColumn(Column):
         """Raw values as points (n, d), not yet projected to the domain; rows of NaN are missing."""
         return self.accept(name, table)
 
+    def in_values(self, points: Array) -> Array:
+        """Points in the units that a table holds, not rounded; dates stay steps since 1970."""
+        return points
+
     def encode_units(self, name: str, table: pa.Table) -> Array:
         """Raw values as points (n, d) of the domain in unit coordinates; rows of NaN are missing."""
         domain, raw = self.domain, self.encode_points(name, table)
+        if not self.nullable:
+            return self._project(raw)
         absent = np.isnan(raw).any(axis=1, keepdims=True)
-        points = domain.project(np.where(absent, domain.center, raw))
+        return np.where(absent, np.nan, self._project(np.where(absent, domain.center, raw)))
+
+    def _project(self, raw: Array) -> Array:
+        """Points (n, d), none missing, projected, in unit coordinates."""
+        units = to_unit(self.domain, self.domain.project(raw))
         # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
-        units = domain.unit.project(to_unit(domain, points))
-        return np.where(absent, np.nan, units)
+        return self.domain.unit.project(units)
 
     def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
         """Table columns of points (n, d), projected to the domain; rows of NaN are missing."""
@@ -177,13 +207,49 @@ class CodedColumn(Column):
         """The values that its codes stand for."""
 
     @property
+    def codings(self) -> tuple[Alphabet, ...]:
+        """The alphabets that a joint report may ask for it in: its own, unless its kind has more."""
+        return (self.alphabet,)
+
+    @property
+    def atoms(self) -> tuple[Alphabet, Codes]:
+        """All that its codings together tell apart, and the code (c, a) of each atom in every coding."""
+        alphabet = self.alphabet
+        return alphabet, np.arange(alphabet.size)[None]
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """A name for every code."""
-        return self.alphabet.labels
+        return self.labels_in(self.alphabet)
+
+    def labels_in(self, coding: Any) -> tuple[str, ...]:
+        """A name for every code of an alphabet of its values."""
+        return tuple(coding.labels)
+
+    def find_code(self, name: str, value: object) -> int:
+        """The code of the value that a condition gives: by its label, or None for a missing one.
+
+        Raises:
+            PrivotError: naming what the column has instead.
+        """
+        label = MISSING if value is None else value
+        if label not in self.labels:
+            known = ", ".join(repr(known) for known in self.labels[:8])
+            more = ", …" if len(self.labels) > 8 else ""
+            raise PrivotError(f"where gives column {name!r} the value {value!r}: use {known}{more}")
+        return self.labels.index(str(label))
+
+    def find_codes(self, name: str, value: object) -> list[int]:
+        """The codes of all values that a condition means by one: of a range, several."""
+        return [self.find_code(name, value)]
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
         """Raw values as codes (n,) of the alphabet."""
         return self.accept(name, table)
+
+    def encode_codings(self, name: str, table: pa.Table) -> Codes:
+        """Raw values as codes (c, n) of all codings."""
+        return self.encode_codes(name, table)[None]
 
     @abstractmethod
     def decode_codes(
@@ -191,11 +257,39 @@ class CodedColumn(Column):
     ) -> dict[str, pa.Array]:
         """Table columns of codes (n,); a number is drawn within its bin."""
 
-    def make_up_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
-        """Table columns of raw values of codes (n,), some as far out as the column takes them.
+    def refined(self, name: str, drawn: pa.Table, num_codes: int) -> Self:
+        """The column with about so many codes, each as frequent as another in records of a model.
 
-        For audits, like `make_up_points`.
+        Of kinds whose codes are not a matter of choice, it is the column as it is. Never of raw records.
+        """
+        return self
+
+    def decode_atoms(
+        self, name: str, atoms: Codes, rng: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """Table columns of atoms (n,); a number is drawn within its atom."""
+        return self.decode_codes(name, atoms, rng)
+
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
+        """Table columns of raw values, some of every kind that it or one of `others` tells apart.
+
+        `others` are of the same kind, as other schemas declare the column.
+
+        Raises:
+            PrivotError: if they have no values in common, or it is not known which.
+        """
+        if any(other != self for other in others):
+            raise PrivotError(
+                f"column {name!r} is declared otherwise in another release, which only numbers and "
+                "categories may be: fit the releases apart"
+            )
+        return self.decode_codes(name, np.arange(self.alphabet.size), np.random.default_rng(0))
+
+    def make_up_codes(
+        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
+    ) -> dict[str, pa.Array]:
+        """Table columns of raw values of codes (n,) of a coding, or of the atoms of all of them.
+
+        Some are as far out as the column takes them. For audits, like `make_up_points`.
         """
         return self.decode_codes(name, codes, rng)

@@ -103,9 +103,9 @@ def read_numbers(
         values, problems = _parse_numbers(_texts(values), name)
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = np.array(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
         infinite = np.isinf(numbers)
-        numbers[infinite] = np.nan
+        numbers = np.where(infinite, np.nan, numbers) if infinite.any() else numbers
         what = "is infinite, or too large for a number"
         problems += _found((name, what, "give finite numbers only", infinite))
     else:
@@ -141,12 +141,22 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
         return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
 
 
-def read_categories(
-    values: pa.ChunkedArray, name: str, categories: tuple[str, ...], listed: pa.ChunkedArray
+def find_texts(values: pa.ChunkedArray, listed: Iterable[str]) -> NDArray[np.int32]:
+    """The place (n,) of every text in a list, or −1.
+
+    From the list's end on where there is no text: a null, or the empty field of a CSV, if not listed.
+    """
+    places = pc.index_in(values, value_set=pa.array([*listed, "", None], pa.string()))
+    return np.asarray(pc.fill_null(places, -1).to_numpy())
+
+
+def explain_unlisted(
+    values: pa.ChunkedArray, name: str, categories: tuple[str, ...], unlisted: NDArray[np.bool_]
 ) -> list[Problem]:
-    """Problems of texts that are not `listed` (null there) among the categories."""
+    """Problems of texts that are none of the categories."""
+    if not unlisted.any():
+        return []
     trimmed = pc.utf8_trim_whitespace(values)
-    unlisted = _mask(pc.and_(pc.is_null(listed), pc.is_valid(values)))
     spaced = unlisted & _mask(pc.is_in(trimmed, value_set=pa.array(categories)))
     folded = pa.array([category.lower() for category in categories])
     cased = unlisted & ~spaced & _mask(pc.is_in(pc.utf8_lower(trimmed), value_set=folded))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,7 @@ class VectorColumn(PointColumn, CodedColumn):
     bins: int | None = None
 
     holds_numbers: ClassVar[bool] = True
+    in_rules = "number"
 
     @cached_property
     def domain(self) -> Domain:
@@ -94,6 +96,14 @@ class VectorColumn(PointColumn, CodedColumn):
         assert self.alphabet is not None  # as a column of the schema's `coded` has
         return self.alphabet
 
+    def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
+        """See `Column`."""
+        (cells,), domain = codings, self.domain.program
+        if domain is None:
+            return None
+        how = {"take": "cell", "columns": list(self.columns), "domain": domain}
+        return how | {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
+
     def table_columns(self, name: str) -> tuple[str, ...]:
         """Names of the table columns that hold its coordinates."""
         return self.columns
@@ -101,9 +111,9 @@ class VectorColumn(PointColumn, CodedColumn):
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
         """Coordinates (n, d), rows of NaN where any is missing."""
         parts = [read_numbers(table.column(part), part, self.nullable) for part in self.columns]
-        points = np.stack([numbers for numbers, _ in parts], axis=1)
-        points[np.isnan(points).any(axis=1)] = np.nan
-        return points, [problem for _, problems in parts for problem in problems]
+        points = np.stack([numbers for numbers, _ in parts])  # columns stay together, as in a table
+        points[:, np.isnan(points).any(axis=0)] = np.nan
+        return points.T, [problem for _, problems in parts for problem in problems]
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
         absent = np.isnan(points)
@@ -125,7 +135,7 @@ class VectorColumn(PointColumn, CodedColumn):
         return self.decode_points(name, points)
 
     def make_up_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
+        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
         """See `CodedColumn`: half of those on the domain's edge lie far beyond it."""
         units = self._cells.decode(codes, rng)

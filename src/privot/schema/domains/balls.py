@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class _Ball:
     def unit(self) -> Self:
         return replace(self, radius=1.0)
 
+    @property
+    def program(self) -> dict[str, Any] | None:
+        return None
+
 
 @dataclass(frozen=True)
 class L2Ball(_Ball):
@@ -65,6 +69,11 @@ class L2Ball(_Ball):
     """
 
     area: ClassVar[Literal["l2_ball"]] = "l2_ball"
+
+    @property
+    def program(self) -> dict[str, Any]:
+        """Its radius."""
+        return {"area": self.area, "radius": self.radius, "non_negative": self.non_negative}
 
     def diameter(self, norm: int) -> float:
         """See the class: 2R in ℓ2, more in ℓ1, less where non-negative; rounded up."""
@@ -90,6 +99,7 @@ class L2Ball(_Ball):
 
     def project(self, x: Array) -> Array:
         """Nearest point in ℓ2: clip to the orthant if asked, then scale down to the radius."""
+        x = np.ascontiguousarray(x)  # sums along rows are pairwise, and lose fewer digits
         if self.non_negative:
             x = np.maximum(x, 0.0)
         # Divided by the largest coordinate first: squares of large finite numbers would overflow.
@@ -135,6 +145,7 @@ class L1Ball(_Ball):
 
         The threshold θ solves Σ max(|x_j| − θ, 0) = R; sorting the magnitudes finds it.
         """
+        x = np.ascontiguousarray(x)  # sums along rows are pairwise, and lose fewer digits
         if self.non_negative:
             x = np.maximum(x, 0.0)
         magnitude = np.abs(x)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,15 +83,23 @@ class Domain(Protocol):
     def unit(self) -> Domain:
         """This domain in unit coordinates."""
 
+    @property
+    def program(self) -> dict[str, Any] | None:
+        """How a device projects to it (`privot.device.values`); None if it takes more than that."""
+
 
 def to_unit(domain: Domain, x: Array) -> Array:
     """Coordinates $(x − c)/s$ of points (n, d)."""
-    return (x - domain.center) / domain.scale
+    units = x - domain.center
+    units /= domain.scale
+    return units
 
 
 def from_unit(domain: Domain, u: Array) -> Array:
     """Points $c + s·u$ of unit coordinates (n, d)."""
-    return domain.center + domain.scale * u
+    points = domain.scale * u
+    points += domain.center
+    return points
 
 
 def up(exact: Fraction | int) -> float:
@@ -188,3 +196,8 @@ class Box:
     def unit(self) -> Box:
         """The box $[−1, 1]^d$."""
         return Box((-1.0,) * self.dimension, (1.0,) * self.dimension)
+
+    @property
+    def program(self) -> dict[str, Any]:
+        """Its bounds."""
+        return {"area": self.area, "lower": list(self.lower), "upper": list(self.upper)}

@@ -56,8 +56,7 @@ from typing import Literal
 import numpy as np
 from scipy.fft import dct
 
-from privot.errors import PrivotError
-from privot.limits import MOST_PIXELS
+from privot.errors import MOST_PIXELS, PrivotError
 from privot.schema.domains.balls import L1Ball, L2Ball
 from privot.schema.domains.domain import Array, Box, sqrt_up
 
@@ -126,6 +125,8 @@ class ImageDomain:
         """1: points are in unit coordinates already."""
         return np.ones(self.dimension)
 
+    program = None
+
     @property
     def unit(self) -> ImageDomain:
         """This domain."""
@@ -148,6 +149,12 @@ class ImageDomain:
         if self.radius is None or self.norm == 2 or self.kept is None:
             return None
         return L1Ball(self.dimension, self.radius)
+
+    @property
+    def cosines(self) -> tuple[Array, ...]:
+        """Rows of the orthonormal transform that the mask keeps, along height and width; () without."""
+        sides = zip(self.shape[:2], self.kept or (), strict=False)
+        return tuple(cosine_rows(size, kept) for size, kept in sides)
 
     def diameter(self, norm: int) -> float:
         """An upper bound on the ℓ1 or ℓ2 distance of two records; see the module."""
@@ -187,18 +194,18 @@ class ImageDomain:
         if self.kept is None:
             return pixels
         cube = pixels.reshape(len(pixels), *self.shape[:2], *self.shape[2:] or (1,))
-        along = np.tensordot(cube, cosine_rows(self.shape[0], self.kept[0]), axes=(1, 1))
-        both = np.tensordot(along, cosine_rows(self.shape[1], self.kept[1]), axes=(1, 1))
-        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(len(pixels), self.dimension)
+        for rows in self.cosines:
+            cube = np.tensordot(cube, rows, axes=(1, 1))
+        return np.ascontiguousarray(cube.transpose(0, 2, 3, 1)).reshape(len(pixels), self.dimension)
 
     def decode(self, points: Array) -> Array:
         """Images (n, N) of points (n, d): the transpose, all else being 0; not clipped."""
         if self.kept is None:
             return points
         cube = points.reshape(len(points), *self.kept, *self.shape[2:] or (1,))
-        along = np.tensordot(cube, cosine_rows(self.shape[0], self.kept[0]), axes=(1, 0))
-        both = np.tensordot(along, cosine_rows(self.shape[1], self.kept[1]), axes=(1, 0))
-        return np.ascontiguousarray(both.transpose(0, 2, 3, 1)).reshape(
+        for rows in self.cosines:
+            cube = np.tensordot(cube, rows, axes=(1, 0))
+        return np.ascontiguousarray(cube.transpose(0, 2, 3, 1)).reshape(
             len(points), self.num_pixels
         )
 

@@ -147,6 +147,8 @@ class Polyline:
         """Half of the bounding box's longest side, the same for all coordinates."""
         return np.full(self.dimension, np.ptp(np.asarray(self.corners), axis=0).max() / 2)
 
+    program = None
+
     @property
     def unit(self) -> Polyline:
         """The same curve, centered, its bounding box's longest side being 2."""

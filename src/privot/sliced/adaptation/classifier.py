@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.errors import PrivotError
+from privot.errors import MOST_BATCH, MOST_COORDINATES, MOST_STEPS, PrivotError
 from privot.generators import MLP
-from privot.limits import MOST_BATCH, MOST_COORDINATES, MOST_STEPS
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.sliced.releases.plan import SlicePlan
@@ -46,7 +45,7 @@ class AdaptationSettings(ReleaseSettings):
             many follow each round.
         adapter_steps: Of `"adapter"`: optimizer steps a round.
         jitter: Largest log scale of random affine maps of source images; 0 for none.
-        weight: Of `"joint"`: weight w of the sliced loss, whose exponent is q.
+        weight: Of `"joint"` alone: weight w of the sliced loss, whose exponent is q.
         feature_dim: Dimension d of g.
         channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
             (16, 32) where records are images, and none where they are not.

@@ -53,8 +53,7 @@ import torch
 from torch import Tensor, nn
 
 from privot.disk import BudgetExhausted, Ledger
-from privot.errors import PrivotError
-from privot.limits import MOST_CODES
+from privot.errors import MOST_CODES, PrivotError
 from privot.models import Checkpoint
 from privot.sliced.adaptation.adapters import make_adapter, random_affine
 from privot.sliced.adaptation.classifier import (
@@ -99,9 +98,15 @@ def adapt(
         progress: Told after every step of a stage.
 
     Raises:
-        PrivotError: for records that do not fit each other, or a ledger of another plan.
+        PrivotError: for records that do not fit each other, a weight of no loss, or a ledger of another
+            plan.
         Interrupted: on a signal, after saving.
     """
+    if settings.weight != 1.0 and settings.alignment != "joint":
+        raise PrivotError(
+            f"weight {settings.weight} is of alignment 'joint'; {settings.alignment!r} has a single "
+            "loss, which no weight changes: leave it out"
+        )
     course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
     if course.shape != tuple(target.shape[1:]):
         raise PrivotError(

@@ -26,12 +26,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from privot.disk import Ledger
+from privot.disk import Countable, Ledger
 from privot.errors import PrivotError
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP
@@ -128,8 +128,9 @@ def fine_grid(accounting: SlicedAccounting) -> float:
     return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
 
 
-# Releases are taken in blocks of 16 and a hundredth of the plan: a kill costs one block.
-_BLOCK, _BLOCKS = 16, 100
+# Releases are taken in blocks of a hundredth of the plan: a kill costs one block.
+_BLOCKS = 100
+P = TypeVar("P", bound=Countable)
 
 
 class Counted(nn.Module):
@@ -179,7 +180,7 @@ class Counted(nn.Module):
         self.check(ledger)
 
 
-def open_ledger(plan: SlicePlan, checkpoint: Path | None, resume: bool) -> Ledger[SlicePlan]:
+def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
     """The ledger of a run: beside its checkpoint, or in memory if there is none."""
     if checkpoint is None:
         return Ledger(plan)
@@ -189,10 +190,10 @@ def open_ledger(plan: SlicePlan, checkpoint: Path | None, resume: bool) -> Ledge
             f"ledger {path} is gone, and {checkpoint} holds what its releases told: restore it; to "
             "start again without it is another budget, which adds to the plan's"
         )
-    ledger = Ledger(plan, path, resume=resume, ahead=_BLOCK + plan.steps // _BLOCKS)
+    ledger = Ledger(plan, path, resume=resume, ahead=plan.uses // _BLOCKS)
     if resume and path.exists() and not checkpoint.exists() and not ledger.left:
         raise PrivotError(
-            f"ledger {path} has counted all {plan.steps:,} releases and there is no {checkpoint} to go "
-            "on from: this run is finished, use its model; another path is another budget"
+            f"ledger {path} has counted all {plan.uses:,} {plan.noun} and there is no {checkpoint} to "
+            "go on from: this run is finished, use its model; another path is another budget"
         )
     return ledger

@@ -1,0 +1,113 @@
+/**
+ * An outbox: draws once, keeps the finished report, and sends the same bytes until they are acknowledged.
+ *
+ * A second draw of a record is a second budget spent, and a report that is lost is a person who took part in
+ * vain. So a report is stored before it is sent; after it is settled its bytes are forgotten, and that
+ * there was one is remembered.
+ */
+
+import type { Device } from "./device.js";
+import { PrivotError } from "./errors.js";
+import type { DataRecord } from "./program.js";
+import { Report } from "./report.js";
+import { post, type Sending } from "./sending.js";
+import { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";
+
+// Reports of a batch: far below the limits of any collector.
+const BATCH = 100;
+
+/** What became of what was waiting. */
+export type Delivery = {
+  /** Reports that the collector has now, and those that it had before. */
+  accepted: number;
+  duplicates: number;
+  /** Those that it refused for good: they are not sent again, nor drawn again. */
+  refused: { key: string; reason: string; message: string }[];
+  /** How many wait for the next time, and why. */
+  waiting: number;
+  trouble: string | null;
+};
+
+export class Outbox {
+  readonly #store: Store;
+
+  /** In Node, over a `FolderStore`. All that an outbox keeps goes to one collector. */
+  constructor(store: Store = new MemoryStore()) {
+    this.#store = store;
+  }
+
+  /** A browser's, which keeps reports beyond this visit; one name for each collector. */
+  static async open(name = "privot"): Promise<Outbox> {
+    return new Outbox(await BrowserStore.open(name));
+  }
+
+  /**
+   * The report of a record: drawn only if there was none yet of this randomizer and key.
+   *
+   * Null if there was one and it is settled. The key never leaves: name with it what a person reports
+   * several times, a week for instance, each of which spends a budget of its own.
+   */
+  async report(device: Device, record: DataRecord, key = ""): Promise<Report | null> {
+    const { fingerprint } = device;
+    const kept =
+      (await this.#store.get(fingerprint, key)) ??
+      (await this.#store.add({ fingerprint, key, bytes: device.report(record).toBytes() }));
+    return kept.bytes && Report.fromBytes(kept.bytes);
+  }
+
+  /** The reports that wait to be acknowledged. */
+  async waiting(): Promise<Report[]> {
+    return (await this.#unsettled()).map(({ bytes }) => Report.fromBytes(bytes));
+  }
+
+  /**
+   * Send what waits to the collector at an address, again and again where it is busy or out of reach.
+   *
+   * Never throws for the network's sake: what did not arrive waits, and `trouble` says why.
+   */
+  async send(url: string, how: Sending = {}): Promise<Delivery> {
+    const delivery: Delivery = { accepted: 0, duplicates: 0, refused: [], waiting: 0, trouble: null };
+    for (const batch of batches(await this.#unsettled())) {
+      try {
+        await this.#deliver(batch, url, how, delivery);
+      } catch (error) {
+        if (!(error instanceof PrivotError)) throw error;
+        delivery.trouble = error.message;
+      }
+    }
+    delivery.waiting = (await this.#unsettled()).length;
+    return delivery;
+  }
+
+  async #deliver(batch: Waiting[], url: string, how: Sending, delivery: Delivery): Promise<void> {
+    const reports = batch.map(({ bytes }) => bytes);
+    const answer = await post(url, batch[0]!.fingerprint, reports, how);
+    const again = new Set<number>();
+    for (const { index, reason, message } of answer.failed) {
+      if (reason === "checksum") {
+        again.add(index); // damaged on its way: the same bytes go once more
+        delivery.trouble = message;
+      } else {
+        delivery.refused.push({ key: batch[index]!.key, reason, message });
+      }
+    }
+    delivery.accepted += answer.accepted;
+    delivery.duplicates += answer.duplicates;
+    for (const [index, kept] of batch.entries()) if (!again.has(index)) await this.#store.settle(kept);
+  }
+
+  async #unsettled(): Promise<Waiting[]> {
+    return (await this.#store.all()).filter((kept): kept is Waiting => kept.bytes !== null);
+  }
+}
+
+type Waiting = Kept & { bytes: Uint8Array };
+
+/** Reports of one randomizer each. */
+function batches(waiting: Waiting[]): Waiting[][] {
+  const own = new Map<string, Waiting[]>();
+  for (const kept of waiting) own.set(kept.fingerprint, [...(own.get(kept.fingerprint) ?? []), kept]);
+  return [...own.values()].flatMap((all) =>
+    all.flatMap((_, at) => (at % BATCH ? [] : [all.slice(at, at + BATCH)])),
+  );
+}

@@ -1,0 +1,76 @@
+/**
+ * Payloads: a report's integers as bytes, of one width for all reports of a randomizer.
+ *
+ * The joint report, then the split reports; so the length of a payload says nothing, and two payloads are
+ * equal if and only if the reports are.
+ */
+
+import type { Draw, Joint } from "./program.js";
+import { windowGeometry } from "./windows.js";
+
+/** What a split report drew: a number, a set of cells, a window's number a block, or noisy integers. */
+export type Answer = number[] | bigint[];
+
+/** b(n): bytes of a number 0 … bound−1. */
+export function numberBytes(bound: number | bigint): number {
+  let bytes = 1;
+  for (let most = 256n; most < BigInt(bound); most *= 256n) bytes++;
+  return bytes;
+}
+
+/** Bytes of a set of `size` of `cells` cells. */
+export function setBytes(cells: number, size: number): number {
+  return Math.min(size * numberBytes(cells), Math.ceil(cells / 8));
+}
+
+/** So many bytes of a number, the highest first; two's complement if it is negative. */
+export function packNumber(number: number | bigint, bytes: number): number[] {
+  const packed: number[] = new Array(bytes);
+  let rest = BigInt(number);
+  for (let place = bytes - 1; place >= 0; place--, rest >>= 8n) packed[place] = Number(rest & 255n);
+  return packed;
+}
+
+/** `total` bits, of which these are on. */
+export function packBits(places: number[], total: number): number[] {
+  const bits: number[] = new Array(Math.ceil(total / 8)).fill(0);
+  for (const place of places) bits[place >> 3]! |= 1 << (place & 7);
+  return bits;
+}
+
+/** A set of cells: numbers, or bits where those are fewer bytes. */
+export function packSet(chosen: number[], cells: number): number[] {
+  const bytes = numberBytes(cells);
+  if (chosen.length * bytes > Math.ceil(cells / 8)) return packBits(chosen, cells);
+  return chosen.flatMap((cell) => packNumber(cell, bytes));
+}
+
+/** A joint report: its sheet, its set, and zeros up to the longest set of any. */
+export function packJoint(joint: Joint, sheet: number, cells: number, chosen: number[]): number[] {
+  const sheets = joint.forms.length * joint.views;
+  const held = packSet(chosen, cells);
+  const sets = Object.entries(joint.sets).map(([count, { size }]) => setBytes(Number(count), size));
+  const zeros = new Array(Math.max(...sets) - held.length).fill(0);
+  return [...packNumber(sheet, numberBytes(sheets)), ...held, ...zeros];
+}
+
+/** Width of a split report's field. */
+export function fieldBytes(draw: Draw): number {
+  switch (draw.draw) {
+    case "response":
+      return numberBytes(draw.values);
+    case "subset":
+      return setBytes(draw.cells, draw.size);
+    case "window":
+      return draw.blocks * numberBytes(windowGeometry(draw).numbers + Number(draw.nullable));
+    case "laplace":
+      return 8 * draw.dimension;
+  }
+}
+
+/** A split report's field. */
+export function packField(draw: Draw, answer: Answer): number[] {
+  if (draw.draw === "subset") return packSet(answer as number[], draw.cells);
+  const bytes = fieldBytes(draw) / answer.length;
+  return answer.flatMap((number: number | bigint) => packNumber(number, bytes));
+}

@@ -1,0 +1,81 @@
+/**
+ * Randomizers: is a text the one that was published, and what is its program?
+ *
+ * A page pins what it trusts: the fingerprint, or the public key of who signs, or both. Whoever pins
+ * neither trusts the server that the text came from.
+ */
+
+import { PrivotError } from "./errors.js";
+import type { Program } from "./program.js";
+import { toHex } from "./report.js";
+
+const MARK = ',"fingerprint":"';
+
+export type Pins = {
+  /** Of the randomizer, 64 hexadecimal digits. */
+  fingerprint?: string;
+  /** Ed25519, 32 bytes in base64. */
+  publicKey?: string;
+  /** Of the text, 64 bytes in base64: the content of `randomizer.json.sig`. */
+  signature?: string;
+};
+
+/** The fingerprint and the program of a randomizer's text; refused if it is not what the pins say. */
+export async function readRandomizer(
+  text: string,
+  pins: Pins,
+): Promise<{ fingerprint: string; program: Program }> {
+  if (!globalThis.crypto?.subtle) {
+    throw new PrivotError("there is no WebCrypto here: serve the page by https, or from localhost");
+  }
+  if (pins.publicKey !== undefined) await requireSignature(text, pins.publicKey, pins.signature);
+  const line = text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
+  const at = line.lastIndexOf(MARK);
+  const body = line.slice(0, Math.max(at, 0)) + "}";
+  const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", encoded(body))));
+  if (at < 0 || line.slice(at + MARK.length) !== found + '"}') {
+    throw new PrivotError("the randomizer was altered: fetch it again from who published it");
+  }
+  if (pins.fingerprint !== undefined && pins.fingerprint !== found) {
+    throw new PrivotError("the randomizer is not the pinned one: its fingerprint is another");
+  }
+  const program: Program | null = JSON.parse(body).device ?? null;
+  if (program?.version !== 2) {
+    throw new PrivotError(
+      "the randomizer has no program that this device runs: its mechanisms draw with logarithms, " +
+        "or it is from a newer version",
+    );
+  }
+  return { fingerprint: found, program };
+}
+
+async function requireSignature(text: string, publicKey: string, signature?: string): Promise<void> {
+  if (signature === undefined) {
+    throw new PrivotError("the randomizer is not signed: give the content of randomizer.json.sig");
+  }
+  const [key, signed] = [fromBase64(publicKey, 32, "publicKey"), fromBase64(signature, 64, "signature")];
+  let verifier;
+  try {
+    verifier = await crypto.subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
+  } catch {
+    throw new PrivotError("no Ed25519 signature can be verified here: pin the fingerprint instead");
+  }
+  if (!(await crypto.subtle.verify({ name: "Ed25519" }, verifier, signed, encoded(text)))) {
+    throw new PrivotError("the randomizer's signature is not of the pinned key and this text");
+  }
+}
+
+function encoded(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+function fromBase64(text: string, length: number, name: string): Uint8Array<ArrayBuffer> {
+  let bytes = "";
+  try {
+    bytes = atob(text.trim());
+  } catch {
+    // Too short, which is refused below.
+  }
+  if (bytes.length !== length) throw new PrivotError(`${name} is not ${length} bytes in base64`);
+  return Uint8Array.from(bytes, (character) => character.charCodeAt(0));
+}

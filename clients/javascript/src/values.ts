@@ -1,0 +1,167 @@
+/**
+ * Values: what a record holds, as the integers and unit coordinates that a program draws from.
+ *
+ * The same few operations on 64-bit floats, in the same order, as in every implementation. Refusals name a
+ * column and never a value, and happen before anything is drawn; values outside their bounds are projected.
+ */
+
+import { PrivotError } from "./errors.js";
+import type {
+  BinTake, BooleanTake, CategoryTake, CellTake, CodeTake, Counted, DataRecord, Domain, PointTake,
+} from "./program.js";
+import { lastNotAbove } from "./windows.js";
+
+const INSIDE = 1 - 2 ** -40;
+const PULL = 1e-5;
+const MOMENT = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?$/;
+const LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** A value's code in every coding of its column, for programs that draw codes. */
+export function codesOf(take: CodeTake, record: DataRecord): number[] {
+  switch (take.take) {
+    case "category":
+      return [category(take, record)];
+    case "boolean":
+      return [boolean(take, record)];
+    case "bin":
+      return bins(take, record);
+    case "cell":
+      return [cell(take, record)];
+  }
+}
+
+/** A value's unit coordinates, projected to the domain; null where it is missing. */
+export function unitsOf(
+  take: Pick<PointTake, "columns" | "domain" | "nullable" | keyof Counted>,
+  record: DataRecord,
+): number[] | null {
+  const point: number[] = [];
+  for (const name of take.columns) {
+    const number = numberOf(name, record, take);
+    if (number === null) return null;
+    point.push(number);
+  }
+  return projectUnits(take.domain, point);
+}
+
+/** The nearest integer, halves to even. */
+export function roundEven(number: number): number {
+  const down = Math.floor(number);
+  const rest = number - down;
+  return rest > 0.5 || (rest === 0.5 && down % 2 !== 0) ? down + 1 : down;
+}
+
+function valueOf(name: string, record: DataRecord): unknown {
+  return Object.hasOwn(record, name) ? (record[name] ?? null) : null;
+}
+
+function refuse(name: string, words: string): never {
+  throw new PrivotError(`column '${name}' ${words}`);
+}
+
+function missing(name: string, code: number | null): number {
+  return code ?? refuse(name, "has no value: give one, or a schema that allows none");
+}
+
+function category({ columns: [name], values, other, missing: code }: CategoryTake, record: DataRecord) {
+  const value = valueOf(name, record);
+  if (value === null || (value === "" && !values.includes(""))) return missing(name, code);
+  if (typeof value !== "string") refuse(name, "holds no text: give one of its categories");
+  const index = values.indexOf(value);
+  if (index >= 0) return index;
+  return other ?? refuse(name, `is none of its ${values.length} categories`);
+}
+
+function boolean({ columns: [name], missing: code }: BooleanTake, record: DataRecord): number {
+  const value = valueOf(name, record);
+  if (value === null) return missing(name, code);
+  if (typeof value !== "boolean") refuse(name, "is neither true nor false");
+  return Number(value);
+}
+
+function bins(take: BinTake, record: DataRecord): number[] {
+  const number = numberOf(take.columns[0], record, take);
+  return take.edges.map((edges) => binOf(take, edges, number));
+}
+
+function binOf({ spikes, integer }: BinTake, edges: number[], value: number | null): number {
+  if (value === null) return edges.length - 1 + spikes.length;
+  const largest = edges.at(-1)! - (integer ? 1 : 0);
+  let number = clip(value, edges[0]!, largest);
+  if (integer) number = roundEven(number);
+  const spike = spikes.indexOf(number);
+  if (spike >= 0) return edges.length - 1 + spike;
+  return Math.min(lastNotAbove(edges, number), edges.length - 2);
+}
+
+function cell(take: CellTake, record: DataRecord): number {
+  const units = unitsOf({ ...take, nullable: take.missing !== null }, record);
+  if (units === null) return missing(take.columns[0], take.missing);
+  const code = flatCell(take, units);
+  return code >= 0 ? code : flatCell(take, units.map((u) => u * (1 - PULL)));
+}
+
+function flatCell({ side, codes }: CellTake, units: number[]): number {
+  let flat = 0;
+  for (const u of units) flat = flat * side + clip(Math.floor((u + 1) * (side / 2)), 0, side - 1);
+  return codes === null ? flat : codes[flat]!;
+}
+
+function clip(number: number, low: number, high: number): number {
+  return Math.min(Math.max(number, low), high);
+}
+
+/** A finite number, perhaps in steps, or steps of some seconds since 1970; null where missing. */
+function numberOf(name: string, record: DataRecord, take: Counted): number | null {
+  const value = valueOf(name, record);
+  const seconds = take.seconds ?? null;
+  if (value === null || Number.isNaN(value)) return take.nullable ? null : missing(name, null);
+  if (seconds !== null) return Math.floor(secondsOf(name, value) / seconds);
+  if (typeof value !== "number") refuse(name, "holds no number");
+  if (!(Math.abs(value) < 2 ** 1023)) refuse(name, "is infinite, or too large for a number");
+  return take.step === undefined ? value : (value - take.origin!) / take.step;
+}
+
+/** Seconds since 1970 of a date or a time without an offset, as ISO 8601 writes it. */
+function secondsOf(name: string, value: unknown): number {
+  const match = typeof value === "string" ? MOMENT.exec(value) : null;
+  if (!match) refuse(name, "holds no date: write it as 2024-05-31 or …T12:00:00");
+  const [year, month, day, hour, minute, second] = match.slice(1).map((part) => Number(part ?? 0)) as [
+    number, number, number, number, number, number,
+  ];
+  const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  const days = (LENGTHS[month - 1] ?? 0) + (leap && month === 2 ? 1 : 0);
+  if (year < 1 || day < 1 || day > days || hour > 23 || minute > 59 || second > 59) {
+    refuse(name, "holds a date that no calendar has");
+  }
+  const before = year - 1;
+  const leaps = Math.floor(before / 4) - Math.floor(before / 100) + Math.floor(before / 400);
+  const months = LENGTHS.slice(0, month - 1).reduce((sum, length) => sum + length, 0);
+  const since = 365 * before + leaps - 719_162 + months + (leap && month > 2 ? 1 : 0) + day - 1;
+  return 86_400 * since + 3600 * hour + 60 * minute + second;
+}
+
+/** Unit coordinates of the domain's point that a point is projected to. */
+function projectUnits(domain: Domain, point: number[]): number[] {
+  if (domain.area === "box") {
+    return point.map((x, axis) => {
+      const [low, high] = [domain.lower[axis]!, domain.upper[axis]!];
+      const [center, scale] = [(low + high) / 2, (high - low) / 2];
+      return clip((clip(x, low, high) - center) / scale, -1, 1);
+    });
+  }
+  const { radius, non_negative } = domain;
+  const inside = projectBall(point, radius, non_negative);
+  return projectBall(inside.map((x) => x / radius), 1, non_negative);
+}
+
+function projectBall(point: number[], radius: number, nonNegative: boolean): number[] {
+  const kept = nonNegative ? point.map((x) => Math.max(x, 0)) : point;
+  const largest = Math.max(...kept.map(Math.abs), radius * 2 ** -60);
+  const direction = kept.map((x) => x / largest);
+  let square = 0;
+  for (const x of direction) square += x * x;
+  const length = Math.sqrt(square);
+  if (!(length > radius / largest)) return kept;
+  return direction.map((x) => (x / length) * (radius * INSIDE));
+}

@@ -1,0 +1,139 @@
+/**
+ * `node test/mutants.mjs`: does the conformance suite catch clients that are wrong in one place?
+ *
+ * Each mutant is one change of one line of the sources; the suite must find it out. Prints JSON.
+ */
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { check } from "./vectors.mjs";
+
+// Name: file of src, what stands there, what the mutant has instead.
+const MUTANTS = {
+  "draws without rejection": ["words", "drawn >= limit", "false"],
+  "rejects one word too few": ["words", "drawn >= limit", "drawn > limit"],
+  "responds at the threshold": ["draws", "other >= BigInt(values - 1)", "other > BigInt(values - 1)"],
+  "others of a response from the code on": ["draws", "Number(other) >= code ? 1", "Number(other) > code ? 1"],
+  "set without the last on a repeat": ["draws", "? last : candidate", "? last - 1 : candidate"],
+  "others of a set from the cell on": ["draws", "other >= cell ? 1", "other > cell ? 1"],
+  "left out at the threshold": ["draws", "word() >= out", "word() > out"],
+  "the true cell takes the first place": ["draws", "drawn[place] = cell", "drawn[0] = cell"],
+  "the place is drawn after the coin": [
+    "draws",
+    "const place = smallBelow(size, word);\n  if (word() >= out)",
+    "const coin = word(), place = smallBelow(size, word);\n  if (coin >= out)",
+  ],
+  "anywhere at the threshold": ["draws", "word() < anywhere", "word() <= anywhere"],
+  "missing values weigh one cell": ["draws", "(nullable ? near : 0n)", "(nullable ? 1n : 0n)"],
+  "offsets by quotient": ["draws", "Number(drawn % near)", "Number(drawn / total)"],
+  "negative zero is kept": ["draws", "magnitude !== 0n || !negative", "true"],
+  "the sign is the other way": ["draws", "(word() & 1n) === 1n", "(word() & 1n) === 0n"],
+  "coins of one step less": ["draws", "return step % 2n === 1n", "return step % 2n === 0n"],
+  "a coin that does not grow": ["draws", "below(y * step, word)", "below(y, word)"],
+  "noise rounded up": ["draws", "(rest + numerator * whole) / denominator", "(rest + numerator * whole + denominator - 1n) / denominator"],
+  "noise without its rest": ["draws", "(rest + numerator * whole)", "(numerator * whole)"],
+  "columns of the largest words": ["draws", "words[i]! < words[j]! ? -1", "words[i]! < words[j]! ? 1"],
+  "of equal words the last": ["draws", ": i - j)", ": j - i)"],
+  "forms one number late": ["draws", "(left -= weight) < 0", "(left -= weight) <= 0"],
+  "a view is drawn where there is one": ["device", "views > 1 ? smallBelow(views, word) : 0", "smallBelow(views, word)"],
+  "every view the first": ["device", "view % sizes[column]!.length", "0"],
+  "a sheet of all views": ["device", "form * views + view", "form"],
+  "forms of equal weights": ["draws", "(left -= weight) < 0", "(left -= 1) < 0"],
+  "cells of one coordinate one too few": ["windows", "steps + 2 * radius + 1", "steps + 2 * radius"],
+  "offsets in another order": [
+    "windows",
+    "points = points.flatMap((point) =>\n      Array.from({ length: high - low + 1 }, (_, index) => [...point, low + index]),\n    )",
+    "points = Array.from({ length: high - low + 1 }, (_, index) => low + index).flatMap((k) => points.map((point) => [...point, k]))",
+  ],
+  "cells moved by no radius": ["windows", "coordinate + this.#radius", "coordinate"],
+  "reach of the ball too small": ["windows", "steps + 2 + 2 * this.#radius", "steps + 2 * this.#radius"],
+  "the quadrant is forgotten": ["windows", "non_negative ? steps / 2 : 0", "0"],
+  "rows counted one late": ["windows", "numbers[middle]! > other", "numbers[middle]! >= other"],
+  "halves rounded up": ["values", "rest === 0.5 && down % 2 !== 0", "rest === 0.5"],
+  "halves rounded down": ["values", "rest === 0.5 && down % 2 !== 0", "false"],
+  "spikes ignored": ["values", "if (spike >= 0)", "if (false)"],
+  "the largest number one too large": ["values", "(integer ? 1 : 0)", "0"],
+  "no rounding of whole numbers": ["values", "if (integer) number = roundEven(number)", ""],
+  "the last edge is a bin": ["values", "lastNotAbove(edges, number), edges.length - 2", "lastNotAbove(edges, number), edges.length - 1"],
+  "the empty text is a category": ["values", '(value === "" && !values.includes(""))', "false"],
+  "the empty text is missing": ["values", '(value === "" && !values.includes(""))', 'value === ""'],
+  "texts are normalized": ["values", "values.indexOf(value)", 'values.indexOf(value.normalize("NFC"))'],
+  "texts are trimmed": ["values", "values.indexOf(value)", "values.indexOf(value.trim())"],
+  "holes of the grid are not pulled": ["values", "code >= 0 ? code : flatCell", "true ? code : flatCell"],
+  "cells beyond the side": ["values", "clip(Math.floor((u + 1) * (side / 2)), 0, side - 1)", "Math.floor((u + 1) * (side / 2))"],
+  "dates before 1970 rounded up": ["values", "Math.floor(secondsOf(name, value) / seconds)", "Math.trunc(secondsOf(name, value) / seconds)"],
+  "every fourth year": ["values", "year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)", "year % 4 === 0"],
+  "any hour": ["values", "hour > 23", "hour > 24"],
+  "dates in local time": ["values", "3600 * hour + 60 * minute", "3600 * (hour + 1) + 60 * minute"],
+  "a box is not projected": ["values", "clip((clip(x, low, high) - center) / scale, -1, 1)", "(x - center) / scale"],
+  "a ball is not projected": ["values", "if (!(length > radius / largest)) return kept", "return kept"],
+  "a ball to its very edge": ["values", "(radius * INSIDE)", "radius"],
+  "a ball is projected once": ["values", "return projectBall(inside.map((x) => x / radius), 1, non_negative)", "return inside.map((x) => x / radius)"],
+  "a quadrant is not projected": ["values", "nonNegative ? point.map((x) => Math.max(x, 0)) : point", "point"],
+  "the length in another order": ["values", "for (const x of direction) square", "for (const x of [...direction].reverse()) square"],
+  "the length by hypot": ["values", "Math.sqrt(square)", "Math.hypot(...direction)"],
+  "missing where one coordinate is there": ["values", "if (number === null) return null", "if (number === null) { point.push(0); continue; }"],
+  "yes is a number": ["values", 'if (typeof value !== "boolean")', "if (false)"],
+  "texts are numbers": ["values", 'if (typeof value !== "number") refuse(name, "holds no number")', "return Number(value)"],
+  "bits from the highest": ["payload", "1 << (place & 7)", "128 >> (place & 7)"],
+  "bits where numbers are as long": ["payload", "chosen.length * bytes > ", "chosen.length * bytes >= "],
+  "numbers of 256 in two bytes": ["payload", "most < BigInt(bound)", "most <= BigInt(bound)"],
+  "the lowest byte first": ["payload", "packed[place] = ", "packed[bytes - 1 - place] = "],
+  "zeros before the set": ["payload", "...held, ...zeros]", "...zeros, ...held]"],
+  "zeros only as long as needed": ["payload", "Math.max(...sets) - held.length", "0"],
+  "an id with its highest byte first": ["device", "word(), true)", "word(), false)"],
+  "the next hour": ["device", "Math.floor(now / ", "Math.ceil(now / "],
+  "columns nobody asked": ["device", "if (unknown.length > 0)", "if (false)"],
+  "a joint cell in another order": ["device", "cell * size + taken.get(columns[column]!)![coding]!", "cell + cells * taken.get(columns[column]!)![coding]!"],
+  "the program's order of drawing": ["device", "[...this.#joint(taken, word), ...this.#split(taken, word)]", "((split) => [...this.#joint(taken, word), ...split])(this.#split(taken, word))"],
+  "which columns are not said": ["device", "chosen.length < reports.length ? packBits", "false ? packBits"],
+  "noise on a coarser grid": ["device", "BigInt(roundEven(u * 2 ** draw.grid_bits))", "2n * BigInt(roundEven(u * 2 ** (draw.grid_bits - 1)))"],
+  "one window for all coordinates": ["device", "at % dimension ? []", "at ? []"],
+  "another checksum": ["report", "~rest >>> 0", "rest >>> 0"],
+};
+
+const source = new URL("../src/", import.meta.url).pathname;
+const vectors = join(import.meta.dirname, "../../../conformance/vectors");
+const suites = readdirSync(vectors).sort().map((name) => [name, JSON.parse(readFileSync(join(vectors, name), "utf-8"))]);
+const folder = mkdtempSync(join(tmpdir(), "privot-mutants-"));
+
+/** The client with one change. */
+async function mutated(index, file, from, to) {
+  const plugin = {
+    name: "mutant",
+    setup: ({ onLoad }) =>
+      onLoad({ filter: /\.ts$/ }, ({ path }) => {
+        const text = readFileSync(path, "utf-8");
+        if (basename(path) !== `${file}.ts`) return { contents: text, loader: "ts" };
+        if (text.split(from).length !== 2) throw new Error(`${file}.ts has not once: ${from}`);
+        return { contents: text.replace(from, () => to), loader: "ts" };
+      }),
+  };
+  const outfile = join(folder, `${index}.mjs`);
+  await build({ entryPoints: [join(source, "index.ts")], bundle: true, format: "esm", outfile, plugins: [plugin], logLevel: "silent" });
+  return import(pathToFileURL(outfile));
+}
+
+/** The first file that a client misses a vector of. */
+async function caughtBy(client) {
+  for (const [name, suite] of suites) {
+    try {
+      if ((await check(client, suite)).missed.length) return name;
+    } catch {
+      return name;
+    }
+  }
+  return null;
+}
+
+const found = {};
+for (const [index, [name, [file, from, to]]] of Object.entries(MUTANTS).entries()) {
+  found[name] = await caughtBy(await mutated(index, file, from, to));
+}
+rmSync(folder, { recursive: true });
+const escaped = Object.keys(found).filter((name) => found[name] === null);
+console.log(JSON.stringify({ mutants: Object.keys(found).length, escaped, caught_by: found }, null, 1));
+process.exitCode = escaped.length ? 1 : 0;

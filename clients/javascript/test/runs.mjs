@@ -1,0 +1,42 @@
+/** What a page does in a browser, by the path it is opened at; `read` fetches JSON. */
+
+import { broken } from "./laws.mjs";
+import { counts } from "./counts.mjs";
+import { microseconds } from "./speed.mjs";
+import { check } from "./vectors.mjs";
+
+const suites = async (read) =>
+  (await read("/vectors")).map((name) => [name, () => read(`/vectors/${name}`)]);
+
+export const runs = {
+  /** Vectors met, refusals included. */
+  async conformance(privot, read) {
+    const found = { met: 0, total: 0, missed: [] };
+    for (const [name, suite] of await suites(read)) {
+      const { met, total, missed } = await check(privot, await suite());
+      found.met += met;
+      found.total += total;
+      found.missed.push(...missed.map((line) => `${name}: ${line}`));
+    }
+    return found;
+  },
+
+  /** Laws of outboxes that keep reports in IndexedDB, and a signature of this browser's. */
+  async outbox({ Device, Outbox }, read) {
+    const { randomizer, vectors } = await read("/vectors/joint_pairs.json");
+    const pair = await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"]);
+    const base64 = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)));
+    const text = new TextEncoder().encode(randomizer);
+    const device = await Device.load(randomizer, {
+      publicKey: base64(await crypto.subtle.exportKey("raw", pair.publicKey)),
+      signature: base64(await crypto.subtle.sign({ name: "Ed25519" }, pair.privateKey, text)),
+    });
+    return { broken: await broken(device, vectors[0].record, (name) => () => Outbox.open(name)) };
+  },
+
+  /** How often 10⁶ draws gave what, by randomizer. */
+  counts: async (privot, read) => counts(privot, read, 1_000_000),
+
+  /** Microseconds of one report of ten columns. */
+  speed: async (privot, read) => microseconds(privot, await read("/ten_columns.json")),
+};

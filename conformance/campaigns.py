@@ -1,0 +1,123 @@
+"""The randomizers of the suite: every way to take a value, every draw, narrow and wide, at several ε."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privot.mechanisms import Mechanism, Window
+from privot.release import Randomizer
+from privot.release.reports.joint import JointReport
+from privot.release.reports.questionnaire import Questionnaire
+from privot.schema import Schema
+
+_NUMBER = 'kind = "numeric"\nbounds = [0, 100]\n'
+_AGE = 'kind = "numeric"\nbounds = [17, 90]\ninteger = true\nspikes = [40]\n'
+_DATE = 'kind = "datetime"\nbounds = ["2020-02-29", "2024-12-31"]\n'
+_TIME = 'kind = "datetime"\nbounds = ["1969-12-31", "2024-12-31"]\nresolution = "second"\n'
+_CENTURIES = 'kind = "datetime"\nbounds = ["1890-01-01", "2110-12-31"]\n'
+_CENTS = 'kind = "numeric"\nbounds = [0.1, 6]\ndecimals = 2\nspikes = [1.01]\nbins = 9\n'
+_STEPS = 'kind = "numeric"\nbounds = [1, 31]\nstep = 2.5\n'
+_ENDS = 'kind = "numeric"\nbounds = [0, 60]\ninteger = true\nspikes = [0, 60]\n'
+_PET = (
+    'kind = "categorical"\ncategories = ["\u00e9", "Cat", "a b"]\nother = "else"\nnullable = true\n'
+)
+_YES = 'kind = "boolean"\n'
+_SEX = 'kind = "categorical"\ncategories = ["f", "m", "x"]\n'
+_WORK = (
+    'kind = "categorical"\ncategories = ["", "clerk", "smith"]\nother = "else"\nnullable = true\n'
+)
+_BOX = 'kind = "vector"\ncolumns = ["lon", "lat"]\nbounds = [[-8.7, 1.8], [49.8, 60.9]]\n'
+_DISK = 'kind = "vector"\ncolumns = ["x", "y"]\nradius = 20.0\n'
+_NULL = "nullable = true\n"
+_SPLIT: dict[str, Any] = {"report": "split"}
+_LAPLACE = _SPLIT | {"mechanism": "laplace"}
+_SUBSET = _SPLIT | {"mechanism": "subset_selection"}
+
+
+def _listed(count: int) -> str:
+    names = ", ".join(f'"c{i}"' for i in range(count))
+    return f'kind = "categorical"\ncategories = [{names}]\n'
+
+
+def _vector(dimension: int, more: str) -> str:
+    names = ", ".join(f'"v{i}"' for i in range(dimension))
+    return f'kind = "vector"\ncolumns = [{names}]\n{more}\n'
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A randomizer and how many vectors to draw of it.
+
+    Arguments:
+        name: Of its file.
+        columns: Declarations in TOML, by name.
+        epsilon: ε.
+        how: Further arguments of `Randomizer.calibrate`.
+        mechanisms: Of split columns, where calibration would choose others.
+        forms: Weights of the joint report's forms, where calibration would choose others.
+    """
+
+    name: str
+    columns: dict[str, str]
+    epsilon: float
+    how: dict[str, Any]
+    mechanisms: Mapping[str, Mechanism] | None = None
+    forms: Mapping[tuple[int, ...], int] | None = None
+
+    def randomizer(self) -> Randomizer:
+        """The calibrated randomizer."""
+        text = "\n".join(f"[columns.{name}]\n{fields}" for name, fields in self.columns.items())
+        schema = Schema.from_toml(text)
+        if self.mechanisms:
+            return Randomizer(schema, self.mechanisms)
+        made = Randomizer.calibrate(schema, self.epsilon, **self.how)
+        if self.forms is None or made.joint is None:
+            return made
+        forms, weights = tuple(self.forms), tuple(self.forms.values())
+        asked = Questionnaire(made.joint.asked.codings, forms, weights)
+        return replace(made, joint=JointReport(asked, self.epsilon))
+
+
+_UNEQUAL = {(0,): 1, (3,): 7, (0, 3): 1000, (1, 4): 3, (0, 2, 4): 2**30, (1, 2, 3): 250, (5,): 12}
+_MIXED = {"sex": _SEX, "age": _AGE, "work": _WORK, "seen": _DATE, "yes": _YES, "home": _DISK}
+CAMPAIGNS = [
+    Campaign("response_boolean", {"yes": _YES}, 1.0, _SPLIT),
+    Campaign("response_nullable", {"work": _WORK}, 0.5, _SPLIT | {"mechanism": "randomized_response"}),
+    Campaign("response_texts", {"pet": _PET}, 3.0, _SPLIT | {"mechanism": "randomized_response"}),
+    Campaign("subset_list", {"c": _listed(7)}, 0.25, _SUBSET),
+    Campaign("subset_bits", {"c": _listed(300)}, 2.0, _SUBSET),
+    Campaign("subset_wide", {"c": _listed(1000)}, 6.0, _SUBSET),
+    Campaign("subset_256", {"c": _listed(256)}, 6.0, _SUBSET),
+    Campaign("bins_spikes", {"age": _AGE}, 2.0, _SUBSET),
+    Campaign("bins_ends", {"age": _ENDS}, 5.0, _SUBSET),
+    Campaign("bins_cents", {"paid": _CENTS + _NULL}, 2.0, _SUBSET),
+    Campaign("bins_centuries", {"born": _CENTURIES}, 5.0, _SUBSET),
+    Campaign("bins_dates", {"seen": _DATE + _NULL}, 2.0, _SUBSET),
+    Campaign("window_number", {"n": _NUMBER}, 1.0, _SPLIT),
+    Campaign("window_small_epsilon", {"n": _NUMBER}, 0.0625, _SPLIT),
+    Campaign("window_nullable", {"n": _NUMBER + _NULL}, 3.0, _SPLIT),
+    Campaign("window_steps", {"n": _STEPS}, 3.0, _SPLIT),
+    Campaign("window_seconds", {"at": _TIME}, 8.0, _SPLIT),
+    Campaign("window_days", {"at": _DATE + _NULL}, 1.0, _SPLIT),
+    Campaign("window_box", {"home": _BOX}, 4.0, _SPLIT),
+    Campaign("window_box_coarse", {"home": _BOX}, 0.5, _SPLIT),
+    Campaign("window_disk", {"home": _DISK}, 2.0, _SPLIT),
+    Campaign("window_disk_nullable", {"home": _DISK + _NULL}, 4.0, _SPLIT),
+    Campaign("window_quadrant", {"home": _DISK + "non_negative = true\n"}, 4.0, _SPLIT),
+    Campaign("window_space", {"p": _vector(3, "bounds = [[0, 1], [0, 2], [-4, 4]]")}, 5.0, _SPLIT),
+    Campaign("window_ball", {"p": _vector(3, "radius = 0.3")}, 3.0, _SPLIT),
+    Campaign("window_product", {"home": _BOX}, 3.0, {}, {"home": Window(3.0, 2, 64, 9, "product")}),
+    Campaign("laplace_number", {"n": _NUMBER}, 4.0, _LAPLACE),
+    Campaign("laplace_date", {"at": _DATE}, 0.5, _LAPLACE),
+    Campaign("laplace_ball", {"p": _vector(5, "radius = 7.0")}, 10.0, _LAPLACE),
+    Campaign("joint_pairs", _MIXED, 4.0, {"report_columns": 2}),
+    Campaign("joint_triples", _MIXED | {"n": _NUMBER + _NULL}, 8.0, {"report_columns": 3}),
+    Campaign("joint_unequal", _MIXED, 3.0, {}, forms=_UNEQUAL),
+    Campaign("joint_all", {"sex": _SEX, "yes": _YES, "at": _TIME}, 2.0, {"report_columns": 3}),
+    Campaign("joint_corners", {"home": _DISK + "bins = 10\n", "sex": _SEX}, 6.0, {"report_columns": 2}),
+    Campaign("joint_and_split", {"p": _vector(5, "radius = 7.0"), "sex": _SEX, "yes": _YES}, 6.0, {}),
+    Campaign("split_some", _MIXED | {"home2": _BOX}, 6.0, _SPLIT | {"report_columns": 2}),
+    Campaign("split_nine", {f"yes{i}": _YES for i in range(9)}, 3.0, _SPLIT | {"report_columns": 3}),
+]  # fmt: skip

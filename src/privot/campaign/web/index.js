@@ -1,0 +1,118 @@
+// Asks the questions of a randomizer, shows the report that it draws, and sends that very report.
+import { Device, Outbox } from "./privot.js";
+import { reported } from "./reported.js";
+
+const campaign = JSON.parse(document.getElementById("campaign").textContent);
+const at = (id) => document.getElementById(id);
+const asked = (name) => (Object.hasOwn(campaign.questions, name) ? campaign.questions[name] : name);
+let [device, outbox] = [null, null];
+
+// Before there are questions: names of columns become names of the form's inputs, and hide its own.
+at("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  at("trouble").textContent = "";
+  try {
+    if (!(await outbox.report(device, answers()))) return done("You have taken part already.");
+    await show();
+  } catch (error) {
+    at("trouble").textContent = error.message;
+  }
+});
+
+at("title").textContent = document.title = campaign.title;
+at("promise").textContent = campaign.promise;
+try {
+  outbox = await Outbox.open(`privot ${campaign.fingerprint}`);
+  const files = ["randomizer.json", "randomizer.json.sig"].map(async (name) => (await fetch(name)).text());
+  const [text, signature] = await Promise.all(files);
+  device = await Device.load(text, { fingerprint: campaign.fingerprint, publicKey: campaign.publicKey, signature });
+  at("questions").append(...Object.entries(device.program.columns).map(question));
+  if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent
+} catch (error) {
+  at("ask").hidden = true;
+  at("trouble").textContent = error.message;
+}
+
+at("send").addEventListener("click", async () => {
+  at("send").disabled = true;
+  at("trouble").textContent = "";
+  const { accepted, duplicates, refused, trouble } = await outbox.send(campaign.collector);
+  if (accepted + duplicates) done("Your report has arrived, and is stored.");
+  else if (refused.length) at("trouble").textContent = `The collector refused the report: ${refused[0].message}`;
+  else {
+    at("trouble").textContent = `Not sent yet: ${trouble ?? "the collector is out of reach"}. The same report is kept, for another try.`;
+    at("send").disabled = false;
+  }
+});
+
+function question([name, take]) {
+  const box = document.createElement("fieldset");
+  box.dataset.column = name;
+  box.append(Object.assign(document.createElement("legend"), { textContent: asked(name) }));
+  if (take.take === "boolean") choices(box, name, [["yes", "true"], ["no", "false"]]);
+  else if (take.take === "category") {
+    const listed = take.values.map((value) => [value, value]);
+    choices(box, name, listed);
+  } else {
+    for (const column of take.columns) {
+      const input = Object.assign(document.createElement("input"), { name: column, step: "any" });
+      input.type = take.seconds ? (take.seconds === 86400 ? "date" : "datetime-local") : "number";
+      if (take.columns.length > 1) input.placeholder = input.ariaLabel = column;
+      else input.ariaLabel = asked(name);
+      box.append(input);
+    }
+  }
+  return box;
+}
+
+function choices(box, name, listed) {
+  for (const [label, value] of listed) {
+    const choice = Object.assign(document.createElement("label"), { className: "choice" });
+    choice.append(Object.assign(document.createElement("input"), { type: "radio", name, value }), label);
+    box.append(choice);
+  }
+}
+
+function answers() {
+  const given = new FormData(at("form"));
+  const record = Object.create(null); // a column may have any name
+  for (const take of Object.values(device.program.columns)) {
+    for (const column of take.columns) {
+      const chosen = given.get(column); // null of choices where none is made
+      const text = chosen || null;
+      if (take.take === "boolean") record[column] = text && text === "true";
+      else if (take.take === "category") record[column] = chosen;
+      else if (take.seconds) record[column] = text;
+      else record[column] = text && Number(text);
+    }
+  }
+  return record;
+}
+
+async function show() {
+  const [report] = await outbox.waiting();
+  const rows = reported(device.program, report.payload, campaign.labels);
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  for (const title of ["asked", "what the report says", "how far to believe it"]) {
+    head.append(Object.assign(document.createElement("th"), { textContent: title }));
+  }
+  for (const [names, words, sure] of rows) {
+    const row = table.insertRow();
+    row.insertCell().textContent = names.map(asked).join(" and ");
+    row.insertCell().textContent = words;
+    row.insertCell().textContent = sure ?? campaign.noise[names[0]] ?? "";
+  }
+  at("told").replaceChildren(table);
+  const bytes = report.toBytes();
+  at("size").textContent = `All ${bytes.length} bytes of it`;
+  at("bytes").textContent = JSON.stringify(report.toJson(), null, 1);
+  at("ask").hidden = true;
+  at("report").hidden = false;
+}
+
+function done(words) {
+  at("ask").hidden = at("report").hidden = true;
+  at("done").hidden = false;
+  at("thanks").textContent = words;
+}

@@ -1,0 +1,284 @@
+"""The store in a folder, for one machine and one process: segments, known ids, and what was sealed.
+
+    lock                    held by the process that serves
+    state.json              what was sealed, and what is being sealed; replaced as a whole
+    segment-000000.reports  records in the order of their arrival (`privot.collector.segments`)
+    ids-000000.bin          ids and digests of a sealing, 24 bytes a report
+
+**Append.** Ids are claimed in memory, what is new is written behind the segment and flushed, and
+only then does `append` return. If it cannot be written, the claims are undone; if it is unknown
+whether it was flushed (a failed flush may have dropped it, and says so once), the store stops:
+whoever serves it starts again, from what the disk holds.
+
+**Sealing.** `state.json` first names the segments that are taken; then shards and ids are written, and
+`state.json` names the next segment as the first one that is not sealed: from then on the segments are
+removed. Broken off before, all is done again with the same segments, into shards of the same names.
+
+**Start.** Ids of sealed reports are read; segments are read whole, every record's checksum looked
+at, what a power loss left behind is cut off and told; and segments are flushed, for what a killed
+process wrote may be in the machine's memory alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from privot.collector.ids import NEW, KnownIds, Statuses
+from privot.collector.locks import locked
+from privot.collector.records import Records, Words
+from privot.collector.sealed import SealedSoFar
+from privot.collector.segments import (
+    HEADER_BYTES,
+    Disk,
+    Form,
+    Segment,
+    begun,
+    scan,
+    whole_records,
+)
+from privot.collector.store import Batch, StoreFull, StoreStopped
+from privot.disk.state import flush_folder
+from privot.errors import PrivotError
+from privot.files import cannot_write, flush, replacing_file
+
+_SEGMENT_BYTES = 2**28
+_ENTRY_BYTES, _IDS_AT_ONCE = 24, 2**18
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_STATE, _LOCK = "state.json", "lock"
+
+
+class FolderStore:
+    """Reports of one campaign in a folder.
+
+    Arguments:
+        folder: Where; made if it is not there.
+        example: One report's bytes, which tell fingerprint and length.
+        told: Takes lines for people.
+        disk: How segments are written.
+
+    Raises:
+        PrivotError: if another process serves it, or something in it is damaged beyond what a power loss
+            does.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        example: bytes,
+        told: Callable[[str], None] = lambda line: None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.folder, self._form, self._disk, self._told = (
+            folder,
+            Form(example),
+            disk or Disk(),
+            told,
+        )
+        self._alone, self._stopped = threading.Lock(), ""
+        self._number: int
+        self._segment: Segment
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flush_folder(folder.parent)
+            self._lock = locked(folder / _LOCK)
+            try:
+                self._state = SealedSoFar.read(folder / _STATE)
+                self._recover()
+            except BaseException:
+                os.close(self._lock)
+                raise
+        except OSError as error:
+            raise cannot_write(folder, error) from None
+
+    @property
+    def count(self) -> int:
+        """See `Store`."""
+        return self._known.count
+
+    def disk_bytes(self) -> int:
+        """See `Store`."""
+        with suppress(FileNotFoundError):
+            return sum(file.stat().st_size for file in self.folder.iterdir() if file.is_file())
+        return 0
+
+    def append(self, records: Records, entries: Words) -> Statuses:
+        """See `Store`."""
+        with self._alone:
+            if self._stopped:
+                raise StoreStopped(self._stopped)
+            statuses, places = self._known.claim(entries)
+            new = statuses == NEW
+            if not new.any():
+                return statuses
+            try:
+                self._write(records[new].tobytes())
+            except (StoreFull, StoreStopped):
+                self._known.forget(places)
+                raise
+            return statuses
+
+    def begin_sealing(self) -> Batch | None:
+        """See `Store`."""
+        with self._alone:
+            if self._state.sealing == self._state.first:
+                if self._segment.size > HEADER_BYTES:
+                    self._roll()
+                if self._number == self._state.first:
+                    return None
+                self._put(replace(self._state, sealing=self._number))
+            taken = range(self._state.first, self._state.sealing)
+            sizes = [self._path(number).stat().st_size - HEADER_BYTES for number in taken]
+            reports = sum(sizes) // self._form.record_bytes
+            return Batch(len(self._state.ids), reports, self._state.shards)
+
+    def taken(self, batch: Batch) -> Iterator[Records]:
+        """See `Store`."""
+        for number in range(self._state.first, self._state.sealing):
+            for records, _ in whole_records(self._path(number), self._form):
+                yield records
+
+    def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
+        """See `Store`."""
+        count = crc = 0
+        segments = range(self._state.first, self._state.sealing)
+        with (
+            replacing_file(self._ids(batch.number), secret=True) as draft,
+            open(draft, "wb") as out,
+        ):
+            for number in segments:
+                for _, entries in whole_records(self._path(number), self._form):
+                    data = entries.astype("<u8").tobytes()
+                    out.write(data)
+                    count, crc = count + len(entries), zlib.crc32(data, crc)
+        flush_folder(self.folder)
+        with self._alone:
+            self._put(
+                replace(
+                    self._state,
+                    ids=(*self._state.ids, (count, crc)),
+                    shards=(*batch.shards, *rows),
+                    first=self._state.sealing,
+                )
+            )
+        for number in segments:
+            self._path(number).unlink()
+
+    def close(self) -> None:
+        """See `Store`."""
+        with self._alone:
+            if not self._stopped:
+                self._stopped = "the store was closed: start the server again"
+                self._segment.close()
+                os.close(self._lock)
+
+    def _write(self, data: bytes) -> None:
+        """Make data durable."""
+        try:
+            if (
+                self._segment.size > HEADER_BYTES
+                and self._segment.size + len(data) > _SEGMENT_BYTES
+            ):
+                self._roll()
+            durable = self._segment.size
+            self._segment.append(data)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StoreFull("the collector's disk is full: send it again later") from None
+            raise self._stop(error) from None
+        try:
+            self._segment.flush(durable)
+        except OSError as error:
+            raise self._stop(error) from None
+
+    def _stop(self, error: OSError) -> StoreStopped:
+        self._told(
+            f"{self.folder} cannot be written ({error.strerror or error}): see to the disk, then start "
+            "again; nothing that was acknowledged is lost"
+        )
+        self._stopped = "the collector's disk failed: send it again later"
+        return StoreStopped(self._stopped)
+
+    def _roll(self) -> None:
+        """Go on in a new segment."""
+        following = Segment(self._path(self._number + 1), self._form, self._disk)
+        self._segment.close()
+        self._segment, self._number = following, self._number + 1
+
+    def _recover(self) -> None:
+        state = self._state
+        numbers = sorted(int(p.stem[-6:]) for p in self.folder.glob("segment-*.reports"))
+        for number in [
+            n for n in numbers if n < state.first
+        ]:  # a kill came before they were removed
+            self._path(number).unlink()
+        left = [n for n in numbers if n >= state.first and self._is_begun(n)]
+        stored = sum(self._path(n).stat().st_size for n in left) // self._form.record_bytes
+        self._known = KnownIds(sum(rows for rows, _ in state.ids) + stored)
+        for number, (rows, crc) in enumerate(state.ids):
+            self._read_ids(number, rows, crc)
+        for number in left:
+            self._read_segment(number)
+        self._known.claim(np.empty((0, 3), np.uint64))  # compiles, before anybody waits
+        self._number = max([state.first - 1, state.sealing - 1, *left]) + 1
+        self._segment = Segment(self._path(self._number), self._form, self._disk)
+
+    def _is_begun(self, number: int) -> bool:
+        if begun(path := self._path(number), self._form):
+            return True
+        path.unlink()
+        return False
+
+    def _read_ids(self, number: int, rows: int, expected: int) -> None:
+        crc, seen = 0, 0
+        try:
+            with open(self._ids(number), "rb") as file:
+                while data := file.read(_IDS_AT_ONCE * _ENTRY_BYTES):
+                    crc, seen = zlib.crc32(data, crc), seen + len(data)
+                    self._known.claim(np.frombuffer(data, "<u8").reshape(-1, 3).astype(np.uint64))
+        except (FileNotFoundError, ValueError):
+            seen = -1
+        if (seen, crc) != (rows * _ENTRY_BYTES, expected):
+            raise PrivotError(
+                f"{self._ids(number)} is damaged or gone, and with it what is known of sealed "
+                "reports: restore it"
+            )
+
+    def _read_segment(self, number: int) -> None:
+        path, whole, good = self._path(number), 0, 0
+        for piece in scan(path, self._form):
+            statuses, _ = self._known.claim(piece.entries[piece.right])
+            if (statuses != NEW).any():
+                raise PrivotError(
+                    f"{path} has reports that are in the store already, it was copied: move it away"
+                )
+            rows = np.flatnonzero(piece.right)
+            whole += len(rows)
+            good = piece.start + int(rows[-1]) + 1 if len(rows) else good
+        end = HEADER_BYTES + good * self._form.record_bytes
+        if beyond := path.stat().st_size - end:
+            self._told(
+                f"{path.name}: {beyond:,} bytes of reports that were never acknowledged are cut off"
+            )
+            os.truncate(path, end)
+        if whole < good:
+            self._told(f"{path.name}: {good - whole:,} records are damaged, and left out")
+        flush(path)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"segment-{number:06d}.reports"
+
+    def _ids(self, number: int) -> Path:
+        return self.folder / f"ids-{number:06d}.bin"
+
+    def _put(self, state: SealedSoFar) -> None:
+        state.write(self.folder / _STATE)
+        self._state = state

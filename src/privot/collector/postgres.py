@@ -1,0 +1,259 @@
+"""The store in PostgreSQL, for several servers that take reports of one campaign.
+
+    privot_campaigns   number, fingerprint, length of a record
+    privot_reports     campaign and id (the key), digest, sealing, report
+    privot_sealings    campaign, number, rows of its shards once it is done
+
+A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the
+order of ids (so that servers never wait for one another in a circle), and a look at the digests of
+what is there then. It is acknowledged after COMMIT, with `synchronous_commit`; a server that was
+told not to flush (`fsync = off`) is refused. A connection that is lost in between leaves unknown
+what was stored: nobody is told that it was, and who sends it again is told so then.
+
+**Sealing** first marks reports with its number, in one statement, and takes those: broken off, it
+takes the same. Reports stay in the table, which is the record of their ids. One server seals at a
+time: the others are refused (an advisory lock).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, LiteralString
+from uuid import UUID
+
+import numpy as np
+import psycopg
+
+from privot.collector.ids import CONFLICT, DUPLICATE, NEW, Statuses
+from privot.collector.records import Records, Words
+from privot.collector.store import Batch, StoreFull, StoreStopped
+from privot.device.report import FINGERPRINT_BYTES
+from privot.errors import PrivotError
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS privot_campaigns (
+    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fingerprint bytea UNIQUE NOT NULL,
+    record_bytes integer NOT NULL
+);
+CREATE TABLE IF NOT EXISTS privot_reports (
+    campaign integer NOT NULL REFERENCES privot_campaigns,
+    id uuid NOT NULL,
+    digest bigint NOT NULL,
+    sealing integer,
+    report bytea NOT NULL,
+    PRIMARY KEY (campaign, id)
+);
+CREATE INDEX IF NOT EXISTS privot_unsealed ON privot_reports (campaign) WHERE sealing IS NULL;
+CREATE TABLE IF NOT EXISTS privot_sealings (
+    campaign integer NOT NULL REFERENCES privot_campaigns,
+    number integer NOT NULL,
+    shards integer[],
+    PRIMARY KEY (campaign, number)
+);
+"""
+_ARRIVING = """
+CREATE TEMPORARY TABLE IF NOT EXISTS privot_arriving
+    (place integer, id uuid, digest bigint, report bytea) ON COMMIT DELETE ROWS
+"""
+_INSERT = """
+WITH stored AS (
+    INSERT INTO privot_reports (campaign, id, digest, report)
+    SELECT %s, id, digest, report FROM (
+        SELECT DISTINCT ON (id) id, digest, report FROM privot_arriving ORDER BY id, place
+    ) AS firsts ORDER BY id
+    ON CONFLICT DO NOTHING RETURNING id
+)
+SELECT place FROM (
+    SELECT id, min(place) AS place FROM privot_arriving GROUP BY id
+) AS firsts JOIN stored USING (id)
+"""
+_SAME = """
+SELECT place, held.digest = arriving.digest
+FROM privot_arriving AS arriving JOIN privot_reports AS held USING (id) WHERE held.campaign = %s
+"""
+_TABLE_LOCK, _SEAL_LOCK = 0x70726976, 0x7365616C
+_PIECE_ROWS = 2**14
+
+
+class PostgresStore:
+    """Reports of one campaign in PostgreSQL.
+
+    Arguments:
+        address: `postgresql://…`
+        example: One report's bytes, which tell fingerprint and length.
+
+    Raises:
+        PrivotError: if it cannot be reached, or does not flush what it commits.
+    """
+
+    def __init__(self, address: str, example: bytes) -> None:
+        self._address, self._length = address, len(example)
+        self._fingerprint = example[1 : 1 + FINGERPRINT_BYTES]
+        self._alone = threading.Lock()
+        self._connection: psycopg.Connection | None = None
+        self._sealer: psycopg.Connection | None = None
+        self._campaign, self._count = 0, 0
+        try:
+            self._connected()
+        except psycopg.Error as error:
+            raise PrivotError(
+                f"--store: the database cannot be used ({_first_line(error)}): check its "
+                "address and rights"
+            ) from None
+
+    @property
+    def count(self) -> int:
+        """See `Store`; what other servers have stored since the start is not in it."""
+        return self._count
+
+    def disk_bytes(self) -> int:
+        """See `Store`."""
+        with suppress(psycopg.Error), psycopg.connect(self._address, autocommit=True) as own:
+            return int(_one(own, "SELECT pg_total_relation_size('privot_reports')"))
+        return 0
+
+    def append(self, records: Records, entries: Words) -> Statuses:
+        """See `Store`."""
+        with self._alone:
+            try:
+                connection = self._connected()
+                with connection.transaction():
+                    statuses = self._insert(connection, records, entries)
+            except (psycopg.errors.DiskFull, psycopg.errors.InsufficientResources):
+                raise StoreFull("the collector's disk is full: send it again later") from None
+            except psycopg.Error:
+                if self._connection is not None:
+                    self._connection.close()
+                raise StoreStopped(
+                    "the collector's database cannot be reached: send it again later"
+                ) from None
+            self._count += int((statuses == NEW).sum())
+            return statuses
+
+    def begin_sealing(self) -> Batch | None:
+        """See `Store`."""
+        connection = self._sealing()
+        mine = {"campaign": self._campaign}
+        done = connection.execute(
+            "SELECT number, shards FROM privot_sealings WHERE campaign = %(campaign)s ORDER BY number",
+            mine,
+        ).fetchall()
+        if not done or done[-1][1] is not None:
+            number = len(done)
+            with connection.transaction():
+                marked = connection.execute(
+                    "UPDATE privot_reports SET sealing = %(number)s "
+                    "WHERE campaign = %(campaign)s AND sealing IS NULL",
+                    mine | {"number": number},
+                ).rowcount
+                if not marked:
+                    return None
+                connection.execute(
+                    "INSERT INTO privot_sealings VALUES (%(campaign)s, %(number)s, NULL)",
+                    mine | {"number": number},
+                )
+        else:
+            number = done.pop()[0]
+        count = "SELECT count(*) FROM privot_reports WHERE campaign = %s AND sealing = %s"
+        reports = int(_one(connection, count, (self._campaign, number)))
+        return Batch(number, reports, tuple(rows for _, shards in done for rows in shards))
+
+    def taken(self, batch: Batch) -> Iterator[Records]:
+        """See `Store`."""
+        connection = self._sealing()
+        with connection.transaction(), connection.cursor("privot_taken", binary=True) as cursor:
+            cursor.execute(
+                "SELECT report FROM privot_reports WHERE campaign = %s AND sealing = %s",
+                (self._campaign, batch.number),
+            )
+            while rows := cursor.fetchmany(_PIECE_ROWS):
+                held = b"".join(report for (report,) in rows)
+                yield np.frombuffer(held, np.uint8).reshape(len(rows), self._length)
+
+    def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
+        """See `Store`."""
+        self._sealing().execute(
+            "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
+            (rows, self._campaign, batch.number),
+        )
+
+    def close(self) -> None:
+        """See `Store`."""
+        with self._alone:
+            for connection in (self._connection, self._sealer):
+                if connection is not None:
+                    connection.close()
+
+    def _connected(self) -> psycopg.Connection:
+        """A connection that flushes, made anew if the last one was lost."""
+        if self._connection is None or self._connection.closed:
+            connection = psycopg.connect(self._address, autocommit=True)
+            if _one(connection, "SHOW fsync") != "on":
+                connection.close()
+                raise PrivotError(
+                    "--store: the database runs with fsync = off, and would lose what was acknowledged: "
+                    "turn it on"
+                )
+            connection.execute("SET synchronous_commit = on")
+            with connection.transaction():
+                # Two servers that start at once would both find no tables.
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLE_LOCK,))
+                connection.execute("SET LOCAL client_min_messages = warning")
+                connection.execute(_TABLES)
+            connection.execute(_ARRIVING)
+            self._campaign = self._number(connection)
+            count = "SELECT count(*) FROM privot_reports WHERE campaign = %s"
+            self._count = int(_one(connection, count, (self._campaign,)))
+            self._connection = connection
+        return self._connection
+
+    def _number(self, connection: psycopg.Connection) -> int:
+        """The campaign's; entered if it is new."""
+        connection.execute(
+            "INSERT INTO privot_campaigns (fingerprint, record_bytes) VALUES (%s, %s) "
+            "ON CONFLICT DO NOTHING",
+            (self._fingerprint, self._length),
+        )
+        find = "SELECT number FROM privot_campaigns WHERE fingerprint = %s"
+        return int(_one(connection, find, (self._fingerprint,)))
+
+    def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
+        digests = entries[:, 2].view(np.int64).tolist()
+        ids = entries[:, :2].astype(">u8").tobytes()
+        with connection.cursor().copy("COPY privot_arriving FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types(["int4", "uuid", "int8", "bytea"])
+            for place, (digest, record) in enumerate(zip(digests, records, strict=True)):
+                held = UUID(bytes=ids[16 * place : 16 * place + 16])
+                copy.write_row((place, held, digest, record.tobytes()))
+        new = [place for (place,) in connection.execute(_INSERT, (self._campaign,))]
+        statuses = np.full(len(records), DUPLICATE, np.uint8)
+        same = connection.execute(_SAME, (self._campaign,)).fetchall()
+        statuses[[place for place, equal in same if not equal]] = CONFLICT
+        statuses[new] = NEW
+        return statuses
+
+    def _sealing(self) -> psycopg.Connection:
+        """A connection of its own, which holds the right to seal for as long as it lives."""
+        if self._sealer is None or self._sealer.closed:
+            connection = psycopg.connect(self._address, autocommit=True)
+            held = "SELECT pg_try_advisory_lock(%s, %s)"
+            if not _one(connection, held, (_SEAL_LOCK, self._campaign)):
+                connection.close()
+                raise PrivotError("another server seals this campaign: let one of them do it")
+            self._sealer = connection
+        return self._sealer
+
+
+def _one(
+    connection: psycopg.Connection, query: LiteralString, values: tuple[object, ...] = ()
+) -> Any:
+    row = connection.execute(query, values).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,162 @@
+r"""Sealing: records become shards of a release, in random order, that `privot fit` reads.
+
+A sealing takes all that a store holds, reads it as rows, puts what no device writes into
+`quarantine-000000.csv`, and the rest, ordered by ids (which are uniform coins: in random order,
+`privot.release.streaming.publishing`), into Parquet shards; then the manifest is replaced, which
+names all shards so far. Shards are written to a folder, or to any address that fsspec knows.
+
+**Once.** A sealing that breaks off is done again by the next one, first of all, with the same
+records: the order is theirs, so shards have the same rows under the same names, and no manifest
+names a row twice. A reader finds the old manifest or the new one.
+
+**Privacy review.** Post-processing of reports. Which sealing a report was in says when it came, as
+roughly as sealings are far apart; within one the order says nothing. Who must not know it gets what
+`privot collect` makes of the release, which is in one random order.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import fsspec
+import numpy as np
+
+from privot.collector.arrivals import Campaign
+from privot.collector.records import CRC_BYTES, ID_AT, PAYLOAD_AT, Records
+from privot.collector.store import Store
+from privot.device.report import ID_BYTES
+from privot.disk.state import flush_folder
+from privot.errors import PrivotError
+from privot.files import replacing_file
+from privot.release.reports.rows import MANIFEST, manifest_text, shard_name, write_reports
+from privot.release.streaming.publishing import reordered, write_scattered
+
+_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
+_BUCKET_BYTES = 2**25
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What a sealing did.
+
+    Arguments:
+        rows: Reports in its shards.
+        quarantined: Reports that no device writes.
+        total: Reports in all shards by now.
+    """
+
+    rows: int
+    quarantined: int
+    total: int
+
+
+class Shelf(Protocol):
+    """Where shards go."""
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A file to write, which is there durably and as a whole after the block."""
+        ...
+
+
+@dataclass(frozen=True)
+class FolderShelf:
+    """A folder of this machine."""
+
+    folder: Path
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `Shelf`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with replacing_file(self.folder / name) as draft:
+            yield draft
+        flush_folder(self.folder)
+
+
+@dataclass(frozen=True)
+class AddressShelf:
+    """An address of fsspec's: its stores put a file as a whole."""
+
+    address: str
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `Shelf`."""
+        with TemporaryDirectory(prefix="privot-") as work:
+            draft = Path(work) / name
+            draft.touch()
+            yield draft
+            try:
+                files, root = fsspec.core.url_to_fs(self.address)
+                files.makedirs(root, exist_ok=True)
+                files.put_file(str(draft), f"{root}/{name}")
+            except (OSError, ImportError, ValueError) as error:
+                said = type(error).__name__
+                raise PrivotError(
+                    f"{self.address} cannot be written ({said}): check the address; nothing is lost"
+                ) from None
+
+
+def shelf_at(address: str) -> Shelf:
+    """A folder by its path or `file://`; any other address by fsspec."""
+    parts = urlsplit(address)
+    if not parts.scheme:
+        return FolderShelf(Path(address))
+    if parts.scheme == "file":
+        return FolderShelf(Path(parts.path))
+    return AddressShelf(address.rstrip("/"))
+
+
+def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
+    """Move all that is stored into shards; None if there is nothing new."""
+    batch = store.begin_sealing()
+    if batch is None:
+        return None
+    with TemporaryDirectory(prefix="privot-") as work:
+        buckets = 1 + batch.reports * campaign.record_bytes // _BUCKET_BYTES
+        aside = Path(work) / "aside.csv"
+        parts, quarantined = _parts(store.taken(batch), campaign, buckets, Path(work), aside)
+        if quarantined:
+            with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
+                shutil.copyfile(aside, draft)
+        rows: list[int] = []
+        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.record_bytes))
+        for table in reordered(parts, buckets, size) if parts else ():
+            with shelf.writing(shard_name(len(batch.shards) + len(rows))) as draft:
+                rows.append(write_reports(draft, [table], campaign.randomizer.to_json()))
+    if rows:
+        with shelf.writing(MANIFEST) as draft:
+            draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
+    store.finish_sealing(batch, rows)
+    return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
+
+
+def _parts(
+    pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
+) -> tuple[list[Path], int]:
+    """Rows of all records that can be, scattered over buckets; and how many cannot, put aside."""
+    parts: list[Path] = []
+    quarantined = 0
+    with open(aside, "w", newline="", encoding="utf-8") as out:
+        lines = csv.writer(out)
+        lines.writerow(["reason", "report"])
+        for records in pieces:
+            ids, payloads = records[:, ID_AT : ID_AT + ID_BYTES], records[:, PAYLOAD_AT:-CRC_BYTES]
+            rows, against = campaign.payloads.rows(ids, payloads)
+            for row in np.flatnonzero([words is not None for words in against]).tolist():
+                lines.writerow([against[row], base64.b64encode(records[row].tobytes()).decode()])
+                quarantined += 1
+            if len(rows):
+                parts.append(work / f"part-{len(parts):06d}.arrow")
+                write_scattered(parts[-1], [rows], buckets)
+    return parts, quarantined

@@ -1,0 +1,214 @@
+"""All that releases of codes say: questions, and reports with what each says of functions of its cells.
+
+A source holds reports about the same questions, and gives of every report h with $E[h | v] = g(v)$ for
+any functions g of the cells v (`estimates`).
+
+Privacy review: a release in another order: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Protocol, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from privot.local.classes.count_tables import ReportGroup
+from privot.local.classes.grouping import report_groups
+from privot.local.releases import Releases
+from privot.mechanisms.forms import CodeForm
+from privot.release import Release
+from privot.schema import Array
+
+Questions = tuple[int, ...]
+
+
+class Source(Protocol):
+    """Reports about the same questions."""
+
+    @property
+    def questions(self) -> Questions:
+        """What they are about."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the alphabets."""
+
+    @property
+    def counts(self) -> Array:
+        """How many people sent each distinct report (n,)."""
+
+    @property
+    def noise(self) -> float:
+        """Variance that the mechanism alone adds to the share of a cell."""
+
+    def values(self, g: Any, rows: slice) -> Array:
+        """H (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class SetSource:
+    """Reports that are one set of cells of a product of alphabets.
+
+    Arguments:
+        questions: What they are about.
+        shape: Sizes of the alphabets.
+        counts: How many people sent each distinct report (n,).
+        sets: Which cells each supports (n, K).
+        probabilities: p and q.
+    """
+
+    questions: Questions
+    shape: tuple[int, ...]
+    counts: Array
+    sets: sparse.csr_array
+    probabilities: tuple[float, float]
+
+    @property
+    def noise(self) -> float:
+        """See `Source`."""
+        own, other = self.probabilities
+        return other * (1 - other) / (own - other) ** 2
+
+    def values(self, g: Any, rows: slice) -> Array:
+        """See `Source`."""
+        own, other = self.probabilities
+        found = self.sets[rows] @ g
+        held: Array = found.toarray() if sparse.issparse(found) else found
+        return (held - other * np.asarray(g.sum(axis=0))) / (own - other)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductSource:
+    """Reports that answer each question by itself.
+
+    Arguments:
+        questions: One or two.
+        shape: Sizes of their alphabets.
+        counts: How many people sent each distinct pair of answers (n,).
+        indicators: Of every question, unbiased indicators (answers, K) of its code.
+        answers: Rows of each question's indicators (n, questions).
+    """
+
+    questions: Questions
+    shape: tuple[int, ...]
+    counts: Array
+    indicators: tuple[Array, ...]
+    answers: NDArray[np.int64]
+
+    @property
+    def noise(self) -> float:
+        """See `Source`."""
+        return float(np.prod([each.var() for each in self.indicators]))
+
+    def values(self, g: Any, rows: slice) -> Array:
+        """See `Source`."""
+        told = [each[a] for each, a in zip(self.indicators, self.answers[rows].T, strict=True)]
+        cells = told[0] if len(told) == 1 else np.einsum("na,nb->nab", *told)
+        out: Array = cells.reshape(len(cells), -1) @ g
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question as it was put: a column in one of a release's alphabets for it.
+
+    Arguments:
+        column: Its number, among the newest release's coded columns.
+        part: Number of the release.
+        coding: Number of the alphabet, among that release's for this column.
+        codes: The code that each of the column's atoms has.
+        size: Number of codes.
+    """
+
+    column: int
+    part: int
+    coding: int
+    codes: NDArray[np.int64]
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """All that some releases say: the questions, and the reports about them.
+
+    Arguments:
+        asked: The questions, by their number.
+        sources: The reports.
+    """
+
+    asked: tuple[Asked, ...]
+    sources: tuple[Source, ...]
+
+    @classmethod
+    def of(cls, releases: Releases) -> Self:
+        """Of releases whose columns are all coded."""
+        names = list(releases.atoms)
+        asked: list[Asked] = []
+        held: list[Source] = []
+        for number, part in enumerate(releases.parts):
+            first = len(asked)
+            for name in part.schema.coded:
+                for coding, (codes, size) in enumerate(releases.atoms[name].asked[number]):
+                    asked.append(Asked(names.index(name), number, coding, codes, size))
+            if part.randomizer.joint is None:
+                held += _split_sources(part, first)
+            else:
+                held += [_joint_source(group) for group in report_groups(part, first)]
+        return cls(tuple(asked), tuple(held))
+
+    def together(self, *columns: int) -> list[Questions]:
+        """Single questions, or two that some report answers, about these columns."""
+        return [q for q in self.pairs if tuple(sorted(self.columns(q))) == tuple(sorted(columns))]
+
+    def columns(self, questions: Questions) -> tuple[int, ...]:
+        """What some questions are about."""
+        return tuple(self.asked[question].column for question in questions)
+
+    @cached_property
+    def pairs(self) -> list[Questions]:
+        """All single questions that were asked, and all pairs of them that were asked together."""
+        found = {
+            questions
+            for each in self.sources
+            for several in (1, 2)
+            for questions in combinations(sorted(each.questions), several)
+        }
+        return sorted(found, key=lambda questions: (len(questions), questions))
+
+
+def _joint_source(group: ReportGroup) -> Source:
+    """Sets of one size w: the C(K−1, w−1) that hold the truth are r times likelier than others."""
+    (factor,) = group.factors
+    cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
+    own = factor.ratio * width / (factor.ratio * width + cells - width)
+    sets = sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
+    probabilities = (own, (width - own) / (cells - 1))
+    return SetSource(factor.questions, factor.shape, group.counts, sets, probabilities)
+
+
+def _split_sources(release: Release, first: int) -> Iterator[Source]:
+    """One source a column, and one a pair of columns that some report is about."""
+    sizes, indicators, answers = [], [], []
+    for name, column in release.schema.coded.items():
+        values, reported = release.reports(name)
+        distinct, inverse = np.unique(values, axis=0, return_inverse=True)
+        form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
+        indicators.append(form.indicators(distinct))
+        sizes.append(indicators[-1].shape[1])
+        answers.append(np.where(reported, inverse.reshape(-1), -1))
+    told = np.stack(answers, axis=1)
+    for several in (1, 2):
+        for columns in combinations(range(len(sizes)), several):
+            both = told[:, columns]
+            sent, counts = np.unique(both[(both >= 0).all(axis=1)], axis=0, return_counts=True)
+            if len(sent):
+                yield ProductSource(
+                    tuple(first + c for c in columns), tuple(sizes[c] for c in columns),
+                    counts.astype(np.float64), tuple(indicators[c] for c in columns), sent,
+                )  # fmt: skip

@@ -1,0 +1,90 @@
+"""A verdict in words: what a model may be used for, and what not.
+
+A finding is graded by these limits, all in total variation, the least share of people who would have to
+move to another cell for two tables to agree, unless it says otherwise:
+
+| use | good | fair | else |
+|---|---|---|---|
+| a single column | ≤ .03 | ≤ .06 | poor |
+| a pair of columns | ≤ .05 | ≤ .10 | poor |
+| all pairs | nine of ten are good | half are | poor |
+| a number, by KS | ≤ .05 | ≤ .10 | poor |
+| a correlation, by its difference | ≤ .05 | ≤ .10 | poor |
+| a classifier: share of its AUC above ½ (a regression: of its R²) kept | ≥ 90 % | ≥ 70 % | poor |
+
+Against real records an error that a perfect model's sample of the same size would have is no fault:
+what is at most 1.5 times its floor is good. From reports alone errors are those to expect
+(`rehearsal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Grade = Literal["good", "fair", "poor", "unknown"]
+COLUMN, PAIR, NUMBER, CORRELATION = (0.03, 0.06), (0.05, 0.10), (0.05, 0.10), (0.05, 0.10)
+KEPT = (0.9, 0.7)
+GUESS = {"AUC": 0.5, "R²": 0.0}
+TELLS = 0.02  # what must be above guessing before any of it can be kept
+MOST, HALF = 0.9, 0.5
+_NEAR_FLOOR = 1.5
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the model may be used for, or not.
+
+    Arguments:
+        topic: A few words.
+        grade: How good it is.
+        words: A sentence or two.
+    """
+
+    topic: str
+    grade: Grade
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.words}"
+
+
+def grade(error: float, limits: tuple[float, float], floor: float = 0.0) -> Grade:
+    """Of an error, smaller being better.
+
+    Examples:
+        >>> grade(0.04, COLUMN), grade(0.04, COLUMN, floor=0.03)
+        ('fair', 'good')
+    """
+    good, fair = (max(limit, _NEAR_FLOOR * floor) for limit in limits)
+    return "good" if error <= good else "fair" if error <= fair else "poor"
+
+
+def grade_share(share: float, limits: tuple[float, float] = (MOST, HALF)) -> Grade:
+    """Of a share, larger being better."""
+    return "good" if share >= limits[0] else "fair" if share >= limits[1] else "poor"
+
+
+def name_some(names: Sequence[str], most: int = _NAMED) -> str:
+    """The first few names, and how many more there are.
+
+    Examples:
+        >>> name_some(["a", "b", "c", "d"], 2)
+        'a, b and 2 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def percent(share: float) -> str:
+    """A share in percent, of two digits.
+
+    Examples:
+        >>> percent(0.0123), percent(0.25), percent(0.0004)
+        ('1.2 %', '25 %', '0.04 %')
+    """
+    value = 100 * share
+    digits = 0 if abs(value) >= 9.95 else 1 if abs(value) >= 0.095 else 2
+    return f"{value:.{digits}f} %"

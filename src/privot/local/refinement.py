@@ -1,0 +1,50 @@
+"""A schema made of what a pilot found: bins where the people are.
+
+A campaign asks its first people, say a fifth, by a schema of bounds alone; from the model that they give
+come bins of equal mass and the values that many share, and the others are asked by these. The two
+releases are fitted together (`privot.local.releases`), so nobody's report is lost.
+
+**Privacy review.** Adjacency and ε are as they were: every person reports once, by one randomizer, and
+is promised that one's ε. The second schema depends on the first people's *reports*, through a model of
+them, so it is as private as these, and public; on the others' records nothing depends but their noised
+values. Who is asked first must not depend on records: the first to come, or drawn by coins.
+
+References:
+    Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with
+    disjoint people.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import torch
+
+from privot.errors import PrivotError, require_count
+from privot.local.model import LocalModel
+from privot.schema import Schema
+
+_ROWS = 100_000
+
+
+def refine(model: LocalModel, *, num_codes: int = 12, seed: int = 0) -> Schema:
+    """The model's schema, its numbers and dates with bins of equal mass in the model.
+
+    Arguments:
+        model: Of a pilot's release, fitted by `privot.fit`.
+        num_codes: Bins and spikes of each number, about.
+        seed: Of the records that are drawn from the model.
+
+    Raises:
+        PrivotError: for what is no model of a release.
+    """
+    if not isinstance(model, LocalModel):
+        raise PrivotError(
+            f"model is a {type(model).__name__}, not one of a pilot's release: give what privot.fit made"
+        )
+    require_count("num_codes", num_codes, 1000, least=2)
+    rng = torch.Generator().manual_seed(seed)
+    drawn = pa.concat_tables(model.draw(_ROWS, rng, {}))
+    coded = model.schema.coded
+    refined = {name: column.refined(name, drawn, num_codes) for name, column in coded.items()}
+    schema = model.schema
+    return Schema(unit=schema.unit, rules=schema.rules, columns={**schema.declared, **refined})

@@ -1,0 +1,123 @@
+"""Releases that are fitted together: a campaign that moved to another randomizer, and its earlier ones.
+
+Bins, categories, ε, the mechanism or the number of columns may change, and a column may come in; each
+report keeps the likelihood of the randomizer that drew it. What is learned is in terms of the newest
+schema.
+
+**Who was promised what.** Each person has the guarantee of the randomizer that they reported by; all of
+them have the weakest. Whoever reported by two of them has spent both, and nobody can tell that from
+here: a campaign that moves asks new people, or says that the sum is spent.
+
+**What is assumed**: that people of all releases are drawn alike. A population that changes between two
+campaigns is learned as their mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from privot.errors import PrivotError
+from privot.local.atoms import Asked, Atoms
+from privot.release import Randomizer, Release
+
+
+@dataclass(frozen=True, eq=False)
+class Releases:
+    """Some releases, of which the newest is the last.
+
+    Arguments:
+        parts: One or more; every column of an earlier one is one of the newest, of the same kind.
+    """
+
+    parts: tuple[Release, ...]
+
+    def __post_init__(self) -> None:
+        newest = self.newest.schema
+        for number, part in enumerate(self.parts[:-1], start=1):
+            if part.schema.unit != newest.unit:
+                raise PrivotError(
+                    f"release {number} has one record per {part.schema.unit}, the last one per "
+                    f"{newest.unit}: fit them apart"
+                )
+            for name, column in part.schema.columns.items():
+                now = newest.columns.get(name)
+                if now is None:
+                    raise PrivotError(
+                        f"column {name!r} of release {number} is not in the last one: give the newest "
+                        "release last, or fit them apart"
+                    )
+                if (column.kind, column.nullable) != (now.kind, now.nullable):
+                    raise PrivotError(
+                        f"column {name!r} is another kind in release {number}, or may be missing in one "
+                        "of them only: fit them apart"
+                    )
+
+    @classmethod
+    def of(cls, given: Release | Sequence[Release]) -> Self:
+        """One release, or several; refused is whatever is none."""
+        parts = (
+            (given,)
+            if isinstance(given, Release) or not isinstance(given, (list, tuple))
+            else given
+        )
+        for part in parts or [None]:
+            if not isinstance(part, Release):
+                raise PrivotError(
+                    f"release is a {type(part).__name__}: privatize records on the device first, by "
+                    "`privot privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what "
+                    "Release.load reads"
+                )
+        return cls(tuple(parts))
+
+    @property
+    def newest(self) -> Release:
+        """The one whose schema the model has."""
+        return self.parts[-1]
+
+    @property
+    def randomizers(self) -> tuple[Randomizer, ...]:
+        """Of each, the newest last."""
+        return tuple(part.randomizer for part in self.parts)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @property
+    def all_coded(self) -> bool:
+        """Whether every column is reported as a code, so that counts of reports say all there is."""
+        return all(
+            mechanism.form(each.schema.columns[name]).learns_codes
+            for each in self.randomizers
+            for name, mechanism in each.mechanisms.items()
+        ) and all(each.candidates is None for each in self.randomizers)
+
+    def only(self, estimator: str) -> Release:
+        """The release, where there is one; an estimator that serves no more refuses others."""
+        if len(self.parts) > 1:
+            raise PrivotError(
+                f"estimator {estimator!r} learns from one release, {len(self.parts)} are given: tables "
+                "of codes and single columns of few coordinates are fitted together"
+            )
+        return self.newest
+
+    def promises(self) -> dict[str, Any]:
+        """Of several, what each one's people were promised, and how many reported; nothing of one."""
+        told = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in self.parts]
+        return {"promises": told} if len(told) > 1 else {}
+
+    @cached_property
+    def atoms(self) -> dict[str, Atoms]:
+        """Of each coded column of the newest, what some report tells apart."""
+        return {
+            name: Atoms.of(name, [how_asked(part, name) for part in self.parts])
+            for name in self.newest.schema.coded
+        }
+
+
+def how_asked(part: Release, name: str) -> Asked | None:
+    """How a release asks a column; None where it does not."""
+    column = part.schema.coded.get(name)
+    return None if column is None else Asked(column, part.randomizer.joint is not None)

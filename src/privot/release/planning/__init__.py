@@ -1,0 +1,1 @@
+"""What error to expect of reports, before anyone reports, from public inputs alone."""

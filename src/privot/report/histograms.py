@@ -1,0 +1,233 @@
+"""Histograms of numbers as outlines of SVG, real beside synthetic, with ticks at their quantiles.
+
+Numbers that the schema declares on a log scale stand on one. Of others the central 99 % are shown, or,
+where 90 % lie on less than a tenth of that, the central 95 %: else a tail would leave no shape to see.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from privot.evaluation import NumberCheck
+from privot.schema import Array, Schema
+from privot.schema.columns.number import NumberColumn
+
+WIDTH, HEIGHT = 320.0, 110.0
+_BINS = 40
+_CUTS = (0.005, 0.025)  # left out at either end
+_INNER, _NARROW = 0.05, 0.1  # what lies on less of the field than a tenth has the narrower one
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_MOST_MARKS = 4
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between marks of dates
+_LAST_DATE = 95.0  # percent of the width: beyond, there is no room for its words
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Where a quantile is, 0 … 320, and what reports alone say: from `low` to `high`."""
+
+    place: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A number of the axis, in words, and where it stands, in percent of the width."""
+
+    place: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Outlines in a field of 320 by 110, and what stands below it.
+
+    Arguments:
+        synthetic: Path of the synthetic values.
+        real: Path of the real ones, where there are some.
+        marks: Round numbers of the axis.
+        ticks: Synthetic quantiles of 5, 25, 50, 75 and 95 %.
+        real_ticks: Real ones.
+        beyond: What lies outside the field, in words; may be empty.
+    """
+
+    synthetic: str
+    real: str | None
+    marks: tuple[Mark, ...]
+    ticks: tuple[Tick, ...]
+    real_ticks: tuple[Tick, ...]
+    beyond: str
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """From `low` to `high`, which are a half step beyond the outer values; perhaps of logarithms."""
+
+    low: float
+    high: float
+    step: float
+    log: bool
+
+    def place(self, x: float) -> float:
+        """Where a number is, 0 … 320."""
+        low, at, high = self._on((self.low, min(max(x, self.low), self.high), self.high))
+        return round(WIDTH * float((at - low) / (high - low)), 1)
+
+    def _on(self, numbers: Sequence[float]) -> Array:
+        return np.log(numbers) if self.log else np.asarray(numbers)
+
+    @property
+    def edges(self) -> Array:
+        """Of bins that are equal but for whole steps."""
+        if self.log:
+            edges = np.geomspace(self.low, self.high, _BINS + 1)
+        else:
+            edges = np.linspace(self.low, self.high, _BINS + 1)
+        if not self.step:
+            return edges
+        if not self.log:  # as many steps in every bin
+            wide = self.step * max(1.0, np.ceil((self.high - self.low) / self.step / _BINS))
+            return self.low + wide * np.arange(np.ceil((self.high - self.low) / wide - 1e-6) + 1)
+        places = np.unique(np.rint((edges - self.low) / self.step))
+        return self.low + self.step * places
+
+
+def draw_histogram(
+    schema: Schema, name: str, synthetic: Array, real: Array | None, told: NumberCheck | None
+) -> Histogram | None:
+    """Of values without missing ones; the outermost ones lie outside. None of no value."""
+    tables = [each for each in (synthetic, real) if each is not None and len(each)]
+    if not tables or not len(synthetic):
+        return None
+    low, high = _field(tables)
+    column = schema.columns.get(name)
+    number = cast("NumberColumn", column) if column is not None and column.is_number else None
+    log = number is not None and number.on_log_scale and low > 0
+    step = 0.0 if number is None else number.value_step
+    axis = _axis(tables, low, high, step, log)
+    edges = axis.edges
+    axis = _Axis(edges[0], edges[-1], axis.step, axis.log)
+    widths = np.diff([axis.place(edge) for edge in edges])
+    # Of unequal bins the area is the share.
+    heights = [
+        np.histogram(each, edges)[0] / len(each) / np.maximum(widths, 0.1) for each in tables
+    ]
+    top = max(float(each.max()) for each in heights) or 1.0
+    paths = [_outline(each / top, [axis.place(edge) for edge in edges[1:]]) for each in heights]
+    outside = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
+    reports = () if told is None else tuple(each.reports for each in told.quantiles)
+    ticks = [Tick(axis.place(x)) for x in np.quantile(synthetic, _LEVELS, method="inverted_cdf")]
+    if reports:
+        ticks = [
+            Tick(tick.place, axis.place(r.low), axis.place(r.high))
+            for tick, r in zip(ticks, reports, strict=True)
+        ]
+    true = () if real is None or not len(real) else real
+    levels = np.quantile(true, _LEVELS, method="inverted_cdf") if len(true) else ()
+    return Histogram(
+        paths[0], paths[1] if len(paths) > 1 else None, _marks(schema, name, number, axis),
+        tuple(ticks), tuple(Tick(axis.place(x)) for x in levels),
+        _beyond(schema, name, tables, outside),
+    )  # fmt: skip
+
+
+def tell_number(schema: Schema, name: str, number: float) -> str:
+    """A number of a table's column as people write it; a date as a date."""
+    column = schema.columns.get(name)
+    if column is not None and column.is_number and not column.holds_numbers:
+        written = schema.points[name].decode_points(name, np.array([[np.rint(number)]]))
+        return str(written[name][0].as_py())
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        digits = 0 if abs(number) >= 1000 else max(0, 2 - int(np.floor(np.log10(abs(number) or 1))))
+        text = f"{number:,.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{number:.2g}"
+
+
+def _field(tables: Sequence[Array]) -> tuple[float, float]:
+    """The least and the largest value that is shown."""
+
+    def ends(cut: float) -> tuple[float, float]:
+        levels = [np.quantile(each, [cut, 1 - cut], method="inverted_cdf") for each in tables]
+        return min(float(each[0]) for each in levels), max(float(each[1]) for each in levels)
+
+    wide, narrow = map(ends, _CUTS)
+    inner = ends(_INNER)
+    return narrow if inner[1] - inner[0] < _NARROW * (wide[1] - wide[0]) else wide
+
+
+def _axis(tables: Sequence[Array], low: float, high: float, step: float, log: bool) -> _Axis:
+    """The axis of values from `low` to `high`; numbers that all are integers are steps of 1."""
+    if not step and all(not (each % 1).any() for each in tables):
+        step = 1.0
+    if high <= low:
+        return _Axis(low - (step or 1.0) / 2, low + (step or 1.0) / 2, step, False)
+    if log and low < step:
+        low = step
+    return _Axis(low - step / 2, high + step / 2, step, log)
+
+
+def _marks(schema: Schema, name: str, number: NumberColumn | None, axis: _Axis) -> tuple[Mark, ...]:
+    """Round numbers of the axis: integers of integers, months or years of dates."""
+    if number is not None and number.step_seconds is not None:
+        found = tuple(m for m in _months(axis, number.step_seconds) if m.place <= _LAST_DATE)
+        if len(found) > 1:
+            return found
+        places: Sequence[float] = np.linspace(axis.low + 0.5, axis.high - 0.5, 3).round().tolist()
+    elif axis.log:
+        subs = (1.0,) if axis.high / axis.low > 30 else (1.0, 2.0, 5.0)
+        places = LogLocator(10, subs, numticks=_MOST_MARKS + 2).tick_values(axis.low, axis.high)
+    else:
+        whole = axis.step >= 1
+        places = MaxNLocator(_MOST_MARKS, integer=whole, min_n_ticks=1).tick_values(
+            axis.low, axis.high
+        )
+    inside = sorted({float(x) for x in places if axis.low <= x <= axis.high})
+    inside = inside or [(axis.low + axis.high) / 2]
+    return tuple(_mark(axis, x, tell_number(schema, name, x)) for x in inside)
+
+
+def _mark(axis: _Axis, x: float, words: str) -> Mark:
+    return Mark(round(100 * axis.place(x) / WIDTH, 1), words)
+
+
+def _months(axis: _Axis, seconds: int) -> tuple[Mark, ...]:
+    """The first days of some months, or years, that lie on an axis of dates."""
+    epoch = dt.datetime(1970, 1, 1)
+    low, high = (epoch + dt.timedelta(seconds=x * seconds) for x in (axis.low, axis.high))
+    first, last = (12 * each.year + each.month - 1 for each in (low, high))
+    for apart in _MONTHS:
+        months = [m for m in range(first + 1, last + 1) if m % apart == 0]
+        if len(months) <= _MOST_MARKS:
+            break
+    begins = [dt.datetime(month // 12, month % 12 + 1, 1) for month in months]
+    return tuple(
+        _mark(axis, (begin - epoch) / dt.timedelta(seconds=seconds),
+              begin.strftime("%Y" if apart >= 12 else "%b %Y"))
+        for begin in begins
+    )  # fmt: skip
+
+
+def _beyond(schema: Schema, name: str, tables: Sequence[Array], outside: float) -> str:
+    if outside <= 0:
+        return ""
+    low, high = (
+        tell_number(schema, name, f([f(each) for each in tables])) for f in (np.min, np.max)
+    )
+    return f"{100 * outside:.1f} % lie beyond, from {low} to {high}"
+
+
+def _outline(heights: Array, ends: Sequence[float]) -> str:
+    """The path along the tops of bars of heights from 0 to 1, and back along the ground."""
+    words = [f"M0 {HEIGHT:g}"]
+    for height, end in zip(heights, ends, strict=True):
+        y = HEIGHT - (HEIGHT - 4) * height
+        words.append(f"V{y:.1f}H{end:.1f}")
+    return "".join([*words, f"V{HEIGHT:g}Z"])

@@ -1,0 +1,1 @@
+"""Drafts of schemas: from a line a column, and from what other libraries declare; never from data."""

@@ -1,0 +1,1 @@
+"""Rules between columns, which samples keep and devices never see."""

@@ -1,0 +1,1 @@
+"""Mixtures that a curator learns from a few rounds of noisy sums: labeled images, and tables."""

@@ -1,0 +1,257 @@
+"""A campaign from its folder to reports that a real browser drew, showed, and sent."""
+
+import http.server
+import json
+import stat
+import threading
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from campaign.browser import CHROMIUM, Browser
+from privot import Randomizer, Schema
+from privot.campaign import CampaignFolder, create
+from privot.device import read_batch
+from privot.errors import PrivotError
+from privot.release.collecting.payloads import from_reports
+from privot.release.signing import require_signature
+
+TABLE = Schema.from_toml("""
+[columns.age]
+kind = "numeric"
+bounds = [16, 80]
+integer = true
+bins = 8
+[columns.travel]
+kind = "categorical"
+categories = ["on foot", "</script><b>car"]
+[columns.home]
+kind = "vector"
+columns = ["x", "y"]
+bounds = [[0, 1], [0, 2]]
+""")
+NUMBER = Schema.from_toml('[columns.day]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]')
+# Names that a form or an object has, too.
+NAMES = ("addEventListener", "hidden", "__proto__", "constructor")
+NAMED = Schema.from_toml(
+    "".join(f'[columns.{name}]\nkind = "numeric"\nbounds = [0, 9]\nbins = 3\n' for name in NAMES)
+    + '[columns.told]\nkind = "categorical"\ncategories = ["", "x"]'
+)
+browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+
+def made(folder, schema=TABLE, collector="http://127.0.0.1:9", epsilon=4.0, **how):
+    return create(
+        Randomizer.calibrate(schema, epsilon, **how),
+        folder / "campaign",
+        title="How do you travel?",
+        collector=collector,
+        questions={"age": "How old are you?"} if schema is TABLE else {},
+    )
+
+
+def test_a_folder_holds_what_is_public_apart_from_what_is_not(tmp_path):
+    campaign = made(tmp_path)
+    told = json.loads(
+        (campaign.web / "index.html").read_text().split('"campaign">')[1].split("</script>")[0]
+    )
+    assert told["fingerprint"] == campaign.randomizer.fingerprint
+    for folder in (campaign.folder, campaign.web):
+        require_signature(folder / "randomizer.json", told["publicKey"])
+    assert stat.S_IMODE((campaign.folder / "signing.pem").stat().st_mode) == 0o600
+    assert not list(campaign.web.glob("*.pem"))
+    again = CampaignFolder.load(campaign.folder)
+    assert (again.title, again.questions) == (campaign.title, campaign.questions)
+    assert again.randomizer.fingerprint == campaign.randomizer.fingerprint
+
+
+def test_what_cannot_be_a_campaign_is_refused_and_nothing_is_left(tmp_path):
+    for address in (
+        "",
+        "localhost",
+        "http://a b",
+        "https://a;script-src *",
+        "http://[::1]:8000",
+        "http://a\n",
+    ):
+        with pytest.raises(PrivotError, match="collector"):
+            made(tmp_path, collector=address)
+        assert not list(tmp_path.iterdir())
+    gaussian = Randomizer.calibrate(NUMBER, 1.0, 1e-6, mechanism="gaussian")
+    asked = {"title": "", "collector": ""}
+    for randomizer, more, words in (
+        (gaussian, {}, "cannot be drawn by browsers"),
+        (Randomizer.calibrate(NUMBER, 1.0), {"questions": {"night": "?"}}, "no column"),
+    ):
+        with pytest.raises(PrivotError, match=words):
+            create(randomizer, tmp_path / "new", **asked, **more)
+        assert not list(tmp_path.iterdir())
+    key = (made(tmp_path).folder / "signing.pem").read_bytes()
+    with pytest.raises(PrivotError, match="exists"):
+        made(tmp_path)
+    assert (tmp_path / "campaign" / "signing.pem").read_bytes() == key
+    with pytest.raises(PrivotError, match="no campaign"):
+        CampaignFolder.load(tmp_path)
+
+
+class Collector(http.server.SimpleHTTPRequestHandler):
+    """Serves the pages, and takes reports of pages of any origin."""
+
+    def __init__(self, *given, taken, **how):
+        self.taken = taken
+        super().__init__(*given, **how)
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        reports = list(read_batch(body))
+        self.taken += reports
+        answer = json.dumps({"accepted": len(reports), "duplicates": 0, "failed": []}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+@contextmanager
+def served(tmp_path, **how):
+    """A campaign's pages at an address, and what its collector took."""
+    taken = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *_: None) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        campaign = made(tmp_path, collector=url, **how)
+        server.RequestHandlerClass = partial(Collector, directory=campaign.web, taken=taken)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield campaign, url, taken
+        server.shutdown()
+
+
+def answer(page, then="report"):
+    page.wait("document.querySelector('fieldset')")
+    page.run("""
+        document.querySelector('input[name=age]').value = 41;
+        document.querySelectorAll('input[name=travel]')[1].checked = true;
+        document.querySelector('input[name=x]').value = 0.25;
+        document.querySelector('input[name=y]').value = 1.5;
+        document.getElementById('show').click();
+    """)
+    page.wait(f"!document.getElementById('{then}').hidden")
+
+
+@browser
+def test_a_browser_sends_the_report_that_it_showed_and_no_second_one(tmp_path):
+    with (
+        served(tmp_path, report_columns=2) as (campaign, url, taken),
+        Browser(tmp_path / "b") as page,
+    ):
+        page.open(url + "/index.html")
+        answer(page)
+        shown = page.run("JSON.parse(document.getElementById('bytes').textContent)")
+        page.open(url + "/index.html")  # somebody comes back later: the same report waits
+        page.wait("document.getElementById('bytes')?.textContent")
+        assert page.run("JSON.parse(document.getElementById('bytes').textContent)") == shown
+        page.run("document.getElementById('send').click()")
+        page.wait("!document.getElementById('done').hidden")
+        (sent,) = taken
+        assert sent[33:49].hex() == shown["id"]
+        release = from_reports(campaign.randomizer, taken).release
+        assert len(release) == 1
+        page.open(url + "/index.html")
+        answer(page, "done")
+        assert "already" in page.run("document.getElementById('thanks').textContent")
+        assert len(taken) == 1
+
+
+@browser
+def test_no_answer_leaves_by_another_way_whatever_columns_are_called(tmp_path):
+    with served(tmp_path, schema=NAMED) as (campaign, url, taken), Browser(tmp_path / "b") as page:
+        page.open(url + "/index.html")
+        page.wait("document.querySelectorAll('fieldset').length == 5")
+        legends = page.run(
+            "[...document.querySelectorAll('legend')].map((each) => each.textContent)"
+        )
+        assert sorted(legends) == sorted([*NAMES, "told"])
+        page.run("""
+            for (const input of document.querySelectorAll('input[type=number]')) input.value = 7;
+            document.querySelector('input[type=radio]').checked = true;
+            HTMLFormElement.prototype.submit.call(document.getElementById('form'));
+        """)
+        refused = page.run("""new Promise((done) => {
+            const kind = 'securitypolicyviolation';
+            document.addEventListener(kind, ({violatedDirective}) => done(violatedDirective));
+            fetch('http://127.0.0.2:9/?answer=7').catch(() => null);
+        })""")
+        assert refused == "connect-src"
+        page.run("document.getElementById('show').click()")
+        page.wait("!document.getElementById('report').hidden")
+        assert page.run("document.getElementById('form').checkVisibility()") is False
+        page.run("document.getElementById('send').click()")
+        page.wait("!document.getElementById('done').hidden")
+        assert len(from_reports(campaign.randomizer, taken).release) == 1
+        assert page.run("location.search") == ""
+
+
+@browser
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("randomizer.json", lambda text: text.replace('"time_step":3600', '"time_step":3601')),
+        ("randomizer.json", lambda text: text + "\n"),
+        ("randomizer.json.sig", lambda text: ("A" if text[0] != "A" else "B") + text[1:]),
+        ("randomizer.json.sig", lambda text: ""),
+    ],
+)
+def test_a_browser_refuses_a_randomizer_that_was_changed_on_its_way(tmp_path, name, change):
+    with served(tmp_path) as (campaign, url, taken), Browser(tmp_path / "b") as page:
+        path = campaign.web / name
+        path.write_text(change(path.read_text()))
+        page.open(url + "/index.html")
+        page.wait("document.getElementById('trouble')?.textContent")
+        assert page.run("document.querySelector('fieldset')") is None
+        assert not taken
+
+
+@browser
+def test_a_question_that_was_not_answered_is_asked_again(tmp_path):
+    with served(tmp_path, schema=NUMBER) as (_, url, taken), Browser(tmp_path / "b") as page:
+        page.open(url + "/index.html")
+        page.wait("document.querySelector('input[type=date]')")
+        page.run("document.getElementById('show').click()")
+        page.wait("document.getElementById('trouble').textContent.includes('day')")
+        page.run("document.querySelector('input').value = '2024-05-31'")
+        page.run("document.getElementById('show').click()")
+        page.wait("!document.getElementById('report').hidden")
+        assert "-" in page.run("document.querySelectorAll('#told td')[1].textContent")
+        assert not taken
+
+
+@browser
+def test_dates_that_noise_carried_far_are_said_as_they_are(tmp_path):
+    draw = {"draw": "laplace", "dimension": 1, "grid_bits": 0}
+    box = {"area": "box", "lower": [-1], "upper": [1]}
+    program = {
+        "joint": None,
+        "split": {"choose": 1, "reports": [{"column": "day", "draw": draw}]},
+        "columns": {"day": {"domain": box, "seconds": 86_400}},
+    }
+    with served(tmp_path, schema=NUMBER) as (_, url, taken), Browser(tmp_path / "b") as page:
+        page.open(url + "/index.html")
+        page.wait("document.querySelector('fieldset')")
+
+        def said(days):
+            payload = list(days.to_bytes(8, "big", signed=True))
+            return page.run(
+                f"""import('{url}/reported.js').then(({{reported}}) =>
+                reported({json.dumps(program)}, Uint8Array.from({payload}), {{}})[0][1])"""
+            )
+
+        assert said(1) == "1970-01-02"
+        assert said(5_000_000) == "+015659-07-15"
+        assert said(2**40) == "a date after all calendars"
+        assert said(-(2**40)) == "a date before all calendars"
+        assert not taken

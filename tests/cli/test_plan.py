@@ -1,0 +1,186 @@
+"""`privot plan`: the table, the sentence, the next command; JSON; one-line refusals; no PyTorch."""
+
+import json
+import shlex
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from privot.cli import main
+from privot.release import Randomizer, plan_reports
+from privot.schema import Schema
+
+SCHEMA = """
+[columns.age]
+kind = "numeric"
+bounds = [0, 99]
+integer = true
+[columns.sex]
+kind = "categorical"
+categories = ["F", "M"]
+[columns.works]
+kind = "boolean"
+nullable = true
+[columns.region]
+kind = "categorical"
+categories = ["a", "b", "c", "d", "e"]
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `privot …` in a folder with a schema; return (exit code, standard output, error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+
+    def call(arguments):
+        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+def test_the_table_has_a_row_a_way_of_reporting(run):
+    code, out, err = run("plan schema.toml --epsilon 4 --people 50000")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "4 columns of 2 to 10 values, 50,000 reports, ε = 4 per person"
+    rows = [line for line in lines if line.startswith(("joint", "split"))]
+    assert [row.split()[:2] for row in rows[1:]] == [
+        [report, str(k)] for report in ("joint", "split") for k in (1, 2, 3, 4)
+    ]
+    assert rows[0].split()[0] == "joint"
+    assert rows[0].endswith("<- recommended")
+    alone = [False, *[True, False, False, False] * 2]
+    assert [row.endswith("marginals only") for row in rows] == alone
+    assert sum(row.endswith("<- recommended") for row in rows) == 1
+    header = next(line for line in lines if line.startswith("report"))
+    assert header.endswith("people for 0.05")
+    # Numbers stand under their headings, at the right.
+    for word in ("cells", "pair seen by", "one-way", "two-way"):
+        end = header.index(word) + len(word)
+        assert all(row[end - 1] != " " and row[end] == " " for row in rows), word
+
+
+def test_numbers_are_those_of_the_library(run):
+    _, out, _ = run("plan schema.toml --epsilon 2 --people 12345 --target-error 0.02 --json")
+    fields = json.loads(out)["table"]
+    table = plan_reports(Schema.from_toml(SCHEMA), 2.0, 12_345, target_error=0.02).table
+    best = fields["recommended"]
+    assert best["two_way"] == table.recommended.two_way
+    assert best["people_needed"] == table.recommended.people_needed
+    assert fields["options"][1]["two_way"] is None
+    assert len(fields["options"]) == 9
+    assert best in fields["options"]
+    _, out, _ = run("plan schema.toml --epsilon 2 --people 12345 --target-error 0.02")
+    assert f"{best['two_way']:.4f}" in out
+
+
+@pytest.mark.parametrize("epsilon", ["1", "4", "8.5"])
+def test_the_next_command_calibrates_what_is_recommended(run, epsilon):
+    _, out, _ = run(f"plan schema.toml --epsilon {epsilon} --people 50000 --json")
+    fields = json.loads(out)
+    words = fields["command"].removeprefix("privot ")
+    assert run(words)[0] == 0
+    joint = Randomizer.load("randomizer.json").joint
+    assert list(joint.asked.lengths) == fields["table"]["recommended"]["columns"]
+    assert "--report-columns" not in words
+    assert joint.epsilon == float(epsilon)
+    _, out, _ = run(f"plan schema.toml --epsilon {epsilon} --people 50000")
+    assert out.splitlines()[-1] == f"next: {fields['command']}"
+
+
+def test_too_few_people_are_told_so(run):
+    _, few, _ = run("plan schema.toml --epsilon 1 --people 500")
+    _, many, _ = run("plan schema.toml --epsilon 8 --people 500000")
+    assert "larger than of a guess without any reports" in few
+    assert "guess" not in many
+    for out in (few, many):
+        assert "Latent classes" in out
+
+
+def test_a_single_column_and_a_vector(run, tmp_path):
+    (tmp_path / "one.toml").write_text('[columns.sex]\nkind = "boolean"\n')
+    code, out, _ = run("plan one.toml --epsilon 1 --people 100")
+    assert code == 0
+    assert out.startswith("1 column of 2 values, 100 reports, ε = 1 per person")
+    assert "marginals only" not in out
+    (tmp_path / "two.toml").write_text(
+        SCHEMA
+        + '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nsupport = [[0, 0], [1, 1]]\n'
+    )
+    _, out, _ = run("plan two.toml --epsilon 4 --people 1000")
+    assert "\n2 of ε for these columns" in out
+    assert "split" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("plan nowhere.toml --epsilon 1 --people 10", "schema nowhere.toml cannot be read"),
+        ("plan schema.toml --epsilon 0 --people 10", "epsilon 0.0 promises nothing"),
+        ("plan schema.toml --epsilon 1 --people 0", "people 0 cannot be"),
+        ("plan schema.toml --epsilon 1 --people 9 --target-error 2", "target_error is 2.0: give"),
+    ],
+)
+def test_refusals_are_one_line_and_exit_with_2(run, arguments, message):
+    code, out, err = run(arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("privot: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_missing_option_exits_with_2(run):
+    code, _, err = run("plan schema.toml --epsilon 1")
+    assert code == 2
+    assert "people" in err
+
+
+def test_it_needs_no_torch(tmp_path):
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "sys.argv = 'privot plan schema.toml --epsilon 1 --people 10'.split()\n"
+        "from privot.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "recommended" in done.stdout
+
+
+def test_a_fit_is_foretold_by_rehearsals(run, tmp_path):
+    (tmp_path / "small.toml").write_text(
+        '[columns.a]\nkind = "boolean"\n[columns.b]\nkind = "boolean"\n'
+    )
+    words = "plan small.toml --epsilon 4 --people 300"
+    code, out, _ = run(f"{words} --rehearse")
+    assert code == 0
+    told = next(line for line in out.splitlines() if line.startswith("to expect of `privot fit`"))
+    assert told.endswith("by 2 rehearsals of made-up people whose pairs of columns depend as a "
+                         "census's do.")  # fmt: skip
+    fields = json.loads(run(f"{words} --rehearse --json")[1])["fit"]
+    assert fields["made_up"]
+    assert 0 < fields["one_way"] < fields["two_way"] < 0.3
+    assert "fit" not in json.loads(run(f"{words} --json")[1])
+    code, _, err = run(f"{words} --like nowhere")
+    assert code == 2
+    assert "nowhere" in err
+
+
+def test_more_people_and_epsilon_err_less(run):
+    _, out, _ = run("plan schema.toml --epsilon 2 --people 3000 --json")
+    table = json.loads(out)["table"]
+    found = {(cast["people"], cast["epsilon"]): cast["error"] for cast in table["forecasts"]}
+    assert len(found) == 9
+    assert found[3000, 2.0] == table["options"][0]["two_way"]
+    assert found[300, 2.0] == pytest.approx(10 * found[30_000, 2.0])
+    assert found[3000, 1.0] > found[3000, 2.0] > found[3000, 4.0]

@@ -1,0 +1,57 @@
+"""`privot serve` refuses what it cannot use before it takes anything."""
+
+import time
+
+import pytest
+
+from campaign_reports import CAMPAIGN, TEXT, made, rows
+from collector_process import post, serving
+from commands import privot
+from privot.collector.folder import FolderStore
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--origin", "*"], "no origin"),
+        (["--origin", "https://a.org/path"], "without a path"),
+        (["--origin", "https://"], "no origin"),
+        (["--seal-every", "-1"], "give minutes"),
+        (["--seal-every", "nan"], "give minutes"),
+        (["--token-file", "nothing"], "cannot be read"),
+        (["--store", "redis://here", "--release", "there"], "not known"),
+        (["--store", "postgresql://here/x"], "--release is missing"),
+        (["--port", "99999"], "port"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(tmp_path, options, words):
+    (tmp_path / "randomizer.json").write_text(TEXT)
+    given = ["randomizer.json", *options]
+    done = privot(tmp_path, "serve", *given, *([] if "--port" in options else ["--port", "0"]))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "randomizer.json"]
+
+
+def test_a_store_that_is_served_is_refused(tmp_path):
+    (tmp_path / "randomizer.json").write_text(TEXT)
+    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.example)
+    store.append(*rows(made(3)))
+    done = privot(tmp_path, "serve", "randomizer.json", "--port", "0")
+    assert done.returncode == 2
+    assert "served by another process" in done.stderr
+    store.close()
+
+
+def test_reports_become_shards_now_and_then(tmp_path):
+    with serving(tmp_path, "--seal-every", "0.005", "--release", tmp_path / "sealed") as server:
+        post(server.connection(), made(5))
+        manifest = tmp_path / "sealed" / CAMPAIGN.fingerprint / "manifest.json"
+        for _ in range(100):
+            if manifest.exists():
+                break
+            time.sleep(0.1)
+        assert manifest.exists()
+        assert server.stop() == 0
+    assert "sealed 5 reports; 5 in the release" in server.said()

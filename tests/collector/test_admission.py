@@ -1,0 +1,72 @@
+"""Tokens and tickets admit who shows them, and nobody else, whatever the clock does."""
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privot.collector.admission import NotAdmitted, everybody, sign_ticket, tickets, tokens
+from privot.errors import PrivotError
+
+FINGERPRINT, OTHER = "ab" * 32, "cd" * 32
+
+
+def test_a_token_of_the_file_admits(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text("# ours\n0123456789abcdef\n\nfedcba9876543210\n")
+    admit = tokens(path)
+    admit("Bearer 0123456789abcdef", FINGERPRINT)
+    admit("bearer fedcba9876543210", FINGERPRINT)
+    for wrong in (
+        "",
+        "Bearer",
+        "Bearer 0123",
+        "Basic 0123456789abcdef",
+        "Bearer # ours",
+        "Bearer é",
+    ):
+        with pytest.raises(NotAdmitted, match="send Authorization"):
+            admit(wrong, FINGERPRINT)
+    everybody("", FINGERPRINT)
+
+
+@pytest.mark.parametrize("text", ["", "short\n", "# only words\n"])
+def test_a_file_without_tokens_is_refused(tmp_path, text):
+    (tmp_path / "tokens").write_text(text)
+    with pytest.raises(PrivotError, match="openssl"):
+        tokens(tmp_path / "tokens")
+    with pytest.raises(PrivotError, match="cannot be read"):
+        tokens(tmp_path / "nothing")
+
+
+def test_a_ticket_admits_until_it_ends_or_is_used_up():
+    key, now = Ed25519PrivateKey.generate(), [1000.0]
+    admit = tickets(key.public_key(), uses=2, clock=lambda: now[0])
+    ticket = sign_ticket(key, FINGERPRINT, 2000)
+    admit(ticket, FINGERPRINT)
+    admit(ticket, FINGERPRINT)
+    with pytest.raises(NotAdmitted, match="used up"):
+        admit(ticket, FINGERPRINT)
+    late = sign_ticket(key, FINGERPRINT, 2000)
+    now[0] = 2000.0
+    with pytest.raises(NotAdmitted, match="ended"):
+        admit(late, FINGERPRINT)
+    now[0] = 500.0  # a clock that runs backwards revives nothing
+    with pytest.raises(NotAdmitted, match="ended"):
+        admit(late, FINGERPRINT)
+
+
+def test_a_ticket_of_another_key_or_campaign_is_none():
+    key = Ed25519PrivateKey.generate()
+    admit = tickets(key.public_key())
+    ticket = sign_ticket(key, FINGERPRINT, 2**32 - 1)
+    strange = sign_ticket(Ed25519PrivateKey.generate(), FINGERPRINT, 2**32 - 1)
+    for wrong, campaign in (
+        (ticket, OTHER),
+        (strange, FINGERPRINT),
+        ("Ticket", FINGERPRINT),
+        ("Ticket é", FINGERPRINT),
+        (ticket[:-4] + "AAA=", FINGERPRINT),
+        (ticket.replace("Ticket", "Bearer"), FINGERPRINT),
+    ):
+        with pytest.raises(NotAdmitted):
+            admit(wrong, campaign)
+    admit(ticket, FINGERPRINT)

@@ -1,0 +1,109 @@
+"""Bodies become records, whatever else is among them; what is refused is told in one line."""
+
+import json
+
+import pytest
+
+from campaign_reports import CAMPAIGN, TEXT, changed, made, resealed
+from privot import Randomizer
+from privot.collector.arrivals import Campaign
+from privot.device import Report, write_batch
+from privot.device.report import WireError
+from privot.errors import PrivotError
+
+
+def garbage(report):
+    """Reports that are none, with the word for each."""
+    return [
+        (b"", "length"),
+        (report[:-1], "checksum"),
+        (report[:40], "length"),
+        (report + b"x", "checksum"),
+        (bytes([2]) + report[1:], "version"),
+        (report[:60] + bytes([report[60] ^ 4]) + report[61:], "checksum"),
+        (resealed(report[:1] + bytes(32) + report[33:]), "fingerprint"),
+        (resealed(report[:53] + b"\1" + report[54:]), "extension"),
+        (Report(report[1:33], bytes(16), 0, b"abc").to_bytes(), "length"),
+        (resealed(report[:57] + b"\0" + report[58:]), "length"),
+    ]
+
+
+def test_good_reports_are_taken_from_among_bad_ones():
+    good = made(20)
+    bad = garbage(good[0])
+    mixed = [part for pair in zip(good, [b for b, _ in bad] * 2) for part in pair]
+    arrivals = CAMPAIGN.read(write_batch(mixed), as_json=False)
+    assert [row.tobytes() for row in arrivals.records] == good
+    assert arrivals.places == list(range(0, 40, 2))
+    assert [r.place for r in arrivals.refused] == list(range(1, 40, 2))
+    for refused, (_, reason) in zip(arrivals.refused, bad * 2):
+        assert refused.reason == reason
+        assert "\n" not in refused.message
+        assert ": " in refused.message
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_each_kind_of_garbage_has_its_word(number):
+    report = made(1)[0]
+    data, reason = garbage(report)[number]
+    arrivals = CAMPAIGN.read(write_batch([data]), as_json=False)
+    assert [r.reason for r in arrivals.refused] == [reason]
+    assert len(arrivals.records) == 0
+
+
+def test_json_and_binary_are_the_same_records():
+    reports = made(7)
+    fields = {"version": 1, "reports": [Report.from_bytes(r).to_json() for r in reports]}
+    fields["reports"][3]["checksum"] = "00000000"
+    read = CAMPAIGN.read(json.dumps(fields).encode(), as_json=True)
+    assert [row.tobytes() for row in read.records] == reports[:3] + reports[4:]
+    assert [(r.place, r.reason) for r in read.refused] == [(3, "checksum")]
+    assert len(json.dumps(fields)) < CAMPAIGN.most_bytes(as_json=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "as_json", "reason"),
+    [
+        (b"", False, "format"),
+        (write_batch([]), False, "empty"),
+        (write_batch(made(3))[:-1], False, "length"),
+        (write_batch(made(1001)), False, "many"),
+        (b"\xff", True, "format"),
+        (b"[" * 100_000, True, "format"),
+        (b"[]", True, "format"),
+        (b'{"version": 1}', True, "format"),
+        (b'{"version": true, "reports": []}', True, "version"),
+        (b'{"version": 1, "reports": {}}', True, "format"),
+        (b'{"version": 1, "reports": []}', True, "empty"),
+    ],
+)
+def test_what_is_no_batch_is_refused_as_a_whole(body, as_json, reason):
+    with pytest.raises(WireError) as caught:
+        CAMPAIGN.read(body, as_json)
+    assert caught.value.reason == reason
+
+
+def test_a_text_that_devices_refuse_is_not_served():
+    with pytest.raises(PrivotError, match="not as it was written|altered"):
+        Campaign(json.dumps(json.loads(TEXT), indent=1).encode())
+
+
+def test_a_campaign_without_a_program_is_refused():
+    gaussian = Randomizer.calibrate(CAMPAIGN.randomizer.schema, 1.0, 1e-6, mechanism="gaussian")
+    with pytest.raises(PrivotError):
+        Campaign(gaussian.to_json().encode())
+
+
+def test_a_signature_beside_the_randomizer_is_served(tmp_path):
+    (tmp_path / "randomizer.json").write_text(TEXT)
+    assert Campaign.load(tmp_path / "randomizer.json").signature is None
+    (tmp_path / "randomizer.json.sig").write_bytes(b"signed")
+    assert Campaign.load(tmp_path / "randomizer.json").signature == b"signed"
+    with pytest.raises(PrivotError, match="cannot be read"):
+        Campaign.load(tmp_path / "nothing.json")
+
+
+def test_a_body_of_the_most_reports_fits():
+    most = CAMPAIGN.most_reports
+    assert len(write_batch(made(most))) <= CAMPAIGN.most_bytes(as_json=False)
+    assert changed(made(1)[0]) != made(1)[0]

@@ -1,0 +1,61 @@
+"""Bodies are bounded in type, length and time."""
+
+import asyncio
+
+import pytest
+from starlette.requests import Request
+
+from privot.collector.bodies import BATCH_TYPE, Refusal, body_of, is_json, length_of, refusal_answer
+
+
+def request(pieces=(), pause=0.0, **headers):
+    """A request whose body comes in pieces."""
+    left = list(pieces)
+
+    async def receive():
+        await asyncio.sleep(pause)
+        piece = left.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(left)}
+
+    named = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+    return Request({"type": "http", "method": "POST", "headers": named}, receive)
+
+
+def status(call):
+    with pytest.raises(Refusal) as caught:
+        call()
+    return caught.value.status
+
+
+def test_types():
+    assert is_json(request(content_type="application/JSON; charset=utf-8"))
+    assert not is_json(request(content_type=BATCH_TYPE, content_encoding="identity"))
+    assert status(lambda: is_json(request())) == 415
+    assert status(lambda: is_json(request(content_type=BATCH_TYPE, content_encoding="gzip"))) == 415
+
+
+@pytest.mark.parametrize("told", ["-1", "1e3", "²", " ", "0x10"])
+def test_lengths_are_numbers(told):
+    assert status(lambda: length_of(request(content_length=told), 100)) == 400
+
+
+def test_a_body_is_claimed_by_what_it_says_or_by_the_most_that_it_can_be():
+    assert length_of(request(content_length="7"), 100) == 7
+    assert length_of(request(), 100) == 100
+    for told in ("101", "1000000000", "9" * 5000):
+        assert status(lambda told=told: length_of(request(content_length=told), 100)) == 413
+
+
+def test_a_body_is_read_whole_or_not_at_all():
+    def read(most, seconds, pause=0.0):
+        return asyncio.run(body_of(request([b"abc"] * 5, pause), most, seconds))
+
+    assert read(15, 5.0) == b"abc" * 5
+    assert status(lambda: read(14, 5.0)) == 413
+    assert status(lambda: read(15, 0.05, pause=0.03)) == 408
+
+
+def test_who_may_come_again_is_told_when():
+    later = refusal_answer(Refusal(429, "busy", "busy: later", close=True))
+    assert (later.headers["retry-after"], later.headers["connection"]) == ("2", "close")
+    assert "retry-after" not in refusal_answer(Refusal(400, "format", "none: send it")).headers

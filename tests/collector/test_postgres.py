@@ -1,0 +1,88 @@
+"""PostgreSQL: several servers at once, connections that break, and a database that does not flush."""
+
+import threading
+
+import numpy as np
+import psycopg
+import pytest
+
+import postgres_server
+from campaign_reports import CAMPAIGN, changed, made, rows
+from privot.collector.ids import CONFLICT, DUPLICATE, NEW
+from privot.collector.postgres import PostgresStore
+from privot.collector.store import StoreStopped
+from privot.errors import PrivotError
+
+
+def test_several_servers_accept_each_report_once(database):
+    reports = made(2000)
+    stores = [PostgresStore(database, CAMPAIGN.example) for _ in range(3)]
+    found = [[] for _ in stores]
+
+    def send(number):
+        rng = np.random.default_rng(number)
+        for start in range(0, 2000, 100):
+            group = [reports[i] for i in start + rng.permutation(100)]
+            found[number] += stores[number].append(*rows(group)).tolist()
+
+    threads = [threading.Thread(target=send, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    statuses = np.array(found)
+    assert (statuses == NEW).sum() == 2000
+    assert (statuses == DUPLICATE).sum() == 4000
+    for store in stores:
+        store.close()
+    assert PostgresStore(database, CAMPAIGN.example).count == 2000
+
+
+def test_conflicts_are_seen_across_servers(database):
+    first, second = (PostgresStore(database, CAMPAIGN.example) for _ in range(2))
+    reports = made(2)
+    first.append(*rows(reports))
+    assert second.append(*rows([changed(reports[0]), reports[1]])).tolist() == [CONFLICT, DUPLICATE]
+    assert first.append(*rows(reports)).tolist() == [DUPLICATE, DUPLICATE]
+
+
+def test_a_connection_that_broke_acknowledges_nothing_and_is_made_again(database):
+    store, reports = PostgresStore(database, CAMPAIGN.example), made(20)
+    store.append(*rows(reports[:10]))
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+    with pytest.raises(StoreStopped, match="send it again later"):
+        store.append(*rows(reports[5:]))
+    assert store.append(*rows(reports)).tolist() == [DUPLICATE] * 10 + [NEW] * 10
+    assert store.count == 20
+
+
+def test_campaigns_share_a_database_and_nothing_else(database):
+    other = CAMPAIGN.example[:1] + bytes(32) + CAMPAIGN.example[33:]
+    first, second = PostgresStore(database, CAMPAIGN.example), PostgresStore(database, other)
+    reports = made(5)
+    assert first.append(*rows(reports)).tolist() == [NEW] * 5
+    assert second.append(*rows(reports)).tolist() == [NEW] * 5
+    first.finish_sealing(first.begin_sealing(), [5])
+    assert second.begin_sealing().reports == 5
+
+
+def test_one_server_seals_at_a_time(database):
+    first, second = (PostgresStore(database, CAMPAIGN.example) for _ in range(2))
+    first.append(*rows(made(5)))
+    batch = first.begin_sealing()
+    with pytest.raises(PrivotError, match="another server seals"):
+        second.begin_sealing()
+    first.finish_sealing(batch, [5])
+    first.close()
+    second.append(*rows(made(3)))
+    assert second.begin_sealing().shards == (5,)
+
+
+def test_a_database_that_does_not_flush_is_refused(postgres_address):
+    with postgres_server.server("-c", "fsync=off") as address:
+        with pytest.raises(PrivotError, match="fsync = off"):
+            PostgresStore(address, CAMPAIGN.example)

@@ -1,0 +1,37 @@
+"""Checksums are zlib's; digests tell any two contents apart; heads are compared but for id and time."""
+
+import zlib
+
+import numpy as np
+
+from campaign_reports import CAMPAIGN, changed, made, resealed, rows
+from privot.collector.records import same_head, sums_of
+
+
+def test_checksums_are_those_of_zlib():
+    rng = np.random.default_rng(0)
+    records = rng.integers(0, 256, (500, 77)).astype(np.uint8)
+    for row in records[::2]:
+        row[-4:] = np.frombuffer(zlib.crc32(row[:-4].tobytes()).to_bytes(4, "big"), np.uint8)
+    right, _ = sums_of(records)
+    assert right[::2].all()
+    assert not right[1::2].any()
+
+
+def test_entries_are_ids_and_a_digest_of_all_bytes():
+    reports = made(200)
+    _, entries = rows(reports)
+    held = entries[:, :2].astype(">u8").tobytes()
+    assert [held[16 * i : 16 * i + 16] for i in range(200)] == [r[33:49] for r in reports]
+    report = reports[0]
+    others = [report[:i] + bytes([report[i] ^ 1]) + report[i + 1 :] for i in range(len(report))]
+    _, entries = rows([report, *others])
+    assert len(set(entries[:, 2].tolist())) == len(report) + 1
+    assert entries[:, 2].all()
+
+
+def test_heads_are_the_same_but_for_id_and_time():
+    report = made(1)[0]
+    others = [resealed(report[:i] + bytes([report[i] ^ 1]) + report[i + 1 :]) for i in range(58)]
+    same = same_head(rows([changed(report), *others])[0], CAMPAIGN.example)
+    assert same.tolist() == [True] + [33 <= i < 53 for i in range(58)]

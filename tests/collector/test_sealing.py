@@ -1,0 +1,125 @@
+"""What was accepted becomes a release, once, at any address, whatever broke off in between."""
+
+import json
+import shutil
+
+import fsspec
+import pytest
+
+from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
+from privot import Release
+from privot.collector import sealing
+from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
+from privot.errors import PrivotError
+from privot.release.collecting.payloads import from_reports
+
+
+def held(folder):
+    return set(Release.load(folder).table.column("report_id").to_pylist())
+
+
+def test_the_release_is_that_of_the_accepted_reports(opened, tmp_path):
+    store, reports = opened(), made(3000)
+    for start in range(0, 3000, 500):
+        store.append(*rows(reports[start : start + 500]))
+    done = seal(store, CAMPAIGN, FolderShelf(tmp_path / "release"))
+    assert (done.rows, done.quarantined, done.total) == (3000, 0, 3000)
+    assert seal(store, CAMPAIGN, FolderShelf(tmp_path / "release")) is None
+    release = Release.load(tmp_path / "release")
+    assert release.table.equals(from_reports(RANDOMIZER, reports).release.table)
+    assert release.randomizer == RANDOMIZER
+    store.close()
+
+
+def test_later_sealings_add_shards(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(sealing, "_SHARD_ROWS", 40)
+    store, reports = opened(), made(250)
+    store.append(*rows(reports[:100]))
+    seal(store, CAMPAIGN, FolderShelf(tmp_path))
+    assert held(tmp_path) == ids_of(reports[:100])
+    store.append(*rows(reports))
+    assert seal(store, CAMPAIGN, FolderShelf(tmp_path)).total == 250
+    assert held(tmp_path) == ids_of(reports)
+    shards = json.loads((tmp_path / "manifest.json").read_text())["shards"]
+    assert [shard["rows"] for shard in shards] == [40, 40, 20, 40, 40, 40, 30]
+    store.close()
+
+
+def test_what_no_device_writes_is_put_in_quarantine(opened, tmp_path):
+    store, reports = opened(), made(40)
+    strange = resealed(reports[3][:58] + b"\xff" * (len(reports[3]) - 62) + reports[3][-4:])
+    store.append(*rows([*reports[:3], strange, *reports[4:]]))
+    done = seal(store, CAMPAIGN, FolderShelf(tmp_path))
+    assert (done.rows, done.quarantined) == (39, 1)
+    lines = (tmp_path / "quarantine-000000.csv").read_text().splitlines()
+    assert lines[0] == "reason,report"
+    assert "bytes that no device writes" in lines[1]
+    assert held(tmp_path) == ids_of(reports) - ids_of([strange])
+    assert seal(store, CAMPAIGN, FolderShelf(tmp_path)) is None
+    store.close()
+
+
+class BrokenShelf:
+    """Breaks off at the n-th file."""
+
+    def __init__(self, folder, after):
+        self.shelf, self.left = FolderShelf(folder), after
+
+    def writing(self, name):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(5, "Input/output error")
+        return self.shelf.writing(name)
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_sealing_that_breaks_off_is_done_again_and_doubles_nothing(
+    opened, tmp_path, monkeypatch, after
+):
+    monkeypatch.setattr(sealing, "_SHARD_ROWS", 50)
+    store, reports = opened(), made(190)
+    store.append(*rows(reports[:60]))
+    seal(store, CAMPAIGN, FolderShelf(tmp_path))
+    store.append(*rows(reports[60:160]))
+    if after < 3:
+        with pytest.raises(OSError, match="Input"):
+            seal(store, CAMPAIGN, BrokenShelf(tmp_path, after))
+        assert held(tmp_path) == ids_of(reports[:60])  # a reader finds the old release
+    else:
+        # Everything is on the shelf, and the store was not told.
+        finish = store.finish_sealing
+        monkeypatch.setattr(store, "finish_sealing", lambda *_: None)
+        seal(store, CAMPAIGN, FolderShelf(tmp_path))
+        monkeypatch.setattr(store, "finish_sealing", finish)
+    store.append(*rows(reports[160:]))
+    store.close()
+    store = opened()
+    while seal(store, CAMPAIGN, FolderShelf(tmp_path)):
+        pass
+    assert held(tmp_path) == ids_of(reports)
+    assert len(Release.open(tmp_path)) == 190
+    store.close()
+
+
+def test_shards_go_to_any_address(opened, tmp_path):
+    store, reports = opened(), made(100)
+    store.append(*rows(reports))
+    seal(store, CAMPAIGN, shelf_at("memory://campaigns/one/"))
+    files = fsspec.filesystem("memory")
+    files.get("/campaigns/one", str(tmp_path / "copy"), recursive=True)
+    assert held(tmp_path / "copy") == ids_of(reports)
+    files.rm("/campaigns", recursive=True)
+    store.close()
+
+
+def test_an_address_that_cannot_be_written_loses_nothing(opened, tmp_path):
+    store, reports = opened(), made(10)
+    store.append(*rows(reports))
+    with pytest.raises(PrivotError, match="cannot be written"):
+        seal(store, CAMPAIGN, shelf_at("nothing-of-this-kind://place"))
+    shutil.rmtree(tmp_path / "r", ignore_errors=True)
+    assert seal(store, CAMPAIGN, shelf_at(f"file://{tmp_path}/r")).rows == 10
+    assert held(tmp_path / "r") == ids_of(reports)
+    assert shelf_at(str(tmp_path)) == FolderShelf(tmp_path)
+    assert shelf_at("s3://a/b/") == AddressShelf("s3://a/b")
+    store.close()

@@ -1,0 +1,199 @@
+"""The process: killed under load again and again, stopped in order, and bounded against the slow."""
+
+import random
+import socket
+import time
+
+import pytest
+
+from campaign_reports import CAMPAIGN, RANDOMIZER, changed, ids_of, made, rows
+from collector_process import Sender, post, serving
+from privot import Release
+from privot.collector.folder import FolderStore
+from privot.collector.ids import DUPLICATE
+from privot.collector.postgres import PostgresStore
+from privot.collector.sealing import FolderShelf, seal
+from privot.collector.server import listen
+from privot.errors import PrivotError
+from privot.release.collecting.payloads import from_reports
+
+
+def groups_of(rng, reports):
+    """Batches of many sizes."""
+    at, found = 0, []
+    while at < len(reports):
+        size = rng.choice([1, 3, 30, 100])
+        found.append(reports[at : at + size])
+        at += size
+    return found
+
+
+def kill_under_load(folder, times, store=None):
+    """Everything that was sent, and everything that was acknowledged."""
+    rng, sent, acknowledged = random.Random(times), [], []
+    for _ in range(times):
+        with serving(folder, store=store) as server:
+            # Also what was sent before, acknowledged or not, as devices do.
+            again = rng.sample(sent, min(len(sent), 300))
+            senders = [Sender(server, groups_of(rng, made(3000) + again)) for _ in range(3)]
+            for sender in senders:
+                sender.start()
+            time.sleep(rng.uniform(0.02, 0.4))
+            server.kill()
+            for sender in senders:
+                sender.join()
+                sent += sender.sent
+                acknowledged += sender.acknowledged
+                assert set(sender.statuses) <= {200}
+    assert acknowledged
+    return sent, acknowledged
+
+
+def require_all_once(store, sent, acknowledged, folder):
+    known = store.append(*rows([*dict.fromkeys(acknowledged)]))
+    assert (known == DUPLICATE).all(), "an acknowledged report was lost"
+    seal(store, CAMPAIGN, FolderShelf(folder / "release"))
+    held = Release.open(folder / "release").table.column("report_id").to_pylist()
+    assert len(held) == len(set(held)) == store.count, "a report is there twice"
+    assert ids_of(acknowledged) <= set(held) <= ids_of(sent)
+    store.close()
+
+
+@pytest.mark.parametrize("times", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path, times):
+    sent, acknowledged = kill_under_load(tmp_path, times)
+    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.example)
+    require_all_once(store, sent, acknowledged, tmp_path)
+
+
+def test_kills_lose_nothing_with_a_database_either(tmp_path, database):
+    sent, acknowledged = kill_under_load_of(tmp_path, database)
+    require_all_once(PostgresStore(database, CAMPAIGN.example), sent, acknowledged, tmp_path)
+
+
+def kill_under_load_of(folder, address):
+    (folder / "sealed").mkdir()
+    rng, sent, acknowledged = random.Random(0), [], []
+    for _ in range(2):
+        with serving(folder, "--release", folder / "sealed", store=address) as server:
+            senders = [Sender(server, groups_of(rng, made(2000))) for _ in range(2)]
+            for sender in senders:
+                sender.start()
+            time.sleep(0.5)
+            server.kill()
+            for sender in senders:
+                sender.join()
+                sent += sender.sent
+                acknowledged += sender.acknowledged
+    return sent, acknowledged
+
+
+def test_an_orderly_end_under_load_seals_all_that_was_acknowledged(tmp_path):
+    rng = random.Random(5)
+    with serving(tmp_path) as server:
+        senders = [Sender(server, groups_of(rng, made(20_000))) for _ in range(3)]
+        for sender in senders:
+            sender.start()
+        time.sleep(0.7)
+        assert server.stop() == 0
+        for sender in senders:
+            sender.join()
+            assert set(sender.statuses) <= {200, 503}
+    folder = tmp_path / "store" / CAMPAIGN.fingerprint / "release"
+    held = set(Release.load(folder).table.column("report_id").to_pylist())
+    acknowledged = [r for sender in senders for r in sender.acknowledged]
+    assert acknowledged
+    assert ids_of(acknowledged) <= held <= ids_of([r for s in senders for r in s.sent])
+    assert "everything that was acknowledged is stored" in server.said()
+
+
+def damaged(rng, report):
+    """Cut short, or with a byte changed."""
+    at = rng.randrange(len(report))
+    changed_byte = bytes([report[at] ^ rng.randrange(1, 256)])
+    return rng.choice([report[:at], report[:at] + changed_byte + report[at + 1 :]])
+
+
+def test_resends_garbage_and_conflicts_are_counted_exactly(tmp_path):
+    """10 % come again, 5 % are garbage, 1 % have another's id: a dictionary says what is kept."""
+    rng, people = random.Random(11), made(6000)
+    garbage = {damaged(rng, report) for report in made(300)}
+    liars = [changed(report) for report in rng.sample(people, 60)]
+    sent = [*people, *rng.sample(people, 600), *liars, *garbage]
+    rng.shuffle(sent)
+    held, expected, found = {}, [], []
+    with serving(tmp_path) as server:
+        connection = server.connection()
+        for start in range(0, len(sent), 100):
+            group, conflicts = sent[start : start + 100], set()
+            new = copies = 0
+            for index, report in enumerate(group):
+                if report in garbage:
+                    continue
+                new += report[33:49] not in held
+                copies += held.get(report[33:49]) == report
+                if held.setdefault(report[33:49], report) != report:
+                    conflicts.add(index)
+            expected.append(
+                (new, copies, conflicts, {i for i, r in enumerate(group) if r in garbage})
+            )
+            _, told = post(connection, group)
+            failed = {each["index"]: each["reason"] for each in told["failed"]}
+            counted = {i for i, reason in failed.items() if reason == "conflict"}
+            found.append((told["accepted"], told["duplicates"], counted, {*failed} - counted))
+        server.stop()
+    assert found == expected
+    assert sum(new for new, *_ in found) == 6000
+    release = Release.load(tmp_path / "store" / CAMPAIGN.fingerprint / "release")
+    assert release.table.equals(from_reports(RANDOMIZER, held.values()).release.table)
+
+
+def raw(port, *pieces, pause=0.0):
+    """What is answered to bytes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+            time.sleep(pause)
+        held = b""
+        try:
+            while data := connection.recv(65536):
+                held += data
+        except (ConnectionError, TimeoutError):
+            pass
+        return held
+
+
+def test_what_is_no_http_or_does_not_end_is_refused_and_not_logged(tmp_path):
+    path = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports".encode()
+    with serving(tmp_path) as server:
+        assert raw(server.port, b"nothing of this kind\r\n\r\n").startswith(b"HTTP/1.1 400")
+        long = b"GET /metrics HTTP/1.1\r\nhost: a\r\nx-secret: " + b"s" * 2**17
+        assert b" 431 " in raw(server.port, long)[:20]
+        vast = b"POST " + path + b" HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n"
+        vast += b"content-type: application/json\r\n\r\n"
+        answer = raw(server.port, vast)
+        assert b" 413 " in answer[:20]
+        assert b"send fewer reports" in answer
+        assert b" 408 " in raw(server.port, b"GET /secret")[:20]
+        again = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
+        assert (
+            raw(server.port, again + again.replace(b"host: a", b"connection: close")).count(
+                b"200 OK"
+            )
+            == 2
+        )
+        assert post(server.connection(), made(5))[0] == 200
+        assert server.stop() == 0
+        said = server.said()
+    assert "127.0.0.1" not in said
+    assert "secret" not in said
+    assert len(said.splitlines()) == 3
+
+
+def test_a_port_that_is_taken_is_told():
+    taken = listen("127.0.0.1", 0)
+    taken.listen()
+    with pytest.raises(PrivotError, match="give another"):
+        listen("127.0.0.1", taken.getsockname()[1])
+    taken.close()

@@ -1,0 +1,98 @@
+"""`privot serve` in a process of its own, and a client that knows what was acknowledged."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from campaign_reports import BATCH, CAMPAIGN, TEXT
+from privot.device import write_batch
+
+
+class Serving:
+    """A server that was started.
+
+    Arguments:
+        process: Its process.
+        port: Where it listens.
+        log: File of what it says.
+    """
+
+    def __init__(self, process, port, log):
+        self.process, self.port, self.log = process, port, log
+
+    def connection(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+    def said(self):
+        return self.log.read_text()
+
+
+@contextmanager
+def serving(folder, *options, store=None):
+    """A server of the campaign, killed at the end if it is still there."""
+    (folder / "randomizer.json").write_text(TEXT)
+    log = folder / "log"
+    command = [sys.executable, "-m", "privot", "serve", folder / "randomizer.json", "--port", "0"]
+    command += ["--store", store or folder / "store", *options]
+    with open(log, "a") as err:
+        process = subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=err, text=True, env=os.environ
+        )
+    try:
+        line = process.stdout.readline()
+        assert line, (process.wait(), log.read_text())
+        yield Serving(process, urlsplit(line.strip()).port, log)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def post(connection, reports):
+    """The status, and what was told."""
+    connection.request(
+        "POST", f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", write_batch(reports), BATCH
+    )
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+class Sender(threading.Thread):
+    """Sends reports, group after group, until somebody stops answering."""
+
+    def __init__(self, server, groups):
+        super().__init__()
+        self.server, self.groups = server, groups
+        self.acknowledged, self.sent, self.statuses = [], [], []
+
+    def run(self):
+        connection = self.server.connection()
+        try:
+            for group in self.groups:
+                self.sent += group
+                status, told = post(connection, group)
+                self.statuses.append(status)
+                if status == 200:
+                    failed = {each["index"] for each in told["failed"]}
+                    self.acknowledged += [r for i, r in enumerate(group) if i not in failed]
+                elif status == 503:
+                    return
+        except (OSError, http.client.HTTPException):
+            return
+        finally:
+            connection.close()

@@ -1,0 +1,132 @@
+"""A check by reports alone: what it says, that it is kept with the model, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import privot
+from privot import PrivotError, Randomizer, Schema
+from privot.evaluation import Check
+from privot.evaluation.checking import _holm
+
+SCHEMA = Schema.from_toml("""
+[columns.color]
+kind = "categorical"
+categories = ["red", "blue"]
+[columns.size]
+kind = "numeric"
+bounds = [0, 10]
+bins = 4
+[columns.weight]
+kind = "numeric"
+decimals = 2
+bounds = [0, 10]
+""")
+
+
+def people(num, seed):
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(0, 10, num)
+    return {
+        "color": np.where(size > 5, "red", "blue"),
+        "size": size,
+        "weight": np.clip(size + rng.normal(0, 1, num), 0, 10),
+    }
+
+
+@pytest.fixture(scope="module")
+def checked():
+    randomizer = Randomizer.calibrate(SCHEMA, 4.0, report_columns=2)
+    release = randomizer.privatize(people(4000, 0))
+    model = privot.fit(release, seed=0)
+    steps = []
+    found = privot.check(
+        model, release, target="color", progress=lambda done, of: steps.append(done / of)
+    )
+    assert steps[0] == 0
+    assert steps == sorted(steps)
+    assert steps[-1] == 1
+    return model, release, found
+
+
+def test_what_it_says(checked):
+    _, release, found = checked
+    assert found.num_reports == len(release) == 4000
+    assert "ε = 4" in found.guarantee
+    assert [column.column for column in found.columns] == list(SCHEMA.columns)
+    assert sum(pair.people for pair in found.pairs) == 4000
+    assert found.one_way < found.two_way < 0.2  # .07, and a standard error of .02
+    color, size, _ = found.columns
+    assert color.number is None
+    mean = size.number.mean.reports
+    assert abs(mean.estimate - 5.0) < 3 * (mean.high - mean.low) / 2  # one in ten is not held
+    assert all(share.reports.low <= share.reports.high for share in size.shares)
+    (pair,) = [pair for pair in found.pairs if pair.name == "size × weight"]
+    assert pair.correlation.model > 0.7
+    assert pair.dependence > 0.2
+    topics = [finding.topic for finding in found.verdict]
+    assert topics == [
+        "single columns", "pairs of columns", "what goes with what", "agreement with the reports",
+        "telling color",
+    ]  # fmt: skip
+    assert "agreement with the reports: they contradict" in repr(found)
+
+
+def test_numbers_of_steps_are_told_in_values(checked):
+    model, _, found = checked
+    number = found.columns[2].number
+    drawn = model.sample(100_000, seed=0)["weight"].to_numpy()
+    assert number.mean.model == pytest.approx(drawn.mean(), rel=1e-9)
+    assert number.quantiles[2].model == np.quantile(drawn, 0.5, method="inverted_cdf")
+    told = [number.mean, *number.quantiles]
+    assert all(0 <= each.reports.low < each.reports.high <= 10 for each in told)
+    # A 90 % interval misses once in ten times; one three times as wide hardly ever.
+    median = number.quantiles[2].reports
+    assert abs(5.0 - median.estimate) < 3 * max(
+        median.high - median.estimate, median.estimate - median.low
+    )
+
+
+def test_a_model_remembers_it(checked, tmp_path):
+    model, _, found = checked
+    found.recorded(model).save(tmp_path / "model")
+    again = privot.load(tmp_path / "model")
+    assert Check.of(again) == found
+    assert Check.of(model) is None
+    assert Check.from_dict(json.loads(json.dumps(found.to_dict()))).verdict == found.verdict
+
+
+def test_reports_of_others_tell_a_change(checked):
+    """The same model against people among whom size says nothing of weight."""
+    model, _, _ = checked
+    changed = people(4000, 1)
+    changed["weight"] = np.random.default_rng(2).permutation(changed["weight"])
+    later = model.randomizer.privatize(changed)
+    found = privot.check(model, later, held_out=True)
+    contradicted = [pair.name for pair in found.pairs if pair.contradicted]
+    assert "size × weight" in contradicted
+    (said,) = [f for f in found.verdict if f.topic == "agreement with the reports"]
+    assert "size × weight" in said.words
+    assert said.grade != "good"
+
+
+def test_refusals(checked):
+    model, _, _ = checked
+    other = Randomizer.calibrate(SCHEMA, 3.0, report_columns=2).privatize(people(100, 0))
+    with pytest.raises(PrivotError, match="of another randomizer"):
+        privot.check(model, other)
+    few = model.randomizer.privatize(people(99, 0))
+    with pytest.raises(
+        PrivotError, match="99 reports are too few to check a model by: give at least 100"
+    ):
+        privot.check(model, few)
+    place = Schema.from_toml('[columns.x]\nkind = "numeric"\nbounds = [0, 1]')
+    points = Randomizer.calibrate(place, 3.0).privatize({"x": np.random.default_rng(0).random(50)})
+    with pytest.raises(PrivotError, match="'grid', and a check is of tables"):
+        privot.check(privot.fit(points), points)
+
+
+def test_false_alarms_are_counted_together():
+    assert list(_holm({(0,): 0.001, (1,): 0.02, (0, 1): 0.9})) == [(0,), (1,)]
+    assert list(_holm({(i,): 0.03 for i in range(3)})) == []

@@ -1,0 +1,123 @@
+"""Estimates from reports alone: unbiased whatever the population is like, with intervals that hold."""
+
+import numpy as np
+import pytest
+
+from privot.evaluation.estimates import Estimate, Interval, estimate, pooled
+from privot.evaluation.heard import Heard
+from privot.local.releases import Releases
+from privot.mechanisms import RandomizedResponse, SubsetSelection
+from privot.release import Randomizer
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.color]
+kind = "categorical"
+categories = ["red", "green", "blue"]
+[columns.warm]
+kind = "boolean"
+nullable = true
+[columns.size]
+kind = "numeric"
+bounds = [0, 4]
+bins = 4
+""")
+
+
+def people(num, rng):
+    color = rng.choice(3, num, p=[0.6, 0.3, 0.1])
+    warm = (color == 0) ^ (rng.random(num) < 0.1)
+    missing = rng.random(num) < 0.2
+    return {
+        "color": np.array(["red", "green", "blue"])[color],
+        "warm": [None if gone else bool(w) for gone, w in zip(missing, warm, strict=True)],
+        "size": color + rng.random(num),
+    }
+
+
+def heard_of(table):
+    release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=2).privatize(table)
+    return Heard.of(Releases.of(release))
+
+
+def true_shares(table, names):
+    codes = [SCHEMA.coded[n].encode_codes(n, table) for n in names]
+    out = np.zeros([SCHEMA.coded[n].alphabet.size for n in names])
+    np.add.at(out, tuple(codes), 1 / len(codes[0]))
+    return out.ravel()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"report_columns": 2},
+        {"report_columns": 3},
+        {"report": "split", "report_columns": 2},
+        {"report": "split", "report_columns": 3, "mechanism": "unary_encoding"},
+    ],
+    ids=["pairs", "triples", "split", "unary"],
+)
+def test_intervals_hold_for_every_share(how):
+    """Of 40 releases of the same people, nine tenths of all intervals hold the truth."""
+    from privot.tables.files import as_table
+
+    table = as_table(people(1500, np.random.default_rng(0)))
+    randomizer = Randomizer.calibrate(SCHEMA, 2.0, **how)
+    inside, gaps = [], []
+    for _ in range(40):
+        heard = Heard.of(Releases.of(randomizer.privatize(table)))
+        for questions in heard.pairs:
+            told = estimate(heard, questions)
+            gap = told.mean - true_shares(table, [list(SCHEMA.coded)[q] for q in questions])
+            # The people are the same in every release: what differs is the noise alone.
+            gaps.append(gap / np.sqrt(told.variance))
+            inside.append(np.abs(gaps[-1]) < 1.645)
+    inside, gaps = np.concatenate(inside), np.concatenate(gaps)
+    assert 0.85 < inside.mean() < 0.95  # standard error .01
+    assert abs(gaps.mean()) < 0.2  # up to .03
+    if how == {"report_columns": 2}:
+        assert np.mean(np.abs(gaps) < 1.645 * 0.8) < 0.86  # intervals a fifth too short would not
+
+
+def test_covariances_are_those_of_the_mean():
+    rng = np.random.default_rng(1)
+    held = heard_of(people(3000, rng))
+    told = estimate(held, (0,), full=True)
+    assert np.allclose(told.variance, estimate(held, (0,)).variance)
+    assert told.mean.sum() == pytest.approx(1)  # shares add up, so a row of covariances is 0
+    assert np.allclose(told.spread.sum(axis=0), 0, atol=1e-12)
+    weights = np.array([[1.0], [2.0], [4.0]])
+    functional = estimate(held, (0,), weights)
+    assert functional.mean[0] == pytest.approx(told.mean @ weights[:, 0])
+    assert functional.variance[0] == pytest.approx(weights[:, 0] @ told.spread @ weights[:, 0])
+
+
+def test_everybody_who_was_asked_counts():
+    rng = np.random.default_rng(2)
+    held = heard_of(people(900, rng))
+    assert held.pairs == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    assert held.together(2, 0) == [(0, 2)]
+    assert sum(estimate(held, q).people for q in held.pairs[3:]) == 900
+    assert sum(estimate(held, (q,)).people for q in range(3)) == 1800
+
+
+@pytest.mark.parametrize("mechanism", [RandomizedResponse(5, 1.5), SubsetSelection(12, 1.0)])
+def test_indicators_are_unbiased(mechanism):
+    reports = mechanism.privatize(np.full(40_000, 3))
+    told = mechanism.supports.indicators(reports.reshape(len(reports), -1))
+    expected = np.arange(told.shape[1]) == 3
+    assert np.abs(told.mean(axis=0) - expected).max() < 5 * told.std(axis=0).max() / 200
+
+
+def test_the_more_precise_counts_more():
+    told = [Estimate(np.array([mean]), np.array([v]), 10) for mean, v in ((0.0, 1.0), (1.0, 0.5))]
+    both = pooled(told)
+    assert both.mean[0] == pytest.approx(2 / 3)
+    assert both.variance[0] == pytest.approx(1 / 3)
+    assert both.people == 20
+
+
+def test_an_interval_is_cut_to_what_can_be():
+    assert Interval.of(-0.01, 0.01**2, 0.0, 1.0).low == 0
+    assert Interval.of(0.5, 0.1**2, 0.0, 1.0).holds(0.66)
+    assert not Interval.of(0.5, 0.1**2, 0.0, 1.0).holds(0.67)

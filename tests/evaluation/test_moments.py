@@ -1,0 +1,102 @@
+"""Means, quantiles and correlations from reports alone, beside those of the people."""
+
+import numpy as np
+import pytest
+
+from privot.evaluation.heard import Heard
+from privot.evaluation.moments import (
+    LEVELS,
+    Drawn,
+    _first,
+    _within,
+    check_correlation,
+    check_number,
+)
+from privot.local.releases import Releases
+from privot.release import Randomizer
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.height]
+kind = "numeric"
+bounds = [0, 10]
+bins = 8
+nullable = true
+[columns.weight]
+kind = "numeric"
+bounds = [0, 10]
+bins = 8
+""")
+
+
+def people(num, seed):
+    rng = np.random.default_rng(seed)
+    height = np.clip(rng.normal(4, 1.5, num), 0, 10)
+    weight = np.clip(0.8 * height + rng.normal(1, 0.8, num), 0, 10)
+    return {"height": np.where(rng.random(num) < 0.2, np.nan, height), "weight": weight}
+
+
+def drawn(table, name):
+    from privot.tables.files import as_table
+
+    column = SCHEMA.coded[name]
+    arrow = as_table({name: [None if np.isnan(v) else v for v in table[name]]})
+    codes = column.encode_codes(name, arrow)
+    even = column.alphabet.decode(codes, np.random.default_rng(0))
+    return Drawn(column.accept(name, arrow), codes, column.alphabet.centers, even)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """What 20 releases say, beside the truth; the model is of other people of the same kind."""
+    truth, model = people(4000, 0), people(20_000, 1)
+    randomizer = Randomizer.calibrate(SCHEMA, 5.0, report_columns=2)
+    nulled = truth | {"height": [None if np.isnan(v) else v for v in truth["height"]]}
+    a, b = (drawn(model, name) for name in SCHEMA.coded)
+    found = []
+    for _ in range(20):
+        heard = Heard.of(Releases.of(randomizer.privatize(nulled)))
+        told = check_correlation(heard, [(0, 1)], {0: a, 1: b})
+        found.append((check_number(heard, {0: a}), told))
+    return truth, found
+
+
+def test_means_and_quantiles_hold(told):
+    truth, found = told
+    numbers = truth["height"][~np.isnan(truth["height"])]
+    inside = np.mean([each.mean.reports.holds(numbers.mean()) for each, _ in found])
+    assert inside >= 0.7  # 14 of 20, of .95 each
+    assert found[0][0].mean.model == pytest.approx(4.0, abs=0.05)
+    for place, level in enumerate(LEVELS):
+        true = np.quantile(numbers, level, method="inverted_cdf")
+        intervals = [each.quantiles[place].reports for each, _ in found]
+        assert np.mean([each.holds(true) for each in intervals]) >= 0.6
+        assert np.mean([each.high - each.low for each in intervals]) < 1.5
+
+
+def test_an_interval_of_two_shapes_goes_less_far_beyond_each():
+    assert _within(np.array([0.0, 0.5, 20.0])) == pytest.approx([1.645, 1.446, 1.282], abs=2e-3)
+
+
+def test_quantiles_are_between_places_but_at_a_mass():
+    """Of a density that is even from 0 to 1, but for a mass at 2: no noise, so ends are exact."""
+    places, curve = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.0, 0.25, 0.5, 0.9])
+    jumps = np.array([False, False, False, True])
+    assert _first(places, curve, 0.3, jumps) == pytest.approx(0.6)
+    assert _first(places, curve, 0.7, jumps) == 2.0
+    assert _first(places, curve, 0.95, jumps) == 2.0
+
+
+def test_correlations_hold(told):
+    truth, found = told
+    both = ~np.isnan(truth["height"])
+    true = np.corrcoef(truth["height"][both], truth["weight"][both])[0, 1]
+    intervals = [correlation.reports for _, correlation in found]
+    assert np.mean([each.low - 0.01 <= true <= each.high + 0.01 for each in intervals]) >= 0.7
+    assert np.mean([each.high - each.low for each in intervals]) < 0.4
+
+
+def test_a_constant_has_no_correlation():
+    a = drawn({"height": np.full(50, 3.0)}, "height")
+    b = drawn(people(50, 2), "weight")
+    assert check_correlation(Heard((), ()), [(0, 1)], {0: a, 1: b}) is None

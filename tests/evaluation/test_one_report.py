@@ -1,0 +1,49 @@
+"""What one report gives away: more at a larger ε, for candidates and for noise; nothing of others."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privot.evaluation.one_report import name_labels
+from privot.release import Randomizer
+from privot.schema import Schema
+from privot.schema.columns.array import tensor_array
+from tests.studies.images.test_image_recipe import bars
+
+SCHEMA = Schema.from_toml("""
+[columns.image]
+kind = "array"
+shape = [28, 28]
+bounds = [0, 255]
+[columns.label]
+kind = "categorical"
+categories = ["0", "1"]
+""")
+
+
+def people_of(labels=None):
+    x, y = bars(2000, 0)
+    return pa.table(
+        {"image": tensor_array(x), "label": [str(k) for k in (y if labels is None else labels)]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "large", "given"),
+    [("auto", 12.0, {}), ("gaussian", 500.0, {"delta": 1e-5, "shares": {"label": 0.1}})],
+)
+def test_more_is_named_at_a_larger_epsilon(kind, large, given):
+    people, named = people_of(), []
+    for epsilon in (1.0, large):
+        randomizer = Randomizer.calibrate(SCHEMA, epsilon, mechanism=kind, **given)
+        named.append(name_labels(randomizer.privatize(people, keep_order=True), people))
+    assert named[0] < np.exp(1) / (1 + np.exp(1)) + 0.05  # of two labels, ε = 1 allows no more
+    assert named[1] > 0.85
+
+
+def test_reports_in_another_order_name_nobody():
+    people = people_of()
+    release = Randomizer.calibrate(SCHEMA, 8.0).privatize(people, keep_order=True)
+    assert name_labels(release, people) > 0.7
+    mixed = people.take(np.random.default_rng(0).permutation(len(people)))
+    assert abs(name_labels(release, mixed) - 0.5) < 0.08  # of 1000 people, five standard errors

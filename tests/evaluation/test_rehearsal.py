@@ -1,0 +1,94 @@
+"""Rehearsals: errors of a known population, and a test that keeps quiet unless there is something."""
+
+import numpy as np
+import pytest
+
+import privot
+from privot.evaluation.heard import Asked, Heard
+from privot.evaluation.rehearsal import (
+    REHEARSALS,
+    Beliefs,
+    Rehearsed,
+    Residual,
+    codes_of,
+    rehearse,
+    residuals,
+)
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.releases import Releases
+from privot.release import Randomizer
+from privot.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.a]
+kind = "categorical"
+categories = ["x", "y", "z"]
+[columns.b]
+kind = "categorical"
+categories = ["x", "y", "z"]
+[columns.c]
+kind = "boolean"
+""")
+ASKED = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    a = rng.choice(3, 4000, p=[0.5, 0.3, 0.2])
+    b = np.where(rng.random(4000) < 0.7, a, rng.integers(0, 3, 4000))
+    table = {"a": np.array([*"xyz"])[a], "b": np.array([*"xyz"])[b], "c": rng.random(4000) < 0.3}
+    release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=2).privatize(table)
+    truth = np.zeros((3, 3))
+    np.add.at(truth, (a, b), 1 / 4000)
+    return privot.fit(release, seed=0), release, truth
+
+
+def test_errors_are_those_of_a_fit(fitted):
+    model, release, truth = fitted
+    rehearsed = rehearse(model, Releases.of(release), ASKED, 0)
+    real = np.abs(codes_of(model).marginal((0, 1)) - truth).sum() / 2
+    assert 0.2 * real < rehearsed.errors[0, 1] < 5 * real
+    assert rehearsed.errors[0, 1] < 0.13  # .05, and a standard error of .015
+    assert len(rehearsed.residuals) == REHEARSALS
+    own = residuals(Heard.of(Releases.of(release)), Beliefs.of(model))
+    assert 1 <= rehearsed.growth(own, 2, held_out=True) < 5
+
+
+def test_a_wrong_model_is_told_from_a_right_one(fitted):
+    model, release, _ = fitted
+    heard = Heard.of(Releases.of(release))
+    right = residuals(heard, Beliefs.of(model))
+    assert set(right) == set(ASKED)
+    assert all(each.p_value > 1e-5 for each in right.values())
+    singles = [table @ codes_of(model).weights for table in codes_of(model).probabilities]
+    apart = LatentClasses(np.ones(1), tuple(table[:, None] for table in singles))
+    wrong = residuals(heard, Beliefs(apart))
+    assert wrong[0, 1].p_value < 1e-6
+    assert wrong[0, 2].p_value > 1e-5
+
+
+def test_codes_are_sums_of_atoms():
+    rng = np.random.default_rng(0)
+    law = LatentClasses(np.array([0.3, 0.7]), tuple(rng.dirichlet(np.ones(k), 2).T for k in (3, 4)))
+    coarse = Asked(1, 0, 1, np.array([0, 0, 1, 1]), 2)
+    fine = Asked(0, 0, 0, np.arange(3), 3)
+    expected = law.marginal((0, 1)).reshape(3, 2, 2).sum(axis=2)
+    assert np.allclose(Beliefs(law).shares(fine, coarse), expected.ravel())
+    assert np.allclose(Beliefs(law).shares(coarse, fine), expected.T.ravel())
+
+
+def test_errors_grow_by_what_reports_say_against_the_model():
+    quiet, loud = (
+        {
+            q: Residual(noise + more, noise, noise**2 / 4)
+            for q, noise in (((0, 1), 0.01), ((0, 2), 0.02))
+        }
+        for more in (0.0, 0.003)
+    )
+    squares = dict.fromkeys(quiet, 0.001)
+    rehearsed = Rehearsed({}, squares, [quiet, quiet])
+    assert rehearsed.growth(quiet, 2, held_out=False) == 1.0
+    assert rehearsed.growth(loud, 2, held_out=False) == pytest.approx(2.0)
+    assert rehearsed.growth(loud, 2, held_out=True) == pytest.approx(3**0.5)
+    assert rehearsed.growth(quiet, 1, held_out=False) == 1.0

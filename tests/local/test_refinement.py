@@ -1,0 +1,61 @@
+"""A pilot's model says where bins should be; all reports are learned from together."""
+
+import numpy as np
+import pytest
+
+import privot
+from commands import privot as run
+from privot.errors import PrivotError
+
+SCHEMA = privot.Schema.from_toml("""
+    [columns.paid]
+    kind = "numeric"
+    bounds = [0, 100000]
+    [columns.member]
+    kind = "boolean"
+""")
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    member = rng.random(n) < 0.5
+    return {"paid": np.exp(rng.normal(np.where(member, 6.0, 7.5), 0.6)), "member": member}
+
+
+def distance(first, second):
+    """Kolmogorov and Smirnov's."""
+    grid = np.union1d(first, second)
+    shares = [np.searchsorted(np.sort(x), grid, side="right") / len(x) for x in (first, second)]
+    return np.abs(shares[0] - shares[1]).max()
+
+
+def test_two_phases_find_the_shape_and_what_goes_with_it():
+    truth, randomizer = people(20_000, 0), privot.Randomizer.calibrate(SCHEMA, 4.0)
+    first = {name: values[:4_000] for name, values in truth.items()}
+    others = {name: values[4_000:] for name, values in truth.items()}
+    pilot = randomizer.privatize(first)
+    refined = privot.refine(privot.fit(pilot))
+    rest = privot.Randomizer.calibrate(refined, 4.0).privatize(others)
+    model = privot.fit([pilot, rest])
+    assert model.guarantee.epsilon == randomizer.guarantee.epsilon
+    drawn = model.sample(20_000, seed=0)
+    paid, member = (drawn[name].to_numpy(zero_copy_only=False) for name in ("paid", "member"))
+    assert distance(paid, truth["paid"]) < 0.08
+    for value in (False, True):
+        assert distance(paid[member == value], truth["paid"][truth["member"] == value]) < 0.1
+
+
+def test_the_command_writes_the_same_schema(tmp_path):
+    randomizer = privot.Randomizer.calibrate(SCHEMA, 4.0)
+    model = privot.fit(randomizer.privatize(people(2_000, 1)))
+    model.save(tmp_path / "pilot")
+    done = run(tmp_path, "schema", "refine", "pilot", "-o", "refined.json", "--codes", "8")
+    assert done.returncode == 0, done.stderr
+    assert "paid: one of 8: [0, " in done.stdout
+    assert privot.Schema.load(tmp_path / "refined.json") == privot.refine(model, num_codes=8)
+    assert run(tmp_path, "calibrate", "refined.json", "--epsilon", "4").returncode == 0
+
+
+def test_what_is_no_model_of_a_release_is_refused():
+    with pytest.raises(PrivotError, match="model is a dict"):
+        privot.refine({"paid": [1.0]})

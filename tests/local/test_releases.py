@@ -1,0 +1,169 @@
+"""Releases of a campaign that moved are fitted together, each report by its own randomizer."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privot import FitSettings, Randomizer, Schema, fit, load
+from privot.errors import PrivotError
+from privot.local.classes.count_tables import count_tables
+from privot.local.classes.expectation import expectation
+from privot.local.classes.grouping import alphabet_sizes, groups_of_questions, report_groups
+from privot.local.classes.product_mixture import LatentClasses
+from privot.local.releases import Releases
+
+AGE = '[columns.age]\nkind = "numeric"\ninteger = true\nbounds = {}\nbins = {}\nspikes = {}\n'
+WORK = '[columns.work]\nkind = "categorical"\nother = "else"\ncategories = {}\n'
+RENT = '[columns.rent]\nkind = "numeric"\nbounds = [0, 1]\nbins = {}\nnullable = true\n'
+OLD = Schema.from_toml(WORK.format(["clerk", "smith"]) + AGE.format([0, 90], [0, 18, 40, 90], [30]))
+NEW = Schema.from_toml(
+    AGE.format([10, 99], [10, 30, 65, 99], [65])
+    + RENT.format(4)
+    + WORK.format(["smith", "nurse", "clerk"])
+)
+
+
+def people(count, seed):
+    """Age, work and rent, all of which depend on each other."""
+    rng = np.random.default_rng(seed)
+    young = rng.random(count) < 0.4
+    age = np.where(young, rng.integers(5, 30, count), rng.integers(30, 99, count))
+    work = rng.choice(["clerk", "smith", "nurse", "cook"], count, p=[0.2, 0.3, 0.4, 0.1])
+    work = np.where(young, rng.choice(["clerk", "cook"], count), work)
+    rent = np.where(rng.random(count) < 0.1, np.nan, rng.random(count) ** np.where(young, 3, 1))
+    columns = {"age": age, "work": work}
+    return columns, columns | {"rent": pa.array(rent, mask=np.isnan(rent))}
+
+
+def moved(count=4000, epsilons=(2.0, 3.0), report="auto"):
+    mechanism = "subset_selection" if report == "split" else None
+    older, newer = (
+        Randomizer.calibrate(schema, epsilon, report=report, mechanism=mechanism)
+        for schema, epsilon in zip((OLD, NEW), epsilons, strict=True)
+    )
+    return Releases((older.privatize(people(count, 0)[0]), newer.privatize(people(count, 1)[1])))
+
+
+def test_atoms_are_what_some_release_tells_apart():
+    releases = moved(50)
+    ages = np.arange(-5, 120)
+    column = [schema.coded["age"] for schema in (OLD, NEW)]
+    told = {
+        tuple(c.encode_codes("age", pa.table({"age": [age]}))[0] for c in column) for age in ages
+    }
+    older, newer = (asked[0].codes for asked in releases.atoms["age"].asked)
+    assert set(zip(older, newer, strict=True)) == told
+    older, newer = (asked[0].codes for asked in releases.atoms["work"].asked)
+    assert sorted(zip(older, newer, strict=True)) == [(0, 2), (1, 0), (2, 1), (2, 3)]
+    assert releases.atoms["rent"].asked[0] == ()
+    assert releases.atoms["rent"].codes.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("report", ["auto", "split"])
+def test_a_report_is_as_likely_of_atoms_as_of_its_own_codes(report):
+    releases = moved(600, report=report)
+    rng = np.random.default_rng(2)
+    atoms = releases.atoms
+    sizes = [each.size for each in atoms.values()]
+    tables = [rng.dirichlet(np.ones(size), 3).T for size in sizes]
+    weights = rng.dirichlet(np.ones(3))
+    questions, groups = groups_of_questions(releases)
+    whole = count_tables(groups, sizes, questions, merge=False)
+    together = expectation(whole, np.concatenate(tables), weights).total(whole.counts)
+    apart = 0.0
+    for number, release in enumerate(releases.parts):
+        names = list(release.schema.coded)
+        own = [tables[list(atoms).index(name)] for name in names]
+        coarse = LatentClasses(weights, tuple(own)).gathered(
+            [atoms[n].asked[number][0].codes for n in names]
+        )
+        counted = count_tables(report_groups(release), alphabet_sizes(release.randomizer))
+        law = np.concatenate(coarse.probabilities)
+        apart += expectation(counted, law, weights).total(counted.counts)
+    assert together == pytest.approx(apart, rel=1e-12)
+
+
+def test_both_releases_teach_more_than_either():
+    truth = people(200_000, 7)[1]
+    real = NEW.coded["work"].encode_codes("work", pa.table(truth))
+    want = np.bincount(real, minlength=4) / len(real)
+    ages = NEW.coded["age"].encode_codes("age", pa.table(truth))
+    pairs = np.histogram2d(real, ages, bins=[np.arange(5), np.arange(5)])[0] / len(real)
+
+    def error(model):
+        classes = model.sampler.classes
+        found = classes.marginal([2, 0])
+        return np.abs(found - pairs).sum() + np.abs(classes.marginal([2]) - want).sum()
+
+    alone, both = [], []
+    for _ in range(6):
+        releases = moved(3000, (6.0, 1.0))
+        alone.append(error(fit(releases.newest, seed=0)))
+        both.append(error(fit(releases.parts, seed=0)))
+    assert np.mean(both) < 0.8 * np.mean(alone)
+
+
+def test_everybody_has_the_weakest_promise_and_the_model_says_whose_is_which(tmp_path):
+    releases = moved(300, (4.0, 1.5))
+    model = fit(list(releases.parts), seed=0)
+    assert model.guarantee.epsilon == releases.parts[0].guarantee.epsilon > 3.9
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.guarantee == model.guarantee
+    assert [p["reports"] for p in again.made_with["promises"]] == [300, 300]
+    assert again.made_with["promises"][1]["guarantee"] == str(releases.newest.guarantee)
+    assert again.sample(20, seed=1).equals(model.sample(20, seed=1))
+
+
+NUMBER = '[columns.n]\nkind = "numeric"\nbounds = [0, {}]\n'
+
+
+def test_places_of_several_randomizers_share_one_density():
+    schema = Schema.from_toml(NUMBER.format(1))
+    truth = np.random.default_rng(0).beta(5, 2, 40_000)
+    releases = [
+        Randomizer.calibrate(schema, epsilon, mechanism=kind).privatize({"n": part})
+        for epsilon, kind, part in zip(
+            (0.5, 2.0, 1.0), ("window", "window", "laplace"), np.array_split(truth, 3), strict=True
+        )
+    ]
+    model = fit(releases)
+    drawn = np.sort(model.sample(40_000, seed=0)["n"].to_numpy())
+    assert np.abs(drawn - np.sort(truth)).mean() < 0.02
+    assert model.guarantee.epsilon == releases[1].guarantee.epsilon
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "words"),
+    [
+        (NUMBER.format(2), NUMBER.format(1), "other bounds"),
+        (NUMBER.format(1) + WORK.format(["a"]), NUMBER.format(1), "not in the last one"),
+        (NUMBER.format(1) + "nullable = true", NUMBER.format(1), "may be missing"),
+        ('[columns.n]\nkind = "boolean"', NUMBER.format(1), "another kind"),
+        ('unit = "household"\n' + NUMBER.format(1), NUMBER.format(1), "per household"),
+        (
+            WORK.format(["a", "b"]).replace('other = "else"\n', ""),
+            WORK.format(["a", "b", "c"]),
+            "lists other categories",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(older, newer, words):
+    releases = []
+    for text in (older, newer):
+        randomizer = Randomizer.calibrate(Schema.from_toml(text), 2.0)
+        names = randomizer.schema.columns
+        values = {"n": 1.0 if "boolean" not in text else True, "work": "a"}
+        releases.append(randomizer.privatize({name: [values[name]] * 20 for name in names}))
+    with pytest.raises(PrivotError, match=words):
+        fit(releases)
+
+
+def test_what_learns_from_one_release_refuses_two():
+    schema = Schema.from_toml(NUMBER.format(1))
+    made = Randomizer.calibrate(schema, 1.0, mechanism="laplace").privatize({"n": [0.5] * 30})
+    with pytest.raises(PrivotError, match="learns from one release"):
+        fit([made, made], FitSettings(estimator="generator", steps=1))
+    for nothing in ([], [made, "release"], {"n": [1]}):
+        with pytest.raises(PrivotError, match="privatize records on the device first"):
+            fit(nothing)

@@ -1,0 +1,167 @@
+"""The mechanism of noisy sums: what it sums, how far one record moves it, its noise, an audit."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from privot.errors import PrivotError
+from privot.privacy.lower_bound import audit
+from privot.sliced import BudgetExhausted, Ledger
+from privot.sliced.sums.mechanism import SumMechanism, sensitivity
+from privot.sliced.sums.plan import SumPlan
+
+
+@dataclass(frozen=True)
+class Given:
+    """Records are slots and integer vectors already."""
+
+    slots: int
+    width: int
+    radius: int
+    moment: int = 1
+    non_negative: bool = False
+
+    def answer(self, records):
+        return records[0].numpy(), records[1].numpy()
+
+
+def released(question, slots, vectors, ratio=1e9):
+    """What one round tells; by default with next to no noise."""
+    records = torch.tensor(slots), torch.tensor(vectors)
+    plan = SumPlan((ratio,), 1e-5, len(slots))
+    return SumMechanism(records, Ledger(plan)).release(question)
+
+
+def moved(question, pairs):
+    """How far all slots together move, in ℓ2, when a record becomes another: by pair of records.
+
+    A pair has slots of its own, so that one release holds them all.
+    """
+    count = question.slots
+    wide = replace(question, slots=count * len(pairs))
+    totals = []
+    for which in (0, 1):
+        slots = np.array([count * i + pair[which][0] for i, pair in enumerate(pairs)])
+        sums = released(wide, slots, np.array([pair[which][1] for pair in pairs])).sums
+        if question.moment == 2:
+            rows, columns = np.triu_indices(question.width)
+            sums = sums[:, rows, columns] * np.where(rows == columns, 29, 41)
+        totals.append(sums.reshape(len(pairs), -1))
+    return np.sqrt(np.square(totals[0] - totals[1]).sum(axis=1))
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+@pytest.mark.parametrize("non_negative", [False, True])
+def test_no_two_records_differ_by_more_than_the_sensitivity(moment, non_negative):
+    rng = np.random.default_rng(0)
+    question = Given(2, 3, 9, moment, non_negative)
+
+    def record():
+        vector = rng.standard_normal(3) * rng.choice([0.1, 1, 1, 1], 3)
+        vector = np.trunc(9 * vector / np.linalg.norm(vector)).astype(int)
+        return rng.integers(2), abs(vector) if non_negative else vector
+
+    pairs = [(record(), record()) for _ in range(300)]
+    corner = (0, np.array([9, 0, 0]))
+    pairs += [(corner, other) for other in ((1, np.array([0, 9, 0])), (0, np.array([0, 0, 9])))]
+    if not non_negative:
+        pairs.append((corner, (0, np.array([-9, 0, 0]))))
+    most = moved(question, pairs).max()
+    assert 0.99 * sensitivity(question) < most <= sensitivity(question) + 1e-3
+
+
+def test_sums_and_products_are_those_of_the_records():
+    rng = np.random.default_rng(1)
+    slots, vectors = rng.integers(3, size=9000), rng.integers(-5, 6, size=(9000, 4))
+    ones = np.eye(3)[slots]
+    sums = released(Given(3, 4, 10), slots, vectors).sums
+    assert np.abs(sums - ones.T @ vectors).max() < 1
+    products = released(Given(3, 4, 10, 2), slots, vectors).sums
+    assert np.abs(products - np.einsum("ns,ni,nj->sij", ones, vectors, vectors)).max() < 1
+    assert (products == products.swapaxes(1, 2)).all()
+
+
+def test_what_is_longer_or_has_another_sign_than_promised_counts_as_nothing():
+    vectors = np.array([[3, 4], [3, 5], [-1, 0]])
+    sums = released(Given(1, 2, 5, non_negative=True), np.zeros(3, int), vectors).sums
+    assert np.abs(sums - [[3, 4]]).max() < 0.5
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_noise_is_as_large_as_it_says(moment):
+    question = Given(400, 8, 7, moment)
+    told = released(question, np.zeros(2, int), np.zeros((2, 8), int), ratio=0.5)
+    diagonal = told.sums if moment == 1 else told.sums[:, np.arange(8), np.arange(8)]
+    # 3 200 draws: the standard deviation of their spread is 1/80 of it.
+    assert diagonal.std() / told.stddev == pytest.approx(1, abs=0.06)
+    expected = sensitivity(question) / 0.5 / (1 if moment == 1 else 29)
+    assert told.stddev == pytest.approx(expected)
+    if moment == 2:
+        other = told.sums[:, 0, 1:]
+        assert other.std() / (told.stddev * 29 / 41) == pytest.approx(1, abs=0.08)
+
+
+def test_rounds_bear_the_noise_of_their_share_and_end():
+    records = torch.zeros(4, dtype=torch.int64), torch.zeros(4, 2, dtype=torch.int64)
+    mechanism = SumMechanism(records, Ledger(SumPlan((1.0, 0.1), 1e-5, 4)))
+    question = Given(1, 2, 3)
+    first, second = mechanism.release(question), mechanism.release(question)
+    assert second.stddev == pytest.approx(10 * first.stddev)
+    with pytest.raises(BudgetExhausted):
+        mechanism.release(question)
+
+
+def test_no_round_is_answered_twice_by_those_who_share_a_ledger(tmp_path):
+    """Each has the noise of a round of its own: the budget of a round is spent once."""
+    plan = SumPlan(tuple(0.1 * 2**k for k in range(6)), 1e-5, 4)
+    records = torch.zeros(4, dtype=torch.int64), torch.zeros(4, 2, dtype=torch.int64)
+    path = tmp_path / "ledger"
+    first = SumMechanism(records, Ledger(plan, path))
+    told = [first.release(Given(1, 2, 3)).stddev]
+    second = SumMechanism(records, Ledger(plan, path, resume=True))
+    for each in (second, first, second, first, second):
+        told.append(each.release(Given(1, 2, 3)).stddev)
+    assert told == pytest.approx([sensitivity(Given(1, 2, 3)) / ratio for ratio in plan.ratios])
+    with pytest.raises(BudgetExhausted):
+        first.release(Given(1, 2, 3))
+
+
+def test_refusals_spend_nothing():
+    records = torch.zeros(4, dtype=torch.int64), torch.zeros(4, 2, dtype=torch.int64)
+    ledger = Ledger(SumPlan((1.0,), 1e-5, 4))
+    mechanism = SumMechanism(records, ledger)
+    for radius in (0, 2**26):
+        with pytest.raises(PrivotError, match="radius"):
+            mechanism.release(replace(Given(1, 2, 3), radius=radius))
+    assert ledger.left == 1
+    with pytest.raises(PrivotError, match="do not fit a plan"):
+        SumMechanism((torch.zeros(5),), ledger)
+    with pytest.raises(PrivotError, match="NaN"):
+        SumMechanism((torch.full((4,), float("nan")),), ledger)
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+@pytest.mark.parametrize("weakened", [False, True])
+def test_an_audit_finds_most_of_epsilon_and_no_more(moment, weakened):
+    """Opposite or orthogonal records; every draw has a slot of its own in one release."""
+    epsilon, delta = 2.0, 0.05
+    ratio = SumPlan.calibrate(epsilon, delta, [1.0], 1, "person").ratios[0]
+    ratio *= 1.5 if weakened else 1.0
+
+    # A release of products holds a matrix for every draw.
+    num_draws = 20_000 if weakened else {1: 200_000, 2: 60_000}[moment]
+
+    def draw(record, num):
+        question = Given(num, 2, 50, moment)
+        sums = released(question, np.arange(num), np.tile(record, (num, 1)), ratio).sums
+        return sums if moment == 1 else sums[:, [0, 1], [0, 1]]
+
+    pair = ((50, 0), (-50, 0) if moment == 1 else (0, 50))
+    gap = np.array([1.0, 0.0]) if moment == 1 else np.array([1.0, -1.0])
+    result = audit(draw, [pair], num_draws=num_draws, delta=delta, score=lambda out, *_: out @ gap)
+    if weakened:
+        assert result.refutes(epsilon)
+    else:
+        assert 0.75 * epsilon < result.epsilon_lower <= epsilon
