@@ -1,4 +1,4 @@
-"""The mechanism of noisy sums: what it sums, how far one record moves it, its noise, an audit."""
+"""The mechanism of noisy sums: what it sums, how far one record moves it, its noise."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.privacy.lower_bound import audit
 from privot.sliced import BudgetExhausted, Ledger
 from privot.sliced.sums.mechanism import SumMechanism, sensitivity
 from privot.sliced.sums.plan import SumPlan
@@ -140,28 +139,3 @@ def test_refusals_spend_nothing():
         SumMechanism((torch.zeros(5),), ledger)
     with pytest.raises(PrivotError, match="NaN"):
         SumMechanism((torch.full((4,), float("nan")),), ledger)
-
-
-@pytest.mark.parametrize("moment", [1, 2])
-@pytest.mark.parametrize("weakened", [False, True])
-def test_an_audit_finds_most_of_epsilon_and_no_more(moment, weakened):
-    """Opposite or orthogonal records; every draw has a slot of its own in one release."""
-    epsilon, delta = 2.0, 0.05
-    ratio = SumPlan.calibrate(epsilon, delta, [1.0], 1, "person").ratios[0]
-    ratio *= 1.5 if weakened else 1.0
-
-    # A release of products holds a matrix for every draw.
-    num_draws = 20_000 if weakened else {1: 200_000, 2: 60_000}[moment]
-
-    def draw(record, num):
-        question = Given(num, 2, 50, moment)
-        sums = released(question, np.arange(num), np.tile(record, (num, 1)), ratio).sums
-        return sums if moment == 1 else sums[:, [0, 1], [0, 1]]
-
-    pair = ((50, 0), (-50, 0) if moment == 1 else (0, 50))
-    gap = np.array([1.0, 0.0]) if moment == 1 else np.array([1.0, -1.0])
-    result = audit(draw, [pair], num_draws=num_draws, delta=delta, score=lambda out, *_: out @ gap)
-    if weakened:
-        assert result.refutes(epsilon)
-    else:
-        assert 0.75 * epsilon < result.epsilon_lower <= epsilon

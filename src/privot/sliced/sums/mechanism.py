@@ -39,7 +39,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -182,10 +181,12 @@ def _add_up(slots: Integers, vectors: Integers, count: int) -> Integers:
 def _multiply(slots: Integers, vectors: Integers, count: int) -> Integers:
     """Products by slot; integers below 2^53, which double precision multiplies and adds exactly."""
     order = np.argsort(slots, kind="stable")
-    ends = np.searchsorted(slots[order], np.arange(count + 1))
+    held, starts = np.unique(slots[order], return_index=True)
     real = vectors[order].astype(np.float64)
-    parts = [real[a:b] for a, b in pairwise(ends)]
-    return np.stack([part.T @ part for part in parts]).astype(np.int64)
+    sums = np.zeros((count, vectors.shape[1], vectors.shape[1]), np.int64)
+    for slot, part in zip(held, np.split(real, starts[1:]), strict=True):
+        sums[slot] = part.T @ part
+    return sums
 
 
 def _noisy_products(sums: Integers, stddev: float) -> NoisySums:

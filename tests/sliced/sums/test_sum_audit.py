@@ -1,0 +1,144 @@
+"""Audits of what a fit asks of records: the farthest pair of each question, and the best test of it.
+
+One record in a slot of its own makes one draw, so one release holds them all. The noise is Gaussian on a
+grid far finer than itself, so the likelihood ratio is linear: the release, in units of its noise, along
+the difference of the two records' sums.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from privot.privacy import gaussian_epsilon
+from privot.privacy.lower_bound import audit, gaussian_mu_lower
+from privot.sliced import Ledger
+from privot.sliced.mixtures.questions import Components, PixelSums, ResidualProducts
+from privot.sliced.mixtures.table_fit import PairCounts
+from privot.sliced.sums.mechanism import SumMechanism
+from privot.sliced.sums.plan import SumPlan
+from sliced.declared_images import image_records
+
+EPSILON, DELTA = 2.0, 0.05
+# One pixel, two labels: images as long as may be, of different labels, are as far apart as any.
+PIXEL = image_records((1, 1), num_labels=2, low_pass=1, degree=1)
+COMPONENTS = Components(PIXEL, np.zeros((2, 1, 1)))
+WHITE = torch.ones(1, 1)
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Vectors with signs."""
+
+    slots, width, radius, moment, non_negative = 1, 2, 50, 1, False
+
+    def answer(self, records):
+        return np.zeros(len(records[0]), np.int64), records[0].numpy()
+
+
+QUESTIONS = {
+    "signed vectors": (Signed(), (torch.tensor([50, 0]),), (torch.tensor([-50, 0]),)),
+    "pixels of components": (
+        PixelSums(COMPONENTS, 1.0),
+        (WHITE, torch.tensor(0)),
+        (WHITE, torch.tensor(1)),
+    ),
+    "products of residuals": (
+        ResidualProducts(COMPONENTS, np.zeros((2, 1)), PIXEL, 0.5),
+        (WHITE, torch.tensor(0)),
+        (WHITE, torch.tensor(1)),
+    ),
+    "pairs of codes": (PairCounts([2]), (torch.tensor([0]),), (torch.tensor([1]),)),
+}
+# A fit asks several rounds of the same record: here of images.
+RUNS = {name: (name,) for name in QUESTIONS} | {
+    "a fit of images": ("pixels of components", "products of residuals")
+}
+
+
+@dataclass(frozen=True)
+class EachAlone:
+    """A question to every record by itself, each in slots of its own."""
+
+    question: Any
+    count: int
+
+    def __getattr__(self, name):
+        return getattr(self.question, name)
+
+    @property
+    def slots(self):
+        return self.question.slots * self.count
+
+    def answer(self, records):
+        places, *rest = records
+        slots, vectors = self.question.answer(tuple(rest))
+        return slots + self.question.slots * places.numpy(), vectors
+
+
+def released(run, which, count, ratios):
+    """Draws (count, numbers) of what a run tells of one of the two records, in units of its noise."""
+    told = []
+    for name, ratio in zip(RUNS[run], ratios, strict=True):
+        question = QUESTIONS[name][0]
+        tiled = tuple(part.expand(count, *part.shape) for part in QUESTIONS[name][1 + which])
+        mechanism = SumMechanism(
+            (torch.arange(count), *tiled), Ledger(SumPlan((ratio,), DELTA, count))
+        )
+        release = mechanism.release(EachAlone(question, count))
+        sums = release.sums / release.stddev
+        if question.moment == 2:
+            rows, columns = np.triu_indices(question.width)
+            sums = sums[:, rows, columns] * np.where(rows == columns, 1, 41 / 29)
+        told.append(sums.reshape(count, -1))
+    return np.concatenate(told, axis=1)
+
+
+def ratios_of(run, times=1.0):
+    shares = [1.0, 2.0][: len(RUNS[run])]
+    plan = SumPlan.calibrate(EPSILON, DELTA, shares, 1, "person")
+    return [times * ratio for ratio in plan.ratios]
+
+
+def best_test(run, ratios):
+    """The log-likelihood ratio of a pair, up to a positive factor: 0 where both are as likely."""
+    # Noise a million times less, and what it is a million times nearer.
+    near = [released(run, which, 1, [1e6 * ratio for ratio in ratios])[0] / 1e6 for which in (0, 1)]
+    gap, middle = near[0] - near[1], (near[0] + near[1]) / 2
+
+    def score(outputs, record, other):
+        return (outputs - middle) @ gap * (1 if record < other else -1)
+
+    return score
+
+
+def audited(run, ratios, num_draws):
+    def draw(which, count):
+        return released(run, which, count, ratios)
+
+    score = best_test(run, ratios)
+    return audit(draw, [(0, 1)], num_draws=num_draws, delta=DELTA, score=score)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_farthest_records_reach_what_is_promised_and_do_not_pass_it(run):
+    lower = audited(run, ratios_of(run), 60_000).epsilon_lower
+    assert 0.82 * EPSILON < lower <= EPSILON
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_noise_of_a_third_less_is_refuted(run):
+    assert audited(run, ratios_of(run, times=1.5), 8_000).refutes(EPSILON)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-3), (10.0, 1e-5)])
+def test_at_the_delta_of_a_plan_a_whole_fit_reaches_its_promise(epsilon, delta):
+    """By μ of Gaussian differential privacy, where so small a δ leaves no event to count."""
+    run = "a fit of images"
+    ratios = SumPlan.calibrate(epsilon, delta, [1.0, 2.0], 1, "person").ratios
+    score = best_test(run, ratios)
+    ratio = [score(released(run, which, 40_000, ratios), 0, 1) for which in (0, 1)]
+    mu = gaussian_mu_lower(*ratio, error=1e-3)
+    assert 0.85 * epsilon < gaussian_epsilon(1.0, mu, delta) <= epsilon
