@@ -8,8 +8,8 @@ are trained on them and tested on the real test images; δ = 1e-5, `replace_one`
 images; their constants were chosen on 10 000 held-out *training* images of both data sets
 (`--held-out` judges by these). Such looks at training data are in no ε, as usual in this literature.
 
-`--augment` moves, turns and stretches drawn images a little, at random and in public, before they
-train: what is learned of data is the same.
+`--augment` declares in the schema that drawn images are moved, turned and stretched a little, at random
+and in public: what is learned of data is the same.
 
 Usage:
     python -m studies sliced.images --data mnist.npz --epsilon 10 -o out
@@ -28,29 +28,26 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample
 
 from privot.schema import Schema
-from privot.schema.columns.array import tensor_array
+from privot.schema.columns.array import tensor_array, tensor_values
 from privot.sliced import MixtureSettings, SlicedModel, fit
-from privot.sliced.law import LabeledLaw
 from studies.common.rows import write_row
 
 NUM_SYNTHETIC = 60_000
 DELTA = 1e-5
-SCHEMA = Schema.from_dict(
-    {
-        "unit": "image",
-        "columns": {
-            "image": {"kind": "array", "shape": [28, 28], "bounds": [0, 1]},
-            "label": {"kind": "categorical", "categories": list("0123456789")},
-        },
-    }
-)
-_CHUNK = 10_000
+AUGMENT = {"shift": 1, "turn": 8, "stretch": 0.06, "shear": 0.1}
+
+
+def declared(**augment: Any) -> Schema:
+    """Gray images of 28 × 28 pixels and their label; draws are moved as `augment` says."""
+    image = {"kind": "array", "shape": [28, 28], "bounds": [0, 1]} | augment
+    label = {"kind": "categorical", "categories": list("0123456789")}
+    return Schema.from_dict({"unit": "image", "columns": {"image": image, "label": label}})
+
+
+SCHEMA = declared()
 _HELD_OUT = 10_000
-# Of images drawn again: pixels, radians, and shares of the side.
-_SHIFT, _TURN, _ZOOM, _SHEAR = 1.0, 0.14, 0.06, 0.1
 
 
 def as_table(x: Tensor, y: Tensor) -> pa.Table:
@@ -68,29 +65,13 @@ def load_split(path: Path, split: str) -> tuple[Tensor, Tensor]:
 
 
 def drawn(model: SlicedModel, count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Images (count, 28, 28) with uniform labels, and these."""
-    assert isinstance(model.law, LabeledLaw)
-    labels, rng = torch.arange(count) % 10, torch.Generator().manual_seed(seed)
-    return torch.cat([model.law.values(part, rng) for part in labels.split(_CHUNK)]), labels
-
-
-def augmented(images: Tensor, seed: int) -> Tensor:
-    """Images (n, h, w), each a little moved, turned, stretched and slanted: public, of no data."""
-    rng = torch.Generator().manual_seed(seed)
-
-    def within(most: float) -> Tensor:
-        return (2 * torch.rand(len(images), generator=rng) - 1) * most
-
-    turn, shift = within(_TURN), 2 * _SHIFT / images.shape[1]
-    across = turn.cos() / (1 + within(_ZOOM)), within(_SHEAR) - turn.sin(), within(shift)
-    down = turn.sin(), turn.cos() / (1 + within(_ZOOM)), within(shift)
-    maps = torch.stack([torch.stack(across, dim=1), torch.stack(down, dim=1)], dim=1)
+    """Images (count, 28, 28), as many of each label, moved if the model's schema says so, and labels."""
+    labels = torch.arange(10).repeat_interleave(count // 10)
     parts = [
-        grid_sample(part[:, None], affine_grid(m, [len(m), 1, *part.shape[1:]], False),
-                    align_corners=False)[:, 0]
-        for part, m in zip(images.split(_CHUNK), maps.split(_CHUNK), strict=True)
-    ]  # fmt: skip
-    return torch.cat(parts)
+        tensor_values(model.sample(count // 10, 10 * seed + label, {"label": str(label)})["image"])
+        for label in range(10)
+    ]
+    return torch.from_numpy(np.concatenate(parts)), labels
 
 
 def accuracies(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, seed: int) -> dict[str, float]:
@@ -117,13 +98,12 @@ def judged(
         test = load_split(path, "test")
     table = as_table(x, y)
     started = time.perf_counter()
-    model = fit(table, SCHEMA, epsilon=epsilon, delta=DELTA, settings=settings)
+    schema = declared(augment=AUGMENT) if chosen.augment else SCHEMA
+    model = fit(table, schema, epsilon=epsilon, delta=DELTA, settings=settings)
     seconds = round(time.perf_counter() - started, 1)
     if chosen.model is not None:
         model.save(chosen.model)
     images, labels = drawn(model, chosen.count, settings.seed)
-    if chosen.augment:
-        images = augmented(images, settings.seed)
     return {
         "method": "mixture, augmented" if chosen.augment else "mixture",
         "data": path.stem,
@@ -145,7 +125,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--components", type=int, help="of a label; by default they follow ε")
     parser.add_argument("--low-pass", type=int, help="frequencies of means")
     parser.add_argument("--residual-low-pass", type=int, help="frequencies of what is left")
-    parser.add_argument("--augment", action="store_true", help="move drawn images in public")
+    parser.add_argument("--augment", action="store_true", help="declare that draws are moved")
     parser.add_argument("--held-out", action="store_true", help="judge by training images")
     parser.add_argument("--count", type=int, default=NUM_SYNTHETIC, help="synthetic images")
     parser.add_argument("--seed", type=int, default=0, help="of starts, draws and classifiers")

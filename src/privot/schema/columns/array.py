@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from privot.errors import PrivotError
+from privot.schema.columns.augment import Augment
 from privot.schema.columns.column import Bounds, PointColumn
 from privot.schema.columns.raw_values import Problem
 from privot.schema.domains.domain import Array, Box
@@ -39,6 +40,7 @@ class ArrayColumn(PointColumn):
             images of length R are √2·R apart instead of 2R).
         transform: `"pixels"`, or `"dct"` for orthonormal cosine coefficients.
         low_pass: Number of lowest frequencies kept along each axis; needs `"dct"`. Public.
+        augment: How far drawn images are moved, turned and stretched in public; never private ones.
 
     Examples:
         >>> column = ArrayColumn(
@@ -56,6 +58,7 @@ class ArrayColumn(PointColumn):
     center: Literal["middle", "lower"] = "middle"
     transform: Literal["pixels", "dct"] = "pixels"
     low_pass: int | None = None
+    augment: Augment | None = None
 
     # An image is always there: a flag for a missing one would need a share of the budget.
     nullable: Literal[False] = False
@@ -140,6 +143,14 @@ class ArrayColumn(PointColumn):
         """Table column of images (n, N) in unit pixels, clipped to the bounds."""
         raw = self.from_unit_pixels(pixels)
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
+
+    def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
+        """See `Column`."""
+        if self.augment is None:
+            return table
+        images = tensor_values(table.column(name))
+        moved = tensor_array(self.augment.moved(images, rng))
+        return table.set_column(table.column_names.index(name), name, moved)
 
     def count_outside(self, name: str, table: pa.Table) -> int:
         """See `PointColumn`."""

@@ -126,6 +126,10 @@ class Column(BaseModel):
         """Names of the table columns that hold its values, where the schema calls it `name`."""
         return (name,)
 
+    def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
+        """A table of drawn records with its values changed as the schema says, at random, in public."""
+        return table
+
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
         """Raw values as the kind needs them, and all that the schema does not allow in them."""

@@ -30,13 +30,13 @@ def completed(
     rng: np.random.Generator,
     conditions: Mapping[str, Term] | None = None,
 ) -> Iterator[pa.Table]:
-    """Records with all columns of the schema, in its order, that keep its rules.
+    """Records with all columns of the schema, in its order, that keep its rules, moved as it says.
 
     Arguments:
         schema: Whose rules, and made-up columns.
         draw: Draws so many records of the reported columns, in pieces; of none, one empty piece.
         num_rows: How many are wanted.
-        rng: Of identifiers.
+        rng: Of identifiers, and of what is moved.
         conditions: More that these records keep, by their words.
 
     Raises:
@@ -61,6 +61,8 @@ def completed(
                 0, num_rows - kept
             )
             kept += table.num_rows
+            for name, column in schema.columns.items():
+                table = column.augmented(name, table, rng)
             for name, make_up in identifiers.items():
                 table = table.append_column(name, make_up(table.num_rows))
             yield table.select(names)
