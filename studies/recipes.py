@@ -19,6 +19,7 @@ RECIPES = {
     "entropic.size_sweep": "Distance of learned digits to clean ones as people grow many.",
     "entropic.higher_privacy": "Digits and clothes from images in small balls, at the papers' epsilons.",
     "entropic.noisy_wasserstein": "Entropic beside noisy 1-Wasserstein generators of images.",
+    "entropic.theorems": "The theorems' bounds beside what happens, without networks.",
     "entropic.page": "Writes docs/results/entropic.md from its rows.",
     "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
     "images.candidates": "Labeled images under pure local epsilon, judged by a classifier of samples.",
