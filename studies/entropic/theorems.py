@@ -100,6 +100,7 @@ def _draw_rates(axis: Axes, rows: list[Row]) -> None:
                 markersize=4,
                 label=label,
             )
+    axis.set_ylim(bottom=1e-8)
     axis.set_xlabel("people")
     axis.set_title("Nats above the best", fontsize=10, fontweight="bold")
     axis.legend(fontsize=8, loc="lower left")
