@@ -71,6 +71,8 @@ def test_sums_are_the_usual_way_and_slices_of_what_has_no_codes():
     table = {"a": {"kind": "numeric", "bounds": [0, 1]}, "b": {"kind": "boolean"}}
     assert usual_settings(Schema.from_dict({"columns": table})) == MixtureSettings()
     many = {"kind": "vector", "columns": list("pqrst"), "bounds": [[0, 1]] * 5}
+    labeled = Schema.from_dict({"columns": {"b": table["b"], "features": many}})
+    assert usual_settings(labeled) == MixtureSettings()
     beside = Schema.from_dict({"columns": table | {"features": many}})
     assert usual_settings(beside) == SlicedSettings()
 

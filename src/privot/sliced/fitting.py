@@ -34,6 +34,8 @@ from privot.sliced.mixtures.image_fit import fit_images
 from privot.sliced.mixtures.settings import MixtureSettings
 from privot.sliced.mixtures.table_fit import CodedTable, fit_table, plan_table
 from privot.sliced.mixtures.table_law import TableMixture
+from privot.sliced.mixtures.vector_fit import VectorRecipe, fit_vectors
+from privot.sliced.mixtures.vectors import LabeledVectors
 from privot.sliced.model import Plan, SlicedModel, records_of
 from privot.sliced.network import train_network
 from privot.sliced.records import Records, raw_table
@@ -66,7 +68,8 @@ def fit(
         epsilon: ε of the whole run.
         delta: δ of the whole run.
         settings: What is released, and what is made of it. By default `MixtureSettings`, rounds of
-            noisy sums, where the schema is of images or of columns with codes or numbers alone.
+            noisy sums, where the schema is of images, of vectors in boxes with at most one column of
+            codes beside them, or of columns with codes or numbers alone.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
             Without it, the run counts in memory only and cannot be resumed. Either way it is entered
             in the account of its records, and the curator is warned if it is not the first.
@@ -89,8 +92,9 @@ def fit(
 
 
 def usual_settings(schema: Schema) -> MixtureSettings | SlicedSettings:
-    """Rounds of noisy sums, for labeled images and for tables of codes and numbers; else slices."""
-    if schema.images or set(schema.columns) == set(schema.coded):
+    """Rounds of noisy sums, for labeled images and vectors and for tables of codes; else slices."""
+    coded = set(schema.columns) == set(schema.coded)
+    if schema.images or coded or LabeledVectors.declared_by(schema):
         return MixtureSettings()
     return SlicedSettings()
 
@@ -119,6 +123,12 @@ class _Run:
                 labels = torch.zeros(count, dtype=torch.int64)
             with self._rounds(plan, (values, labels), settings) as rounds:
                 return self._model(fit_images(rounds, records, recipe), records, plan, settings)
+        if LabeledVectors.declared_by(self.schema):
+            vectors = LabeledVectors(self.schema)
+            asked = VectorRecipe.of(settings, self.epsilon, self.delta, count, vectors)
+            plan = asked.plan(self.epsilon, self.delta, count, vectors)
+            with self._rounds(plan, vectors.encode(self.table), settings) as rounds:
+                return self._model(fit_vectors(rounds, vectors, asked), records, plan, settings)
         coded = CodedTable(self.schema)
         plan = plan_table(coded, self.epsilon, self.delta, count)
         with self._rounds(plan, (coded.encode(self.table),), settings) as rounds:

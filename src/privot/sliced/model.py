@@ -17,13 +17,14 @@ from privot.sliced.images import ImageRecords
 from privot.sliced.law import Law
 from privot.sliced.mixtures.image_law import ImageMixture
 from privot.sliced.mixtures.table_law import TableMixture
+from privot.sliced.mixtures.vector_law import VectorMixture
 from privot.sliced.network import LabeledNetwork
 from privot.sliced.records import Records
 from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.sums.plan import SumPlan
 from privot.sliced.tables import TableRecords
 
-_KINDS: tuple[type[Law], ...] = (LabeledNetwork, ImageMixture, TableMixture)
+_KINDS: tuple[type[Law], ...] = (LabeledNetwork, ImageMixture, TableMixture, VectorMixture)
 _LAWS = {law.kind: law for law in _KINDS}
 Plan = SlicePlan | SumPlan
 

@@ -1,1 +1,1 @@
-"""Mixtures that a curator learns from a few rounds of noisy sums: labeled images, and tables."""
+"""Mixtures that a curator learns from noisy sums: of labeled images, of labeled vectors, of tables."""

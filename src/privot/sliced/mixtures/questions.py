@@ -33,6 +33,15 @@ _COUNT = 0.3
 _EPSILON = 1e-12
 
 
+def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> Integers:
+    """The component (n,) whose center (labels, K, p) is nearest, among those of a row's label."""
+    num_labels, count, _ = centers.shape
+    flat = torch.from_numpy(centers).flatten(0, 1).to(coordinates)
+    gaps = flat.square().sum(dim=1) / 2 - coordinates @ flat.T
+    own = gaps.unflatten(1, (num_labels, count))[torch.arange(len(labels)), labels].argmin(dim=1)
+    return (labels * count + own).numpy()
+
+
 @dataclass(frozen=True, eq=False)
 class Components:
     """To which component an image belongs: the nearest center of its label.
@@ -52,12 +61,7 @@ class Components:
 
     def nearest(self, coordinates: Tensor, labels: Tensor) -> Integers:
         """The component (n,) of images with coordinates (n, p)."""
-        num_labels, count, _ = self.centers.shape
-        centers = torch.from_numpy(self.centers).flatten(0, 1).to(coordinates)
-        gaps = centers.square().sum(dim=1) / 2 - coordinates @ centers.T
-        gaps = gaps.unflatten(1, (num_labels, count))
-        own = gaps[torch.arange(len(labels)), labels].argmin(dim=1)
-        return (labels * count + own).numpy()
+        return nearest_component(self.centers, coordinates, labels)
 
 
 @dataclass(frozen=True, eq=False)
