@@ -4,9 +4,11 @@
 
 People are drawn from a table with replacement and report; `made` is the total variation (TV) of fits
 from the table's own shares, the mean over some releases. `like` is the forecast by a **pilot**: a
-fifth as many other people, at the same ε, whose model stands for all (`privot.evaluation.forecast`);
-`made_up` the forecast by random populations, which knows the schema alone; `bound` the plan's error of
-an estimate without a model.
+fifth as many other people, at the same ε, whose columns and dependence stand for all
+(`privot.evaluation.forecast`), and `like_low` and `like_high` are where eight in ten fits should err;
+`made_up` is the forecast by random populations, which knows the schema alone; `bound` the plan's error
+of an estimate without a model. A forecast is as good as `made` is known: `spread` is the standard
+deviation of one release's two-way error, as a share of it.
 
 Tables: five short columns of Adult, five long ones, and six independent columns, at nine settings each;
 and at the first of them tables of ten columns, whose fits take long: those of `tables.adult`, ten that
@@ -77,7 +79,8 @@ def measure(
     like = forecast_fit(schema, epsilon, people, like=pilot)
     alone = forecast_fit(schema, epsilon, people)
     fits = [fit(report(people), seed=seed) for seed in range(releases)]
-    made = np.mean([marginal_errors(codes_of(model), codes, sizes) for model in fits], axis=0)
+    every = np.array([marginal_errors(codes_of(model), codes, sizes) for model in fits])
+    made = every.mean(axis=0)
     table = plan_reports(schema, epsilon, people).table
     assert table is not None
     assert table.recommended.two_way is not None
@@ -86,8 +89,10 @@ def measure(
         "epsilon": epsilon,
         "people": people,
         **_both("made", *made),
+        "spread": round(float(every[:, 1].std(ddof=1) / made[1]), 3),
         **_forecast("like", like),
-        "pilot": "no word of pairs" if like.made_up else "stands for all",
+        "like_low": round(like.low or 0.0, 4),
+        "like_high": round(like.high or 0.0, 4),
         **_forecast("made_up", alone),
         **_both("bound", table.recommended.one_way, table.recommended.two_way),
         "seconds": round(time.process_time() - started, 1),
@@ -109,7 +114,7 @@ def _both(name: str, one_way: float, two_way: float) -> dict[str, float]:
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("--data", default=os.environ.get("PRIVOT_DATA", "."))
-    parser.add_argument("--releases", type=int, default=3)
+    parser.add_argument("--releases", type=int, default=6)
     parser.add_argument("--tables", nargs="+", help="names of some; all by default")
     parser.add_argument("-o", "--output", type=Path)
 

@@ -1,6 +1,7 @@
 """A pilot's model says where bins should be; all reports are learned from together."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import privot
@@ -43,6 +44,60 @@ def test_two_phases_find_the_shape_and_what_goes_with_it():
     assert distance(paid, truth["paid"]) < 0.08
     for value in (False, True):
         assert distance(paid[member == value], truth["paid"][truth["member"] == value]) < 0.1
+
+
+WARDS = privot.Schema.from_toml("""
+    rules = ["if ward = b then smoker = true"]
+    [columns.ward]
+    kind = "categorical"
+    categories = ["a", "b", "c", "d", "none of these"]
+    other = "none of these"
+    [columns.color]
+    kind = "categorical"
+    categories = ["red", "green"]
+    [columns.smoker]
+    kind = "boolean"
+""")
+
+
+def patients(n, seed):
+    rng = np.random.default_rng(seed)
+    ward = rng.choice(["a", "b", "c", "d", "elsewhere"], n, p=[0.6, 0.3, 0.04, 0.04, 0.02])
+    return {
+        "ward": ward,
+        "color": rng.choice(["red", "green"], n, p=[0.98, 0.02]),
+        "smoker": (ward == "b") | (rng.random(n) < 0.5),
+    }
+
+
+def test_rare_categories_join_other_and_both_phases_count_for_it():
+    truth = patients(6_000, 0)
+    first = {name: values[:2_000] for name, values in truth.items()}
+    others = {name: values[2_000:] for name, values in truth.items()}
+    pilot = privot.Randomizer.calibrate(WARDS, 6.0).privatize(first)
+    model = privot.fit(pilot)
+    refined = privot.refine(model, rarest=0.15)
+    assert refined.columns["ward"].labels == ("a", "b", "none of these")
+    assert refined.columns["color"] == WARDS.columns["color"]  # which has no `other`
+    assert privot.refine(model).columns["ward"] == WARDS.columns["ward"]
+    rest = privot.Randomizer.calibrate(refined, 6.0).privatize(others)
+    both = privot.fit([pilot, rest])
+    drawn = both.sample(20_000, seed=0).column("ward").to_numpy(zero_copy_only=False)
+    assert np.mean(drawn == "none of these") == pytest.approx(0.1, abs=0.04)
+    assert np.mean(drawn == "a") == pytest.approx(0.6, abs=0.06)
+
+
+def test_a_category_always_stays_and_no_rule_names_one_that_joined_other():
+    model = privot.fit(privot.Randomizer.calibrate(WARDS, 6.0).privatize(patients(500, 1)))
+    with pytest.raises(PrivotError, match="none of the categories of 'ward': use one of a"):
+        privot.refine(model, rarest=0.5)
+    column = WARDS.columns["ward"]
+    assert column.refined("ward", pa.table(patients(500, 1)), 12, 0.9).labels == (
+        "a",
+        "none of these",
+    )
+    with pytest.raises(PrivotError, match="rarest is 1.5"):
+        privot.refine(model, rarest=1.5)
 
 
 def test_the_command_writes_the_same_schema(tmp_path):

@@ -96,12 +96,12 @@ def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
 
 
 def _fit_in_words(told: FitForecast, like: Path | None) -> str:
-    who = f"people whom {like} draws"
+    who = f"people with the columns of {like} who depend as strongly as it leaves possible"
     if told.made_up:
         who = "made-up people whose pairs of columns depend as a census's do"
-        if like is not None:
-            who += f" ({like} had too few reports to tell whether pairs depend)"
     pairs = "" if told.two_way is None else f", two-way {told.two_way:.3f}"
+    if told.low is not None:
+        pairs += f" (eight in ten between {told.low:.3f} and {told.high:.3f})"
     times = "rehearsal" if told.rehearsals == 1 else "rehearsals"
     return (
         f"to expect of `privot fit`: one-way {told.one_way:.3f}{pairs}, "

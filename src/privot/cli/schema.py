@@ -167,6 +167,9 @@ def refine(
         Path, Option("-o", "--output", help="Where to write the schema: a .json.")
     ] = Path("refined.json"),
     codes: Annotated[int, Option(help="Bins and spikes of each number, about.")] = 12,
+    rarest: Annotated[
+        float, Option(help="Share of people below which a category joins the column's `other`.")
+    ] = 0.0,
     force: Force = False,
 ) -> None:
     """Write a pilot's schema with bins where its people are, for the people who have not reported yet.
@@ -185,7 +188,7 @@ def refine(
     loaded = load(model)
     if not isinstance(loaded, LocalModel):
         raise PrivotError(f"{model} is no model of a pilot's release: give what privot fit wrote")
-    refined = refine_schema(loaded, num_codes=codes)
+    refined = refine_schema(loaded, num_codes=codes, rarest=rarest)
     refined.save(output)
     for name, column in refined.coded.items():
         if column != loaded.schema.coded[name]:

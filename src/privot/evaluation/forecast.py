@@ -1,53 +1,54 @@
 r"""What a fit of a table will err by, before anyone reports: people of a known law rehearse it.
 
 Something stands for the people who will report: **a pilot's model**, or any other of the same columns;
-or, where there is none, **made-up people**: random latent classes of the schema's alphabets, in which
-the joint shares of two columns differ from those of independent ones by .1 in total variation, in the
-mean over pairs, which is what columns of a census do (`made_up`). The people whom it draws report at
-the planned ε and are learned from as `fit` does, and the model is compared with what they were drawn
-from.
+or, where there is none, **made-up people** (`populations`). The people whom it draws report at the
+planned ε and are learned from as `fit` does, and the model is compared with what they were drawn from.
 
-Errors of one fit vary by a tenth or a fifth of themselves from release to release. So each fit is
-followed by two of other people's reports by the settings that it chose, and their mean is told.
+**What a fit errs by depends on how much columns depend**, beside ε, the number of people and the single
+columns: of fits of ten populations with the same columns the two-way errors lie on one curve of the mean
+distance t of pairs from independence. Single columns a pilot tells well. Of t it often tells little: its
+own fit shows less than there is, and none where reports are few. So t is inferred from what the pilot's
+fit found, $d$, by doing the same to populations whose t is known (approximate Bayesian computation):
+t is even on $[0, \max(.2, 1.5 d)]$ before; of each t on a grid a population has the pilot's single
+columns and random classes (`populations.with_columns_of`), as many people as the pilot's report as its
+did, and $d_t$ is what a fit of these finds. Its weight is
 
-**A pilot's model is smoother than people**, and pairs of people drawn from it are easier to learn. How
-much, a rehearsal of the pilot itself tells: as many people as it had are drawn from its model m and
-report, a model m′ is learned from them, and is to m what m is to people. With E(·) the two-way error of
-a fit of the planned reports of people whom a model drew, the error told is
+$$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-$$ E(m) \cdot \max(1, E(m) / E(m′)) , $$
+0 where only one of both fits found any dependence. The error told is the mean, by these weights, of what
+fits of the planned reports err by. Where the pilot tells nothing of t it is a mean over all; `low` and
+`high` are what a tenth and nine tenths of these fits, by their weight, err below.
 
-a bootstrap's correction by the bootstrap. Single columns need none.
-
-**Half of each.** A pilot is small and its own forecast errs by some ten percent, now up, now down; that
-of made-up people errs where others depend more or less. Told is the geometric mean of both.
-
-**A pilot that found no dependence** may have been too small to. So as many made-up people report as it
-had, some times: if dependence is found every time, columns are believed to be independent, and the
-pilot stands alone; else it says nothing of pairs, and made-up people do.
+**A pilot that found dependence** says of what kind it is, too. People drawn from it are easier to learn
+than people; those of random classes depend in ways as different as can be. Where a fit of the former, as
+small as the pilot, finds all its dependence again, the geometric mean of both errors is told, and the
+less of it, the less they count.
 
 Privacy review: a function of public numbers, coins, and a model, which was learned from reports alone:
 post-processing. No record is read.
 
 References:
-    Hall, *The bootstrap and Edgeworth expansion* (1992), of iterated bootstraps.
+    Beaumont, Zhang, Balding, *Approximate Bayesian computation in population genetics* (2002).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
-import pyarrow as pa
 
 from privot.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.evaluation.distances import independent, total_variation
+from privot.evaluation.populations import (
+    Population,
+    dependence,
+    made_up,
+    stands_for,
+    with_columns_of,
+)
 from privot.evaluation.rehearsal import MOST_REHEARSED, codes_of
 from privot.local.classes.class_fit import fit_again
-from privot.local.classes.product_mixture import LatentClasses
 from privot.local.fitting import fit
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
@@ -55,10 +56,14 @@ from privot.release import Randomizer
 from privot.schema import Array, Schema
 
 REHEARSALS = 2
-_AGAIN = 2  # fits by settings that are chosen, at a fifth of the time of choosing
-_CLASSES = 12
-_DEPENDENCE = 0.1
-_LARGEST_SCALE, _HALVINGS = 8.0, 12
+_FITS = 3  # of a rehearsal of one population; all but the first by settings that the first chose
+_IN_ALL = 12  # of all populations that a pilot leaves possible, at least
+_STRENGTHS = 7
+_STRONGEST, _BEYOND = 0.2, 1.5
+_NEAR, _SHARE_OF_FOUND = 0.02, 0.1
+_NEGLIGIBLE = 0.05  # of the largest weight
+_NOTHING = 1e-6  # of dependence, by rounding
+_ENDS = 0.1, 0.9
 Progress = Callable[[int, int], None]
 
 
@@ -69,37 +74,26 @@ class FitForecast:
     Arguments:
         one_way: Mean over columns.
         two_way: Mean over pairs of columns; None of a single one.
-        rehearsals: How many were made.
-        made_up: Whether people were made up; else they were a model's.
+        rehearsals: How many fits were made.
+        made_up: Whether people were made up; else a model's columns were theirs.
+        low: Two-way error that one fit in ten falls below, over all that the model leaves possible.
+        high: That one in ten exceeds; both None of made-up people, and of a single column.
     """
 
     one_way: float
     two_way: float | None
     rehearsals: int
     made_up: bool
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
-    """People whose law is known.
+class _Told:
+    """Mean errors (2,), and two-way ones of a tenth and nine tenths of the weight."""
 
-    Arguments:
-        law: Of the schema's codes.
-        draw: Records of n of them, by a seed.
-    """
-
-    law: LatentClasses
-    draw: Callable[[int, int], pa.Table]
-
-    def errors(self, model: LocalModel) -> Array:
-        """One- and two-way error of a model of these people, means over columns and pairs."""
-        learned, every = codes_of(model), range(len(self.law.sizes))
-        found = []
-        for several in (1, 2):
-            ways = [*combinations(every, several)]
-            told = [total_variation(learned.marginal(w), self.law.marginal(w)) for w in ways]
-            found.append(np.mean(told) if told else np.nan)
-        return np.array(found)
+    mean: Array
+    ends: Array | None = None
 
 
 def forecast_fit(
@@ -112,7 +106,7 @@ def forecast_fit(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> FitForecast:
-    """Rehearse reports and their fit, each as long as two fits; with `like`, thrice as many.
+    """Rehearse reports and their fit, each as long as two fits; with `like`, some five times as long.
 
     Of more than 200 000 people, 200 000 rehearse, and errors fall with the root of the number.
 
@@ -121,9 +115,10 @@ def forecast_fit(
         epsilon: Privacy loss of one person's whole report.
         people: How many will report.
         like: A model of the same columns that stands for them; made-up people otherwise.
-        rehearsals: How many; each of made-up people is of another population.
+        rehearsals: Populations of made-up people; with `like`, of each strength of dependence, half as
+            many, at least one.
         seed: Of populations, draws and fits; not of the reports' noise.
-        progress: Told how many fits are done, of how many.
+        progress: Told how many fits are done, of how many at most.
 
     Raises:
         PrivotError: for columns that are reported as points, a model of others, or numbers out of range.
@@ -137,50 +132,56 @@ def forecast_fit(
             "tells the errors of points"
         )
     rehearsal = _Rehearsal(randomizer, people, seed, progress or (lambda done, of: None))
-    found = rehearsal.of_model(like, rehearsals) if like else rehearsal.of_made_up(rehearsals)
-    one, two = np.minimum(found * (rehearsal.people / people) ** 0.5, 1.0)
-    pairs = None if np.isnan(two) else float(two)
-    return FitForecast(float(one), pairs, rehearsal.done, rehearsal.made_up)
+    if like is None:
+        found = rehearsal.of_made_up(rehearsals)
+    else:
+        found = rehearsal.of_model(like, max(1, rehearsals // 2))
+    shrunk = (rehearsal.people / people) ** 0.5
+    one, two = np.minimum(found.mean * shrunk, 1.0)
+    if np.isnan(two):
+        return FitForecast(float(one), None, rehearsal.done, like is None)
+    ends = (None, None) if found.ends is None else np.minimum(found.ends * shrunk, 1.0).tolist()
+    return FitForecast(float(one), float(two), rehearsal.done, like is None, *ends)
 
 
 class _Rehearsal:
-    """Rehearsals of one plan: mean errors, one-way and two-way."""
+    """Rehearsals of one plan."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
         self.people = min(people, MOST_REHEARSED)
-        self.done, self.fits, self.drawn, self.made_up = 0, 0, 0, True
+        self.done, self.fits, self.drawn = 0, 0, 0
 
-    def of_made_up(self, several: int) -> Array:
+    def of_made_up(self, several: int) -> _Told:
         """Of as many populations."""
-        self.fits = self.done + several
-        return self.each(self.invented(several))
-
-    def invented(self, several: int) -> list[Population]:
-        """As many populations of made-up people."""
+        self.fits = several
         schema = self.randomizer.schema
-        return [made_up(schema, self.seed + number) for number in range(several)]
+        invented = (made_up(schema, self.seed + number) for number in range(several))
+        return _Told(np.mean([self.errors(each, _FITS).mean(axis=0) for each in invented], axis=0))
 
-    def of_model(self, like: LocalModel, several: int) -> Array:
-        """Of a model's people, or made-up ones, or half of each, as its dependence says."""
-        own, self.fits = stands_for(like, self.randomizer.schema), 2 * several
-        if not found_dependence(like):
-            tried = (self.again(each, like) for each in self.invented(several))
-            if not all(map(found_dependence, tried)):
-                return self.of_made_up(several)
-            self.made_up = False
-            return self.each([own] * several)
-        self.made_up, self.fits = False, 3 * several + 1
-        found, growth = self.each([own] * several), np.ones(2)
-        easier = stands_for(self.again(own, like), self.randomizer.schema)
-        growth[1] = max(1.0, found[1] / max(self.each([easier] * several)[1], 1e-12))
-        root: Array = np.sqrt(found * growth * self.of_made_up(several))
-        return root
-
-    def each(self, populations: Sequence[Population]) -> Array:
-        """Of a fit of each."""
-        means: Array = np.mean([self.errors(each) for each in populations], axis=0)
-        return means
+    def of_model(self, like: LocalModel, several: int) -> _Told:
+        """Of a model's columns, with dependence as strong as it leaves possible, and of its own."""
+        schema = self.randomizer.schema
+        own, found = stands_for(like, schema), dependence(codes_of(like))
+        strengths = np.linspace(0, max(_STRONGEST, _BEYOND * found), _STRENGTHS).repeat(several)
+        self.fits = 2 * len(strengths) + 2
+        people = [
+            stands_for(with_columns_of(like, float(t), self.seed + number), schema)
+            for number, t in enumerate(strengths)
+        ]
+        seen = np.array([dependence(codes_of(self.again(each, like))) for each in people])
+        weights = likely(seen, found)
+        kept = np.flatnonzero(weights)
+        # Few populations are left where a pilot tells much: then each is rehearsed more often.
+        fits = -(-_IN_ALL // len(kept))
+        errors = np.concatenate([self.errors(people[number], fits) for number in kept])
+        weights = (weights[kept] / weights[kept].sum() / fits).repeat(fits)
+        mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
+        if found > _NOTHING:
+            again = min(1.0, dependence(codes_of(self.again(own, like))) / found)
+            ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (again / 2)
+            mean, ends = mean * ratio, ends * ratio[1]
+        return _Told(mean, ends)
 
     def again(self, population: Population, like: LocalModel) -> LocalModel:
         """What as many people as a model's teach, by reports like theirs."""
@@ -188,16 +189,15 @@ class _Rehearsal:
         releases = self.report(population, like.randomizer, people)
         return self.told(lambda: fit(releases.parts, seed=self.seed + self.done))
 
-    def errors(self, population: Population) -> Array:
-        """Of one fit of the planned reports, and of others by the settings that it chose."""
+    def errors(self, population: Population, fits: int) -> Array:
+        """Of one fit of the planned reports, and of others by the settings that it chose (fits, 2)."""
         releases = self.report(population, self.randomizer, self.people)
         model = self.told(lambda: fit(releases.parts, seed=self.seed + self.done))
         found = [population.errors(model)]
-        for _ in range(_AGAIN):
+        for _ in range(fits - 1):
             more = self.report(population, self.randomizer, self.people)
             found.append(population.errors(fit_again(model, more, self.seed + self.drawn)))
-        mean: Array = np.mean(found, axis=0)
-        return mean
+        return np.array(found)
 
     def report(self, population: Population, by: Randomizer, people: int) -> Releases:
         """Reports of people whom nobody has drawn before."""
@@ -215,77 +215,23 @@ class _Rehearsal:
         return model
 
 
-def found_dependence(model: LocalModel) -> bool:
-    """Whether a fit found that columns depend on each other."""
-    return bool(model.made_with["averaged"][0]["num_classes"] > 1)
+def likely(seen: Array, found: float) -> Array:
+    """Weights of populations whose fits showed dependence `seen` (R,), where one's `found` so much.
 
-
-def stands_for(model: LocalModel, schema: Schema) -> Population:
-    """A model's people, in the codes of a schema of the same columns.
-
-    Raises:
-        PrivotError: for a model of no table, or of other columns or values.
+    Examples:
+        >>> likely(np.array([0.0, 0.0, 0.09, 0.1]), 0.1).round(2).tolist()
+        [0.0, 0.0, 0.95, 1.0]
     """
-    if "averaged" not in model.made_with:
-        raise PrivotError(
-            f"like is by estimator {model.made_with['estimator']!r}, and a rehearsal is of tables whose "
-            "columns are all reported as codes: give a model of such a table"
-        )
-    theirs = {name: column.labels for name, column in model.schema.coded.items()}
-    for name, column in schema.coded.items():
-        if theirs.get(name) != column.labels:
-            raise PrivotError(
-                f"like has column {name!r} not at all, or with other values or bins: give a model of "
-                "the schema's columns"
-            )
-    if list(theirs) != list(schema.coded):
-        raise PrivotError(
-            f"like is of the columns {', '.join(theirs)}: give a model of the schema's, in its order"
-        )
-    names = list(schema.table_columns)
-    return Population(codes_of(model), lambda n, seed: model.sample(n, seed=seed).select(names))
+    logs = -(((seen - found) / (_NEAR + _SHARE_OF_FOUND * found)) ** 2) / 2
+    alike = (seen > _NOTHING) == (found > _NOTHING)
+    if alike.any():  # that a fit finds any dependence, or none, is the most that it says
+        logs[~alike] = -np.inf
+    weights = np.exp(logs - logs.max())
+    return np.asarray(np.where(weights > _NEGLIGIBLE, weights, 0.0))
 
 
-def made_up(schema: Schema, seed: int) -> Population:
-    """Random latent classes of the schema's alphabets, whose pairs depend as a census's do.
-
-    Every column's scores are normal, and each class's differ from them by normal ones, times what makes
-    the mean distance of pairs from independence .1, if columns are long enough for that.
-    """
-    rng = np.random.default_rng([seed, 1])
-    sizes = [column.alphabet.size for column in schema.coded.values()]
-    weights = rng.dirichlet(np.ones(_CLASSES))
-    own = [rng.standard_normal((size, 1)) for size in sizes]
-    apart = [rng.standard_normal((size, _CLASSES)) for size in sizes]
-
-    def law(scale: float) -> LatentClasses:
-        scores = [np.exp(base + scale * each) for base, each in zip(own, apart, strict=True)]
-        return LatentClasses(weights, tuple(each / each.sum(axis=0) for each in scores))
-
-    low, high = 0.0, _LARGEST_SCALE
-    for _ in range(_HALVINGS if len(sizes) > 1 else 0):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _dependence(law(middle)) < _DEPENDENCE else (low, middle)
-    made = law(low if len(sizes) > 1 else 1.0)
-
-    def draw(people: int, seed: int) -> pa.Table:
-        rng = np.random.default_rng([seed, 2])
-        return _records(schema, made.sample(people, rng), rng)
-
-    return Population(made, draw)
-
-
-def _dependence(law: LatentClasses) -> float:
-    """Mean distance of pairs from independence."""
-    gaps = [
-        total_variation(joint, independent(joint))
-        for joint in map(law.marginal, combinations(range(len(law.sizes)), 2))
-    ]
-    return float(np.mean(gaps))
-
-
-def _records(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> pa.Table:
-    columns: dict[str, pa.Array] = {}
-    for index, (name, column) in enumerate(schema.coded.items()):
-        columns |= column.decode_codes(name, codes[:, index], rng)
-    return pa.table(columns)
+def quantiles(values: Array, weights: Array) -> Array:
+    """Where a tenth and nine tenths of the weight (1 in all) lie below."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    return np.asarray(np.interp(_ENDS, below, values[order]))

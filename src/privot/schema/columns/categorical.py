@@ -115,6 +115,21 @@ class CategoricalColumn(_ListedColumn):
         unlisted = outside & (codes == self.alphabet.names.index(self.other))
         return {name: pa.array(np.where(unlisted, _UNLISTED, made[name].to_pylist()))}
 
+    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
+        """See `CodedColumn`; the most frequent category stays beside `other`, however rare it is."""
+        codes = self.encode_codes(name, drawn)
+        if self.other is None or not len(codes):
+            return self
+        shares = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
+        listed = [each for each in self.categories if each != self.other]
+        most = max(listed, key=lambda each: shares[self._codes[each]])
+        kept = tuple(
+            each
+            for each in self.categories
+            if each in (self.other, most) or shares[self._codes[each]] >= rarest
+        )
+        return self.model_validate(self.model_dump() | {"categories": kept})
+
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
         """See `CodedColumn`: all categories of all, and one that is in no list."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]

@@ -261,10 +261,10 @@ class CodedColumn(Column):
     ) -> dict[str, pa.Array]:
         """Table columns of codes (n,); a number is drawn within its bin."""
 
-    def refined(self, name: str, drawn: pa.Table, num_codes: int) -> Self:
-        """The column with about so many codes, each as frequent as another in records of a model.
+    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
+        """The column with codes as frequent as one another in records of a model. Never of raw records.
 
-        Of kinds whose codes are not a matter of choice, it is the column as it is. Never of raw records.
+        Numbers have about so many bins; categories below a share of `rarest` join `other`, if they can.
         """
         return self
 

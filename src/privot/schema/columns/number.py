@@ -174,7 +174,7 @@ class NumberColumn(PointColumn, CodedColumn):
         """See `PointColumn`."""
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
-    def refined(self, name: str, drawn: pa.Table, num_codes: int) -> Self:
+    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
         """See `CodedColumn`; whole numbers that are no more than codes have a code each."""
         bins, numbers = self.alphabet, self.read(name, drawn)[0]
         numbers = numbers[~np.isnan(numbers)]
