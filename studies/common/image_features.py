@@ -29,32 +29,25 @@ _BLOCK = 2000
 
 
 class ImageClassifier(nn.Module):
-    """Two convolutions, 64 features, one logit a label; for gray images with values in [−1, 1].
+    """64 features, one logit a label; for gray images with values in [−1, 1].
 
     Arguments:
         size: Height and width of the images, a multiple of 4.
         num_labels: Number of classes.
         seed: Of the initial weights.
+        dense: Whether features come of one wide layer of all pixels instead of two convolutions.
     """
 
-    def __init__(self, size: int = 28, num_labels: int = 10, seed: int = 0) -> None:
+    def __init__(
+        self, size: int = 28, num_labels: int = 10, seed: int = 0, dense: bool = False
+    ) -> None:
         super().__init__()
         if size < 8 or size % 4:
             raise PrivotError(f"size {size} is no multiple of 4 from 8 up: pad the images")
         self.size, self.num_labels = size, num_labels
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.body = nn.Sequential(
-                nn.Conv2d(1, 12, 5, padding=2),
-                nn.ReLU(),
-                nn.MaxPool2d(2),
-                nn.Conv2d(12, 24, 5, padding=2),
-                nn.ReLU(),
-                nn.MaxPool2d(2),
-                nn.Flatten(),
-                nn.Linear(24 * (size // 4) ** 2, NUM_FEATURES),
-                nn.ReLU(),
-            )
+            self.body = _dense(size) if dense else _convolutions(size)
             self.head = nn.Linear(NUM_FEATURES, num_labels)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -80,6 +73,20 @@ class ImageClassifier(nn.Module):
         return float((found == labels).mean())
 
 
+def _convolutions(size: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(1, 12, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(12, 24, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(24 * (size // 4) ** 2, NUM_FEATURES), nn.ReLU(),
+    )  # fmt: skip
+
+
+def _dense(size: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(size**2, 512), nn.ReLU(), nn.Linear(512, NUM_FEATURES), nn.ReLU()
+    )
+
+
 def train_classifier(
     images: Tensor,
     labels: np.ndarray,
@@ -88,6 +95,7 @@ def train_classifier(
     steps: int = 2000,
     batch_size: int = 128,
     seed: int = 0,
+    dense: bool = False,
 ) -> ImageClassifier:
     """A classifier of clean images (n, size²) in [−1, 1]; about a minute on one core.
 
@@ -101,9 +109,10 @@ def train_classifier(
         steps: Number of optimizer steps.
         batch_size: Images a step.
         seed: Of weights, batches and disturbances.
+        dense: Of the network's kind.
     """
     targets = torch.from_numpy(labels.astype(np.int64))
-    model = ImageClassifier(size, int(targets.max()) + 1, seed)
+    model = ImageClassifier(size, int(targets.max()) + 1, seed, dense)
     rng = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)

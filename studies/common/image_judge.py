@@ -3,6 +3,8 @@
 | number | what it says | equal laws |
 |---|---|---|
 | `frechet` | distance of means and covariances of features | the floor |
+| `frechet_second` | the same by another classifier's features, if there is one | the floor |
+| `frechet_pixels` | the same on the first 20 principal components of pixels | the floor |
 | `kernel` | squared MMD of features, scaled to mean square 1, times 1000 | 0 |
 | `precision`, `density` | do they look like real ones | near 1 |
 | `recall`, `coverage` | are all real ones met | near 1 |
@@ -35,6 +37,8 @@ class Judgment:
     """The numbers of the table above."""
 
     frechet: float
+    frechet_second: float | None
+    frechet_pixels: float
     kernel: float
     precision: float
     recall: float
@@ -45,8 +49,8 @@ class Judgment:
     w2: float
 
     def to_dict(self) -> dict[str, float]:
-        """Plain values, rounded to four digits after the point."""
-        return {name: round(value, 4) for name, value in asdict(self).items()}
+        """Plain values, rounded to four digits after the point; without a second judge, none of it."""
+        return {k: round(value, 4) for k, value in asdict(self).items() if value is not None}
 
 
 class ImageJudge:
@@ -58,6 +62,7 @@ class ImageJudge:
         features: From images (n, d) to features (n, k); the classifier's by default.
         num_near: Points of each side for coverage, kernel distance and W₂, whose cost is quadratic or
             worse; the others use all.
+        second: Another network's judgment, for verdicts that need two.
     """
 
     def __init__(
@@ -66,8 +71,10 @@ class ImageJudge:
         clean: Tensor,
         features: Callable[[Tensor], np.ndarray] | None = None,
         num_near: int = 1000,
+        second: ImageClassifier | None = None,
     ) -> None:
         self.classifier, self.clean, self.num_near = classifier, clean, num_near
+        self.second = second
         self.features = features or classifier.features
         self._own = features is None
         self.clean_features = self.features(clean)
@@ -86,15 +93,23 @@ class ImageJudge:
         seen = features if self._own else self.classifier.features(images)
         probabilities = self.classifier.probabilities(seen)
         shares = np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1])
-        variances = (images.double().numpy() @ self._axes).var(axis=0)
+        along, clean_along = (x.double().numpy() @ self._axes for x in (images, self.clean))
+        variances = along.var(axis=0)
         return Judgment(
             frechet=frechet_distance(features, self.clean_features),
+            frechet_second=self._second_frechet(images),
+            frechet_pixels=frechet_distance(along, clean_along),
             kernel=1000 * kernel_distance(learned / unit, real / unit),
             **asdict(coverage),
             rarest=float(shares.min() / len(images)),
             spread=float(variances.sum() / self._variances.sum()),
             w2=pixel_distance(images, self.clean, near),
         )
+
+    def _second_frechet(self, images: Tensor) -> float | None:
+        if self.second is None:
+            return None
+        return frechet_distance(self.second.features(images), self.second.features(self.clean))
 
 
 def pixel_distance(x: Tensor, y: Tensor, num_points: int = 1000, seed: int = 0) -> float:

@@ -92,9 +92,14 @@ class Recipe:
         return model
 
     @cached_property
+    def second(self) -> ImageClassifier:
+        """Another network, another seed: some seconds."""
+        return train_classifier(self.clean, self.images.y_train, seed=1, dense=True)
+
+    @cached_property
     def judge(self) -> ImageJudge:
-        """Scores against the held-out clean images."""
-        return ImageJudge(self.classifier, self.held_out)
+        """Scores against the held-out clean images, by two classifiers."""
+        return ImageJudge(self.classifier, self.held_out, second=self.second)
 
     @property
     def device(self) -> str:
@@ -107,8 +112,9 @@ class Recipe:
         return self.judge.score(self.clean[:NUM_JUDGED]).to_dict()
 
     def write(self, results: dict[str, Any], figure: Figure, label: str = "") -> Path:
-        """Write `name[_label].json` and `.png`; returns the JSON's path."""
+        """Write `name[_label][_seedN].json` and `.png`, N above 0; returns the JSON's path."""
         stem = f"{self.name}_{label}" if label else self.name
+        stem += f"_seed{self.seed}" if self.seed else ""
         row = {
             "recipe": self.name,
             "label": label,

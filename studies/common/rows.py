@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,48 @@ def select(rows: Rows, **wanted: Any) -> Rows:
 def in_order(rows: Rows, key: str) -> list[Any]:
     """Distinct values as they first appear."""
     return list(dict.fromkeys(row[key] for row in rows))
+
+
+def over_seeds(rows: Rows) -> Rows:
+    """Rows of one recipe that differ by seed, as one: the first, with the means of its measured numbers.
+
+    Beside every number x of `results`, `points` and `w2` whose seeds differ stands `x_std`, their
+    standard deviation. Rows are of one kind if their file names agree but for the ending `_seedN`.
+
+    Examples:
+        >>> rows = [{"stem": "a", "seed": 0, "w2": {"floor": 1.0}}]
+        >>> over_seeds([*rows, {"stem": "a_seed1", "seed": 1, "w2": {"floor": 3.0}}])[0]["w2"]
+        {'floor': 2.0, 'floor_std': 1.4142135623730951}
+    """
+    kinds: dict[str, Rows] = {}
+    for row in sorted(rows, key=lambda row: (row["stem"].split("_seed")[0], row["seed"])):
+        kinds.setdefault(row["stem"].split("_seed")[0], []).append(row)
+    merged = []
+    for found in kinds.values():
+        measured = {
+            key: _mean([row[key] for row in found])
+            for key in ("results", "points", "w2")
+            if key in found[0]
+        }
+        merged.append(found[0] | measured)
+    return merged
+
+
+def _mean(values: list[Any]) -> Any:
+    """Of numbers their mean, of the same collections of them the same of means; else the first."""
+    if len(values) == 1:
+        return values[0]
+    if isinstance(values[0], dict):
+        made: Row = {}
+        for key in values[0]:
+            found = [value[key] for value in values]
+            made[key] = _mean(found)
+            if isinstance(found[0], float) and len(set(found)) > 1:
+                made[f"{key}_std"] = statistics.stdev(found)
+        return made
+    if isinstance(values[0], list):
+        return [_mean(list(each)) for each in zip(*values, strict=True)]
+    return statistics.fmean(values) if isinstance(values[0], float) else values[0]
 
 
 def _write(path: Path, text: str) -> None:

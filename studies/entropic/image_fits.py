@@ -8,8 +8,8 @@ r"""Generators of images fitted to their reports by `privot.fit`, with one of fi
 | `sinkhorn_divergence` | $S_λ(x, y)$ | the noise as well |
 | `noisy_wasserstein` | $W_p^p(x + n', y)$ | the clean images, slowly |
 
-All see the same generator, start, optimizer and reports; small settings give each loss its batch size
-and about the same time.
+All see the same generator, start, optimizer, steps and reports; small settings give each loss the batch
+size that suits it.
 """
 
 from __future__ import annotations
@@ -57,16 +57,15 @@ def settings_of(chosen: argparse.Namespace, small: FitSettings, paper: FitSettin
 
 
 def suited(settings: FitSettings, loss: str) -> FitSettings:
-    """Small settings at the batch size that suits a loss, for about the same time on one core.
+    """Small settings at the batch size that suits a loss; all take the same steps.
 
-    Self-correction removes the batch's bias, so it takes small batches and many steps; the entropic loss
-    alone gets the papers' 400; those that need an exact assignment or three plans get 250 and 200.
+    Self-correction removes the batch's bias, so it takes small batches; the entropic loss alone gets the
+    papers' 400; those that need an exact assignment or three plans get 250 and 200.
     """
     assert settings.steps is not None
-    size, steps = {"entropic": 400, "sinkhorn_divergence": 200}.get(loss, 250), settings.steps // 4
-    if loss == "self_corrected":
-        size, steps = settings.batch_size or size, settings.steps
-    return replace(settings, batch_size=size, steps=steps, averaging=max(0.0, 1 - 8 / steps))
+    sizes = {"entropic": 400, "sinkhorn_divergence": 200, "self_corrected": settings.batch_size}
+    averaging = max(0.0, 1 - 8 / settings.steps)
+    return replace(settings, batch_size=sizes.get(loss, 250), averaging=averaging)
 
 
 def fit_losses(

@@ -26,7 +26,6 @@ from studies.entropic.wording import draw_sweep
 
 STDDEVS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 LOSSES = ("entropic", "self_corrected", "unregularized", "sinkhorn_divergence")
-SHORT = replace(SMALL, steps=2400)
 # The papers': an MLP of 2 × 500, a latent of 2 numbers, batches of 200.
 PAPER = replace(
     SMALL, steps=30_000, batch_size=200, learning_rate=1e-4, hidden=(500, 500), latent_dim=2
@@ -74,4 +73,4 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    run_noise_sweep(recipe_of("noise_sweep", chosen), settings_of(chosen, SHORT, PAPER))
+    run_noise_sweep(recipe_of("noise_sweep", chosen), settings_of(chosen, SMALL, PAPER))

@@ -12,7 +12,6 @@ Usage:
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from privot.local import FitSettings
@@ -53,5 +52,5 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    settings = settings_of(chosen, replace(SMALL, steps=4000), PAPER)
+    settings = settings_of(chosen, SMALL, PAPER)
     run_noisy_wasserstein(recipe_of("noisy_wasserstein", chosen), settings)

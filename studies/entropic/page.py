@@ -15,10 +15,8 @@ from pathlib import Path
 
 from privot.errors import PrivotError
 from studies.common.pages import Tables, folder_of, page_options, provenance, rewrite
-from studies.common.rows import Rows, read_rows
+from studies.common.rows import Rows, over_seeds, read_rows
 from studies.entropic.claims import (
-    Claim,
-    claims_table,
     curve_claims,
     denoising_claims,
     noisy_claims,
@@ -34,14 +32,15 @@ from studies.entropic.tables import (
     noisy_table,
     size_sweep_table,
 )
+from studies.entropic.verdicts import Claim, claims_table
 
 # A recipe's rows, what is shown of them, and which claims they judge, in the order of the page.
 Show = Callable[[Rows, Path], str]
 PARTS: dict[str, tuple[Show, Callable[[Rows], list[Claim]]]] = {
     "manifold_losses": (curves_table, curve_claims),
     "denoising": (denoising_tables, denoising_claims),
-    "noise_sweep": (noise_sweep_table, lambda rows: sweep_claims(rows[0])),
-    "size_sweep": (size_sweep_table, lambda rows: size_claims(rows[0])),
+    "noise_sweep": (noise_sweep_table, sweep_claims),
+    "size_sweep": (size_sweep_table, size_claims),
     "higher_privacy": (higher_privacy_tables, privacy_claims),
     "noisy_wasserstein": (noisy_table, noisy_claims),
 }
@@ -58,7 +57,7 @@ def tables_of(folder: Path) -> Tables:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
     claims = [claim for name, (_, judge) in PARTS.items() for claim in judge(rows[name])]
     shown = {
-        name.replace("_", " "): partial(show, rows[name], folder)
+        name.replace("_", " "): partial(show, over_seeds(rows[name]), folder)
         for name, (show, _) in PARTS.items()
     }
     return {

@@ -16,12 +16,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from privot.local import FitSettings
+from studies.common.image_judge import pixel_distance
 from studies.common.image_recipe import Recipe, image_options, recipe_of
 from studies.common.rows import select
-from studies.entropic.image_fits import facts, fit_losses, settings_of
+from studies.entropic.image_fits import SMALL, facts, fit_losses, settings_of
 from studies.entropic.image_noise import ImageNoise, first_of
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
-from studies.entropic.noise_sweep import PAPER, SHORT
+from studies.entropic.noise_sweep import PAPER
 from studies.entropic.wording import COLORS, TITLES, draw_sweep
 
 SIZES = (1_000, 4_000, 16_000, 60_000)
@@ -45,7 +46,9 @@ def run_size_sweep(
         on_train = Excess(fresh, seen, min(size // NUM_POINTS, _BATCHES))
         for loss, images, scores in fit_losses(recipe, seen, LOSSES, settings):
             point = {"num_people": size, "loss": loss, "excess_test": on_test.of(images)}
-            points.append(point | {"excess_train": on_train.of(images)} | scores)
+            point |= {"excess_train": on_train.of(images)}
+            trained_on = pixel_distance(images, recipe.clean[:size], NUM_POINTS)
+            points.append(point | {"w2_train": round(trained_on, 4)} | scores)
     row = facts(recipe, noise, settings) | {
         "stddev": _STDDEV,
         "reference": w2_reference(recipe.clean, recipe.held_out),
@@ -81,4 +84,4 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    run_size_sweep(recipe_of("size_sweep", chosen), settings_of(chosen, SHORT, PAPER))
+    run_size_sweep(recipe_of("size_sweep", chosen), settings_of(chosen, SMALL, PAPER))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from studies.common.pages import pictures, table
-from studies.common.rows import Rows
+from studies.common.rows import Row, Rows
 from studies.entropic.wording import TITLES
 
 _NAMES = {
@@ -54,7 +54,7 @@ def denoising_tables(rows: Rows, folder: Path) -> str:
             (
                 _NAMES.get(name, TITLES.get(name, name)),
                 _percent(found.get("accuracy")),
-                f"{found['frechet']:.1f}",
+                _spread(found, "frechet", 1),
                 _number(found.get("precision")),
                 _number(found.get("recall")),
                 _number(found.get("coverage")),
@@ -92,8 +92,8 @@ def noise_sweep_table(rows: Rows, folder: Path) -> str:
             f"{p['epsilon']:.0f}",
             f"{p['claimed_epsilon']:.0f}",
             TITLES[p["loss"]],
-            f"{p['w2']:.2f}",
-            f"{p['frechet']:.0f}",
+            _spread(p, "w2", 2),
+            _spread(p, "frechet", 0),
             f"{p['spread']:.2f}",
             f"{p['coverage']:.2f}",
             f"{p['excess']:.2f}",
@@ -115,8 +115,8 @@ def size_sweep_table(rows: Rows, folder: Path) -> str:
         (
             f"{p['num_people']:,}",
             TITLES[p["loss"]],
-            f"{p['w2']:.2f}",
-            f"{p['frechet']:.0f}",
+            _spread(p, "w2", 2),
+            _spread(p, "frechet", 0),
             f"{p['spread']:.2f}",
             f"{p['excess_test']:.2f}",
             f"{p['excess_train']:.2f}",
@@ -141,7 +141,7 @@ def higher_privacy_tables(rows: Rows, folder: Path) -> str:
                 f"{p['claimed_epsilon']:g}",
                 f"{p['scale']:.2f}",
                 TITLES[p["loss"]],
-                f"{p['frechet']:.0f}",
+                _spread(p, "frechet", 0),
                 f"{p['projected_frechet']:.0f}",
                 f"{p['precision']:.2f}",
                 f"{p['recall']:.2f}",
@@ -174,7 +174,7 @@ def noisy_table(rows: Rows, folder: Path) -> str:
             f"{row['epsilon']:.0f}",
             f"{row['claimed_epsilon']:.0f}",
             TITLES[name],
-            f"{found['frechet']:.0f}",
+            _spread(found, "frechet", 0),
             f"{row['floor']['frechet']:.1f}",
             f"{found['precision']:.2f}",
             f"{found['recall']:.2f}",
@@ -193,3 +193,9 @@ def _percent(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def _spread(scores: Row, name: str, digits: int) -> str:
+    """A number, ± its standard deviation over seeds where there are several."""
+    shown = f"{scores[name]:.{digits}f}"
+    return f"{shown} ± {scores[f'{name}_std']:.{digits}f}" if f"{name}_std" in scores else shown

@@ -32,7 +32,10 @@ def bars(num_images, seed, width=1):
 def judge():
     images, labels = bars(400, 0)
     classifier = train_classifier(images, labels, size=SIDE, steps=60, batch_size=32)
-    return ImageJudge(classifier, bars(400, 1)[0], num_near=200)
+    second = train_classifier(
+        images, labels, size=SIDE, steps=60, batch_size=32, seed=1, dense=True
+    )
+    return ImageJudge(classifier, bars(400, 1)[0], num_near=200, second=second)
 
 
 def test_the_classifier_learns_and_tells_clean_from_noise(judge):
@@ -51,6 +54,8 @@ def test_fresh_images_score_like_the_floor_and_bad_ones_do_not(judge):
     rows = judge.score(only_rows[torch.from_numpy(labels == 0)])
     assert rows.rarest < 0.1
     assert rows.frechet > 5 * fresh.frechet
+    assert rows.frechet_second > 5 * fresh.frechet_second
+    assert rows.frechet_pixels > 5 * fresh.frechet_pixels
     assert rows.kernel > 5 * abs(fresh.kernel)
     assert rows.recall < 0.8 * fresh.recall
 
@@ -71,6 +76,7 @@ def test_w2_of_samples_prefers_shrunken_ones_in_many_dimensions():
 def test_own_features_are_taken_instead(judge):
     other = ImageJudge(judge.classifier, judge.clean, features=lambda x: x.double().numpy())
     assert other.clean_features.shape == (400, SIDE**2)
+    assert "frechet_second" not in other.score(bars(100, 7)[0]).to_dict()
 
 
 def test_pixel_distance_of_a_shift_is_its_length():

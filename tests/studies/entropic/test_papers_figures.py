@@ -15,7 +15,7 @@ from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe, recipe_of
 from studies.common.rows import read_rows
 from studies.entropic import higher_privacy, noise_sweep, size_sweep
-from studies.entropic.claims import claims_table, noisy_claims, privacy_claims
+from studies.entropic.claims import noisy_claims, privacy_claims
 from studies.entropic.image_fits import (
     LOSSES,
     SMALL,
@@ -38,6 +38,7 @@ from studies.entropic.image_noise import (
 from studies.entropic.measures import Excess, w2_reference
 from studies.entropic.noisy_wasserstein import run_noisy_wasserstein
 from studies.entropic.page import PARTS, tables_of
+from studies.entropic.verdicts import LONG, Claim, claims_table
 from studies.recipes import parser_of
 
 denoising = pytest.importorskip(
@@ -66,6 +67,7 @@ class MadeUp(Recipe):
         output.mkdir(exist_ok=True)
         save_classifier(ImageClassifier(), self.classifier_file)
         images, labels = shapes(400)
+        self.__dict__["second"] = ImageClassifier(seed=1, dense=True)
         self.__dict__["clean"] = images
         self.__dict__["held_out"] = shapes(300, 1)[0]
         self.__dict__["images"] = type(
@@ -156,11 +158,11 @@ def test_self_correction_learns_more_of_the_spread_than_small_batches_allow():
     assert spread["self_corrected"] < 1.3 * truth
 
 
-def test_each_loss_gets_its_batch_size():
+def test_each_loss_gets_its_batch_size_and_all_the_same_steps():
     settings = FitSettings(steps=400, batch_size=64)
-    for loss, expected in (("self_corrected", (400, 64)), ("entropic", (100, 400))):
+    for loss, size in (("self_corrected", 64), ("entropic", 400), ("unregularized", 250)):
         found = suited(settings, loss)
-        assert (found.steps, found.batch_size) == expected
+        assert (found.steps, found.batch_size) == (400, size)
 
 
 def test_a_row_says_how_many_steps_it_was_told(tmp_path):
@@ -211,16 +213,35 @@ def test_recipes_write_rows_from_which_the_page_is_made(tmp_path):
             assert f"({tmp_path.name}/{name}" in show(rows, tmp_path)
             assert judge(rows)
     told = claims_table(privacy_claims(read_rows(tmp_path, "higher_privacy")))
-    assert "the diameter makes it 98.0 to 50.0, 2.00 times as large | **corrected**" in told
+    assert "the diameter makes it 98.0 to 50.0, 2.00 times as large | **contradicted**" in told
 
 
 def test_a_changed_number_changes_the_verdict():
-    row = {"frechet": 10.0}
-    results = {"noisy_wasserstein": row, "entropic": {"frechet": 5.0}, "self_corrected": row}
-    facts = {"dataset": "mnist", "epsilon": 1.0, "results": results}
-    assert "| confirmed |" in claims_table(noisy_claims([facts]))
-    results["entropic"]["frechet"] = 11.0
-    assert "| **corrected** |" in claims_table(noisy_claims([facts]))
+    rival, ours = (
+        {"frechet": 10.0, "coverage": 0.1},
+        {"frechet": 5.0, "coverage": 0.4, "steps": LONG},
+    )
+    results = {"noisy_wasserstein": rival, "entropic": ours, "self_corrected": rival}
+    row = {"dataset": "mnist", "epsilon": 1.0, "results": results}
+
+    def verdict():
+        return noisy_claims([row])[0].verdict
+
+    assert verdict() == "confirmed"
+    ours["coverage"] = 0.05
+    assert verdict() == "undecided"  # judges differ
+    ours["frechet"] = 11.0
+    assert verdict() == "contradicted"
+    ours["frechet"] = 10.2
+    assert verdict() == "undecided"  # within five percent
+    ours |= {"frechet": 5.0, "coverage": 0.4, "steps": LONG - 1}
+    assert verdict() == "undecided"
+    assert f"fits of {LONG - 1:,} steps decide nothing" in claims_table(noisy_claims([row]))
+
+
+def test_what_nothing_measured_answers_is_undecided():
+    assert Claim("so", "there", "nothing", []).verdict == "undecided"
+    assert Claim("so", "there", "nothing", [True, None]).verdict == "undecided"
 
 
 def test_a_page_without_rows_is_refused(tmp_path):

@@ -1,0 +1,108 @@
+"""Verdicts on claims by votes, and the votes of judges who compare two sets of images.
+
+| verdict | when |
+|---|---|
+| confirmed | every vote says yes |
+| contradicted | every vote says no |
+| undecided | votes differ, or the fits were shorter than `LONG` steps, or nothing measured answers it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from studies.common.pages import table
+from studies.common.rows import Row
+
+CONFIRMED, CONTRADICTED, UNDECIDED = "confirmed", "contradicted", "undecided"
+LONG = 4000
+# Judges of images, and which way is better.
+JUDGES = {"frechet": -1, "frechet_second": -1, "frechet_pixels": -1, "coverage": 1}
+
+Votes = list[bool | None]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A quotation, where it stands, what was found, and how the numbers vote.
+
+    Arguments:
+        quote: The papers' words.
+        place: Year, section, figure.
+        found: What the rows say.
+        votes: One a judge, seed and setting; None where nothing measured answers.
+        steps: Of the shortest fit that the claim is about; None if it is about no fit.
+    """
+
+    quote: str
+    place: str
+    found: str
+    votes: Votes
+    steps: int | None = None
+
+    @property
+    def verdict(self) -> str:
+        """One word."""
+        if not self.votes or None in self.votes or (self.steps is not None and self.steps < LONG):
+            return UNDECIDED
+        if len(set(self.votes)) > 1:
+            return UNDECIDED
+        return CONFIRMED if self.votes[0] else CONTRADICTED
+
+
+def claims_table(claims: Sequence[Claim]) -> str:
+    """How many hold, and each beside what was found."""
+    verdicts = [claim.verdict for claim in claims]
+    counts = ", ".join(
+        f"{verdicts.count(name)} {name}" for name in (CONFIRMED, CONTRADICTED, UNDECIDED)
+    )
+    rows = [
+        (f"“{claim.quote}”", claim.place, claim.found + _why(claim), f"**{claim.verdict}**")
+        for claim in claims
+    ]
+    return f"Of {len(claims)} claims: {counts}.\n\n" + table(
+        ("claim", "where", "found here", "verdict"), rows
+    )
+
+
+def _why(claim: Claim) -> str:
+    if claim.steps is not None and claim.steps < LONG:
+        return f" (fits of {claim.steps:,} steps decide nothing)"
+    if len(set(claim.votes)) > 1:
+        return f" ({sum(v is True for v in claim.votes)} of {len(claim.votes)} votes for it)"
+    return ""
+
+
+def known(scores: Row) -> list[str]:
+    """The judges whose numbers a row has."""
+    return [name for name in JUDGES if name in scores]
+
+
+def better(first: Row, second: Row, name: str) -> bool | None:
+    """Whether one is better by a judge; None within five percent."""
+    x, y = first[name], second[name]
+    if abs(x - y) <= 0.05 * max(abs(x), abs(y)):
+        return None
+    return bool((x > y) == (JUDGES.get(name, -1) > 0))
+
+
+def compare(first: Row, second: Row) -> Votes:
+    """A vote a judge, whether one is better."""
+    return [better(first, second, name) for name in known(first)]
+
+
+def told(found: dict[str, Any], names: Iterable[str]) -> str:
+    """Fréchet distance and coverage of each."""
+    shown = [
+        f"{found[n]['frechet']:.0f} / {found[n]['coverage']:.2f} ({n.replace('_', ' ')})"
+        for n in names
+    ]
+    return f"Fréchet / coverage: {', '.join(shown)}"
+
+
+def extent(values: list[float], digits: str) -> str:
+    """The least and the largest, or the one value that both print as."""
+    low, high = f"{min(values):{digits}}", f"{max(values):{digits}}"
+    return low if low == high else f"{low} to {high}"
