@@ -1,9 +1,11 @@
 """`privot integral`: from a CSV to a budget that ends, and refusals before anything is spent."""
 
 import json
+import re
 import shutil
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from commands import privot
@@ -90,6 +92,30 @@ def test_refusals_are_one_line(folder, arguments, message):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_edges_are_told_to_the_curator_alone(folder):
+    """On standard error; neither standard output nor any file of text has them."""
+    pytest.importorskip("sklearn")
+    fit = ["fit", "people.csv", "--schema", "schema.toml", "--epsilon", 8, "--draws", 2]
+    boost = ["--method", "boost", "--estimator", "trees", "-o", "boosted"]
+    own = {"PRIVOT_STATE_DIR": folder / "boosting"}
+    done = privot(folder, "integral", *fit, *boost, **own)
+    assert done.returncode == 0, done.stderr
+    assert "for your eyes alone" in done.stderr
+    ((first, _),) = re.findall(r"γ_P / γ_Q of the rounds (\S+) / (\S+),", done.stderr)
+    assert 0 < float(first) < 1
+    assert done.stdout == (
+        "boosted: 2 draws of ε = 4 each, together ε = 8 (integral), any, per person\n"
+    )
+    for name in ("model.json", "ledger.json"):
+        text = (folder / "boosted" / name).read_text()
+        assert first not in text
+        assert "gamma" not in text
+    privot(folder, "integral", "sample", "boosted", "-n", 2, "-o", "boosted.parquet", **own)
+    drawn = pq.read_table(folder / "boosted.parquet")
+    assert drawn.column_names == ["height"]
+    assert not {key for key in drawn.schema.metadata or {} if key != b"ARROW:schema"}
 
 
 def test_a_moved_folder_is_adopted_once(folder):

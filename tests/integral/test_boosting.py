@@ -70,6 +70,21 @@ def test_it_comes_nearer(classifier):
     assert divergence(8.0) < 0.6 * divergence(2.0) < 0.6 * 0.9 * reference
 
 
+def test_edges_are_those_of_records_and_fresh_draws():
+    """γ_Q beside quadrature, within five standard errors of its draws; rounds get harder."""
+    density = boost(records(), StandardNormal(1), 4.0, BoostSettings(network=QUICK))
+    q = norm.pdf(X)
+    for theta, member, edge in zip(
+        density.tilt.coefficients, density.tilt.members, density.tilt.edges, strict=True
+    ):
+        c = member(X[:, None])
+        assert edge.gamma_p == pytest.approx(member(records()).mean() / BOUND, abs=1e-12)
+        assert edge.gamma_q == pytest.approx(-(q * c).sum() / q.sum() / BOUND, abs=0.055)
+        q *= np.exp(theta * c)
+    first, *_, last = density.tilt.edges
+    assert first.gamma_p + first.gamma_q > last.gamma_p + last.gamma_q > 0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -5,6 +5,7 @@ Any two data sets, of any sizes, are told apart by a draw by a factor of at most
 """
 
 from privot.integral.boosting import BoostSettings, boost
+from privot.integral.bounds import Edges
 from privot.integral.clipping import ClippedRatioSettings, clip_ratio, mollify
 from privot.integral.densities.density import Normalizer, Tilt, TiltedDensity
 from privot.integral.densities.marginals import Categorical, Integers, Marginal, Normal, Uniform
@@ -27,6 +28,7 @@ __all__ = [
     "Categorical",
     "ClippedRatioSettings",
     "CustomReference",
+    "Edges",
     "Integers",
     "IntegralModel",
     "Marginal",

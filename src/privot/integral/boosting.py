@@ -17,6 +17,11 @@ smaller ε that was really spent.
 Draws of $q_{t−1}$ to learn from are exact, too: by rejection, never by a Markov chain. They are inner
 draws, seeded and never published.
 
+**Edges.** Each round measures how well its classifier tells the records (all of them, those that it
+learned from included) from fresh draws of $q_{t−1}$ (`privot.integral.bounds`). They are functions of
+raw records without noise: kept in the tilt, which is secret, printed by nothing, and read by no draw.
+They change neither weights nor any other draw of the fit.
+
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
     guarantees* (2018/2020), Algorithm 1 and Theorem 4.
@@ -24,13 +29,13 @@ References:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from privot.errors import PrivotError, require_choice, require_seed
+from privot.integral.bounds import BOUND, Edges
 from privot.integral.densities.density import TiltedDensity
 from privot.integral.densities.grid import require_inside
 from privot.integral.densities.references import Reference
@@ -42,8 +47,8 @@ from privot.mechanisms.mechanism import require_epsilon
 
 Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]
-BOUND = math.log(2)
 _POOL = 2**16
+_JUDGED = 2**13  # draws that γ_Q is measured on; its standard error is at most .011
 _NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 
 
@@ -118,24 +123,26 @@ def boost(
     if settings.coefficients == "published":
         limit = min(limit, sum(thetas) * BOUND)
     points = require_inside(reference, records)
-    current = TiltedDensity(reference, FeatureTilt(reference, (), ()), -limit, limit)
+    tilt = FeatureTilt(reference, (), ())
+    current = TiltedDensity(reference, tilt, -limit, limit)
     seeds = np.random.SeedSequence(settings.seed).generate_state(settings.rounds).tolist()
-    members: tuple[Network | Trees, ...] = ()
+    features = reference.features(points)
     for t in range(settings.rounds):
-        members += (_classify(points, current, settings, seeds[t]),)
-        tilt = FeatureTilt(reference, members, thetas[: t + 1])
+        classifier = _classify(features, current, settings, seeds[t])
+        edges = (*tilt.edges, _edges(classifier, features, current, seeds[t]))
+        tilt = FeatureTilt(reference, (*tilt.members, classifier), thetas[: t + 1], edges)
         current = TiltedDensity(reference, tilt, -limit, limit)
     return current
 
 
 def _classify(
-    points: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
+    positives: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
 ) -> Network | Trees:
-    """A classifier of the records against draws of the current density, |c| ≤ log 2."""
+    """A classifier of the records' features against draws of the current density, |c| ≤ log 2."""
     features = current.reference.features
     if settings.classifier == "trees":
         return tell_apart(
-            features(points),
+            positives,
             lambda n, rng: features(current.draw_seeded(n, rng)),
             None,
             seed,
@@ -146,4 +153,14 @@ def _classify(
     def pick(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
 
-    return tell_apart(features(points), pick, settings.network, seed, BOUND)
+    return tell_apart(positives, pick, settings.network, seed, BOUND)
+
+
+def _edges(
+    classifier: Network | Trees, positives: Floats, current: TiltedDensity, seed: int
+) -> Edges:
+    """γ_P of the records, γ_Q of draws that the classifier has not seen."""
+    drawn = current.draw_seeded(_JUDGED, np.random.default_rng([seed, 2]))
+    means = classifier(positives).mean(), -classifier(current.reference.features(drawn)).mean()
+    gamma_p, gamma_q = np.clip(np.divide(means, BOUND), -1.0, 1.0).tolist()
+    return Edges(gamma_p, gamma_q)

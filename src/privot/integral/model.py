@@ -11,7 +11,9 @@ same data is a second budget, and the curator is told.
 
 **What depends on raw data besides the draws:** the weights, the fingerprint of the records, which is in
 no file of the model, and the warning that they were used before; the time and memory that a fit and a
-draw take, how many proposals were refused. None of it may be shown to others; none of it is logged.
+draw take, how many proposals were refused; of a boosted model, each round's edges and what they prove.
+None of it may be shown to others; none of it is logged. Edges lie among the weights, and nothing that
+leaves is made of them: a draw is decoded from a point, and a point comes of the tilt's values and coins.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from torch import Tensor
 from privot.disk import Ledger, charge, fingerprint
 from privot.errors import MOST_ROWS, PrivotError, require_count
 from privot.integral.boosting import BoostSettings
+from privot.integral.bounds import Edges, total_gain
 from privot.integral.clipping import ClippedRatioSettings
 from privot.integral.densities.density import Normalizer, TiltedDensity
 from privot.integral.densities.references import Reference
@@ -117,6 +120,18 @@ class IntegralModel(Learned):
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:
         """The promise about all declared draws together, spent or not."""
         return self.ledger.plan.guarantee
+
+    @property
+    def edges(self) -> tuple[Edges, ...]:
+        """Each round's edges, `privot.integral.bounds` (**raw**: the curator's); none if not boosted."""
+        return getattr(self.density.tilt, "edges", ())
+
+    @property
+    def proven_gain(self) -> float:
+        """Mean log q_T/q₀ of the records, at least, by the edges; 0 if not boosted (**raw**). Nats."""
+        return total_gain(
+            getattr(self.density.tilt, "coefficients", ())[: len(self.edges)], self.edges
+        )
 
     @property
     def schema(self) -> Schema | None:

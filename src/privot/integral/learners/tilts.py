@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from privot.errors import PrivotError
+from privot.integral.bounds import Edges
 from privot.integral.densities.density import Arrays, Packed, Tilt
 from privot.integral.densities.grid import TabulatedTilt
 from privot.integral.densities.references import Reference
@@ -35,12 +36,14 @@ class FeatureTilt:
         reference: Whose features they see.
         members: Networks or trees.
         coefficients: θ_t, one a member.
+        edges: Of boosted classifiers, one a member; of no influence on values.
     """
 
     kind: ClassVar[str] = "classifiers"
     reference: Reference
     members: tuple[Network | Trees, ...]
     coefficients: tuple[float, ...]
+    edges: tuple[Edges, ...] = ()
 
     def __call__(self, x: Floats, /) -> Floats:
         """Values (n,) at points (n, dim)."""
@@ -51,12 +54,14 @@ class FeatureTilt:
         return total
 
     def pack(self) -> Packed:
-        """See `Tilt`."""
+        """See `Tilt`; edges are among the arrays, which are never shown, not among plain values."""
         arrays = {
             f"{i}.{name}": values
             for i, member in enumerate(self.members)
             for name, values in member.arrays().items()
         }
+        if self.edges:
+            arrays["edges"] = np.array([(edge.gamma_p, edge.gamma_q) for edge in self.edges])
         specs = [{"kind": member.kind, **member.spec()} for member in self.members]
         return {"members": specs, "coefficients": list(self.coefficients)}, arrays
 
@@ -68,7 +73,8 @@ class FeatureTilt:
             own = {n.removeprefix(f"{i}."): v for n, v in arrays.items() if n.startswith(f"{i}.")}
             rest = {key: value for key, value in spec.items() if key != "kind"}
             members.append(_MEMBERS[spec["kind"]].from_arrays(own, **rest))
-        return cls(reference, tuple(members), tuple(fields["coefficients"]))
+        edges = tuple(Edges(*pair) for pair in arrays.get("edges", np.empty((0, 2))).tolist())
+        return cls(reference, tuple(members), tuple(fields["coefficients"]), edges)
 
 
 @dataclass(frozen=True)
