@@ -2,15 +2,15 @@ r"""NLL and mode coverage over ε, of densities that are known: the paper's figu
 
     python -m studies integral.curves ring --epsilons 0.1 1 10 --seeds 0 1 2 -o ring.json
 
-For each target (`integral_targets`), ε and seed (records, weights, batches; the noise of the Bernstein
-mechanism has none), 10 000 records are learned by
+For each target (`integral_targets`), ε and seed (records, weights, batches), 10 000 records are learned
+by
 
 - the clipped ratio and our boosting, from N(0, I), and the clipped ratio from N(0, 1.5² I), a public
   density that covers these targets better;
-- MBDE as published (its ε does not hold: see the module of the baseline), and clipped;
-- the Bernstein mechanism, for which ε is one **person's** and not everybody's: with the sensitivity as
-  published, and with the smaller one of ours. Its degree and bandwidth are those that turn out best
-  on the truth at that ε, from 12 pairs: a favor no user could do it.
+- MBDE as published (its ε does not hold: see the module of the baseline), and clipped.
+
+The Bernstein mechanism, for which ε is one **person's** and not everybody's, sees the same records in
+`integral.bernstein`.
 
 Beside them the optimum for known densities in the same mollifier, and N(0, I) itself. Densities are
 compared on grids (4 000 cells a line, 300² a plane).
@@ -19,7 +19,6 @@ compared on grids (4 000 cells a line, 300² a plane).
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,18 +49,15 @@ from studies.common.densities import (
     negative_log_likelihood,
     variation_distance,
 )
-from studies.common.rows import gather, write_rows
+from studies.common.rows import gather
 from studies.integral.targets import TARGETS, Mixture
-from studies.rivals.bernstein import Calibration, fit_bernstein
 from studies.rivals.optimal_mollifier import optimal_density
 from studies.rivals.published_mbde import PublishedSettings, fit_published, on_grid
 
 NUM_RECORDS = 10_000
 WIDE = 1.5
-_SETTINGS = ClippedRatioSettings(floor_share=0.35, network=NetworkSettings(hidden=(128, 128)))
-METHODS = ("ratio", "boost", "published", "bernstein", "reference")
-_DEGREES = {1: (20, 50, 100, 200), 2: (10, 20, 40, 80)}
-_BANDWIDTHS = (0.02, 0.04, 0.08)
+SETTINGS = ClippedRatioSettings(floor_share=0.35, network=NetworkSettings(hidden=(128, 128)))
+METHODS = ("ratio", "boost", "published", "reference")
 _CELLS = {1: 250, 2: 64}
 
 
@@ -79,7 +75,7 @@ def records_of(target: str, seed: int) -> Array:
 @lru_cache
 def learned_ratio(target: str, seed: int, name: str) -> Tilt:
     """The log ratio p/q₀: learned once, for it knows nothing of ε."""
-    records, settings = records_of(target, seed), _SETTINGS
+    records, settings = records_of(target, seed), SETTINGS
     reference = references(records.shape[1])[name]
     return fit_log_ratio(records, reference, settings.estimator, settings.network, seed)
 
@@ -93,7 +89,7 @@ def densities(
     if "ratio" in chosen:
         for name, start in references(mixture.dim).items():
             ratio = learned_ratio(target, seed, name)
-            fitted = mollify(ratio, records, start, epsilon, _SETTINGS)
+            fitted = mollify(ratio, records, start, epsilon, SETTINGS)
             yield name, grid.normalized(fitted.log_unnormalized(grid.points))[0]
     if "boost" in chosen:
         fitted = boost(records, reference, epsilon, BoostSettings(seed=seed))
@@ -102,8 +98,6 @@ def densities(
         for clip in (False, True):
             logs = published_log_density(mixture, records, grid, epsilon, clip, seed)
             yield f"MBDE, {'clipped' if clip else 'published'}", grid.normalized(logs)[0]
-    if "bernstein" in chosen:
-        yield from bernstein(mixture, records, grid, epsilon)
     if "reference" in chosen:
         public = grid.normalized(reference.log_density(grid.points))[0]
         yield "N(0, I)", public
@@ -112,7 +106,7 @@ def densities(
             public,
             grid.cell_volume,
             epsilon,
-            math.exp(-_SETTINGS.floor_share * epsilon),
+            math.exp(-SETTINGS.floor_share * epsilon),
         )
         yield "optimum", best
 
@@ -131,25 +125,6 @@ def published_log_density(
     return np.asarray(tilt - (grid.points**2).sum(axis=1) / 2)
 
 
-def bernstein(
-    mixture: Mixture, records: Array, grid: Grid, epsilon: float
-) -> Iterator[tuple[str, Array]]:
-    """All pairs of degree and bandwidth, with both calibrations."""
-    calibrations: tuple[Calibration, ...] = ("published", "lattice")
-    for degree, bandwidth, calibration in product(_DEGREES[mixture.dim], _BANDWIDTHS, calibrations):
-        released = fit_bernstein(
-            records,
-            mixture.lower,
-            mixture.upper,
-            epsilon,
-            degree=degree,
-            bandwidth=bandwidth,
-            calibration=calibration,
-        )
-        name = f"Bernstein, {calibration} noise|{degree}|{bandwidth}"
-        yield name, released.density(grid.axes)
-
-
 def measure(
     target: str, epsilon: float, seed: int, chosen: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
@@ -157,23 +132,25 @@ def measure(
     mixture = TARGETS[target](seed)
     grid = mixture.grid()
     truth = mixture.density(grid)
-    entropy = negative_log_likelihood(grid, truth, truth)
     started = time.perf_counter()
     for method, model in densities(target, mixture, grid, epsilon, seed, chosen):
-        loss = negative_log_likelihood(grid, truth, model)
-        yield {
-            "target": target,
-            "epsilon": epsilon,
-            "seed": seed,
-            "method": method,
-            "nll": round(loss, 5),
-            "kl": round(loss - entropy, 5),
-            "variation": round(variation_distance(grid, truth, model), 5),
-            "coverage": round(mode_coverage(grid, truth, model), 5),
-            "stretch": round(stretch(grid, model), 4),
-            "seconds": round(time.perf_counter() - started, 2),
-        }
+        seconds = round(time.perf_counter() - started, 2)
+        named = {"epsilon": epsilon, "seed": seed, "method": method, "seconds": seconds}
+        yield row_of(target, grid, truth, model) | named
         started = time.perf_counter()
+
+
+def row_of(target: str, grid: Grid, truth: Array, model: Array) -> dict[str, Any]:
+    """What is measured of a density at the grid's nodes."""
+    loss = negative_log_likelihood(grid, truth, model)
+    return {
+        "target": target,
+        "nll": round(loss, 5),
+        "kl": round(loss - negative_log_likelihood(grid, truth, truth), 5),
+        "variation": round(variation_distance(grid, truth, model), 5),
+        "coverage": round(mode_coverage(grid, truth, model), 5),
+        "stretch": round(stretch(grid, model), 4),
+    }
 
 
 def stretch(grid: Grid, model: Array) -> float:
@@ -183,28 +160,12 @@ def stretch(grid: Grid, model: Array) -> float:
         return float(np.abs(np.log(model) - np.log(public)).max())
 
 
-def best_in_hindsight(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of methods with settings in their names, those of least mean NLL at each target and ε."""
-    losses: dict[tuple[str, float, str], dict[str, list[float]]] = {}
-    for row in rows:
-        name, _, settings = row["method"].partition("|")
-        key = (row["target"], row["epsilon"], name)
-        losses.setdefault(key, {}).setdefault(settings, []).append(row["nll"])
-    kept = []
-    for row in rows:
-        name, _, settings = row["method"].partition("|")
-        means = {s: np.mean(v) for s, v in losses[row["target"], row["epsilon"], name].items()}
-        if settings == min(means, key=lambda s: means[s]):
-            kept.append(row | {"method": name, "settings": settings})
-    return kept
-
-
 def timing(target: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
     """Seconds to fit our methods, and to draw 10 000 records from each."""
     records = records_of(target, seed)
     reference = StandardNormal(records.shape[1])
     fits: dict[str, Callable[[], TiltedDensity]] = {
-        "clipped ratio": lambda: clip_ratio(records, reference, epsilon, _SETTINGS),
+        "clipped ratio": lambda: clip_ratio(records, reference, epsilon, SETTINGS),
         "boost": lambda: boost(records, reference, epsilon, BoostSettings(seed=seed)),
     }
     for method, fit in fits.items():
@@ -239,11 +200,9 @@ def run(chosen: argparse.Namespace) -> None:
     if chosen.timing:
         gather(timing(chosen.target, chosen.epsilons[0], chosen.seeds[0]), None)
         return
-    rows = []
-    for epsilon, seed in product(chosen.epsilons, chosen.seeds):
-        for row in measure(chosen.target, epsilon, seed, chosen.methods):
-            rows.append(row)
-            if "|" not in row["method"]:
-                print(json.dumps(row, ensure_ascii=False), flush=True)
-    if chosen.output:
-        write_rows(chosen.output, best_in_hindsight(rows))
+    rows = (
+        row
+        for epsilon, seed in product(chosen.epsilons, chosen.seeds)
+        for row in measure(chosen.target, epsilon, seed, chosen.methods)
+    )
+    gather(rows, chosen.output)

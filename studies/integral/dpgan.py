@@ -32,7 +32,7 @@ from studies.common.densities import (
     variation_distance,
 )
 from studies.common.rows import gather, write_rows
-from studies.integral.curves import best_in_hindsight, records_of
+from studies.integral.curves import records_of
 from studies.integral.targets import TARGETS
 from studies.rivals.dpgan import DPGANSettings, fit_dpgan
 
@@ -89,6 +89,21 @@ def measure(epsilons: Sequence[float], seeds: Sequence[int]) -> Iterator[dict[st
                 "coverage": round(mode_coverage(grid, truth, model), 5),
                 "outside": round(float(outside), 5),
             }
+
+
+def best_in_hindsight(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of methods with settings in their names, those of least mean NLL at each ε."""
+    losses: dict[tuple[float, str], dict[str, list[float]]] = {}
+    for row in rows:
+        name, _, settings = row["method"].partition("|")
+        losses.setdefault((row["epsilon"], name), {}).setdefault(settings, []).append(row["nll"])
+    kept = []
+    for row in rows:
+        name, _, settings = row["method"].partition("|")
+        means = {s: np.mean(v) for s, v in losses[row["epsilon"], name].items()}
+        if settings == min(means, key=lambda s: means[s]):
+            kept.append(row | {"method": name, "settings": settings})
+    return kept
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:

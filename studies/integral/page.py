@@ -2,7 +2,7 @@
 
     python -m studies integral.page
 
-Reads `clients.json`, `curves.json`, `audit.json` and `accidents.json` in `docs/results/integral`, draws
+Reads rows of `clients`, `curves`, `bounds`, `audit` and `accidents` in `docs/results/integral`, draws
 `curves.png` and `clients.png` beside them, and rewrites the tables of the page (`studies.common.pages`).
 """
 
@@ -27,6 +27,7 @@ from privot.report.panels import (
 )
 from studies.common.pages import Tables, folder_of, page_options, rewrite, spread, table
 from studies.common.rows import Rows, in_order, read_rows, select
+from studies.integral.bounds_page import divergences_table, modes_table, rounds_table
 
 TITLES = {
     "ring": "Ring of eight",
@@ -86,6 +87,21 @@ def ring_table(rows: Rows) -> str:
         starts_there = method in STARTS_AT_STANDARD
         body.append([method, *cells, f"{far:.2f}" if starts_there else ""])
     return table(["method", "NLL", "mode coverage", "largest ǀlog q/q₀ǀ"], body)
+
+
+def settings_table(rows: Rows) -> str:
+    """Degree, bandwidth and positivity of the Bernstein mechanism that the search found best."""
+    rows = [row for row in rows if row["method"].startswith("Bernstein")]
+    epsilons = sorted({row["epsilon"] for row in rows})
+    body = []
+    for target in TITLES:
+        for method in in_order(rows, "method"):
+            cells = [TITLES[target], method.removeprefix("Bernstein, ")]
+            for epsilon in epsilons:
+                found = select(rows, target=target, method=method, epsilon=epsilon)
+                cells.append(", ".join(found[0]["settings"].split("|")[:2]) if found else "")
+            body.append(cells)
+    return table(["target", "", *(f"ε = {e:g}" for e in epsilons)], body)
 
 
 def audit_table(rows: Rows) -> str:
@@ -200,8 +216,14 @@ def run(chosen: argparse.Namespace) -> None:
 
 def tables_of(folder: Path) -> Tables:
     """The page's tables, of the rows in its folder."""
-    rows = {name: read_rows(folder, name) for name in ("clients", "curves", "audit", "accidents")}
+    names = ("clients", "curves", "bounds", "audit", "accidents")
+    rows = {name: read_rows(folder, name) for name in names}
+    rows["curves"] += rows["bounds"]  # boosting
     return {
+        "divergences": lambda: divergences_table(rows["bounds"], TITLES),
+        "rounds": lambda: rounds_table(rows["bounds"], "ring"),
+        "modes": lambda: modes_table(rows["bounds"], TITLES),
+        "settings": lambda: settings_table(rows["curves"]),
         "clients": lambda: clients_table(rows["clients"]),
         "ring": lambda: ring_table(rows["curves"]),
         "audit": lambda: audit_table(rows["audit"]),

@@ -120,6 +120,9 @@ LONGER = (
     "entropic.manifold_losses --steps 3 -o out",
     "sliced.adaptation --data {0} --pair mnist_usps --methods source --seeds 0 -o out",
     "integral.curves three --epsilons 1 --methods boost -o out/rows.json",
+    "integral.bernstein three --epsilons 1 -o out/rows.json",
+    "integral.bounds three --epsilons 1 --seeds 0 -o out/rows.json",
+    f"integral.panels three --epsilons 1 --rows {ROOT}/docs/results/integral -o out/panels.png",
     "integral.accidents --data {0} --epsilons 1 -o out/rows.json --picture out/map.png",
 )
 

@@ -1,5 +1,7 @@
 """Targets, quantities and tables of the experiments on integral privacy."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,18 @@ from privot.integral.densities.grid import make_grid
 from studies.__main__ import main
 from studies.common.densities import negative_log_likelihood
 from studies.common.pages import fill
+from studies.common.rows import read_rows, select
 from studies.integral.audit import audit_pair, largest_log_ratio, opposites
+from studies.integral.bernstein import BANDWIDTHS, Search, Settings
+from studies.integral.bounds import discs, edges_of
 from studies.integral.clients import Population, normal, optimal
-from studies.integral.curves import best_in_hindsight, stretch
+from studies.integral.curves import stretch
+from studies.integral.dpgan import best_in_hindsight
 from studies.integral.page import clients_table, curves_table
+from studies.integral.panels import METHODS, best_settings, draw_line, draw_plane
 from studies.integral.targets import TARGETS, client, envelope
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results" / "integral"
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -73,10 +82,74 @@ def test_stretch_of_a_tilted_gaussian():
     assert stretch(grid, shifted) == pytest.approx(0.5 * 5 + 0.125, abs=2e-3)
 
 
+def test_bounds_hold_in_every_row_that_is_shown():
+    """Rows are rounded to 1e-5; what is proven, and by which inequality, is their order."""
+    rows = read_rows(RESULTS, "bounds")
+    assert len({row["seed"] for row in select(rows, target="ring")}) >= 3
+    for row in rows:
+        upper = [row[key] for key in ("kl_at_most", "kl_published", "kl_high_regime")]
+        known = [value for value in upper if value is not None]
+        assert row["kl_at_least"] - 1e-4 <= row["kl"] <= known[0] + 1e-4
+        assert known == sorted(known)
+        for t in row["rounds"]:
+            assert (t["published"] or -1) - 1e-4 <= t["proven"] <= t["gain"] + 1e-4
+            assert abs(t["seen_p"] - t["gamma_p"]) < 0.05, "10 000 records"
+            assert abs(t["seen_q"] - t["gamma_q"]) < 0.05, "8 192 draws"
+        for mode in row["modes"]:
+            assert mode["proven"] <= mode["captured"] + 1e-4
+            assert mode["fat"] is None or mode["fat"] > 0
+
+
+def test_no_best_settings_lie_at_the_end_of_the_search():
+    rows = [r for r in read_rows(RESULTS, "curves") if r["method"].startswith("Bernstein")]
+    assert {row["target"] for row in rows} == {*TARGETS}
+    assert not [row for row in rows if row["border"]]
+    best = [r["nll"] for r in select(rows, target="three") if "lattice" in r["method"]]
+    assert max(best) < 1.4, "a search that ends at a degree of 200 leaves 1.40 at any ε"
+
+
+def test_the_end_of_a_search_is_told():
+    search = Search("three", [1.0], [0])
+    assert not search.at_border(Settings(80, BANDWIDTHS[3], "clip"))
+    for ends in ((search.degrees[0], 3), (search.degrees[-1], 3), (80, 0), (80, -1)):
+        assert search.at_border(Settings(ends[0], BANDWIDTHS[ends[1]], "clip"))
+    plane = Search("ring", [1.0], [0])
+    assert not plane.at_border(Settings(1, BANDWIDTHS[3], "clip")), "there is no degree of 0"
+
+
+def test_edges_by_quadrature():
+    """c = log 2 · sign(x) for truth and model on the two sides of 0."""
+    mixture = TARGETS["three"](0)
+    grid = mixture.grid(400)
+    right = grid.normalized(-((grid.points[:, 0] - 2) ** 2) / 0.02)[0]
+    edges = edges_of(grid, right, right[::-1], np.log(2) * np.sign(grid.points[:, 0]))
+    assert (edges.gamma_p, edges.gamma_q) == pytest.approx((1, 1))
+    *modes, whole = discs(mixture, grid)
+    masses = [grid.integral(mixture.density(grid)[inside]) for inside in modes]
+    assert masses == pytest.approx([0.9545 / 3] * 3, abs=0.01)
+    assert (whole == np.any(modes, axis=0)).all()
+
+
+@pytest.mark.parametrize("target", ["ring", "three"])
+def test_panels_of_densities(target, tmp_path):
+    mixture = TARGETS[target](0)
+    grid = mixture.grid(50)
+    truth = mixture.density(grid)
+    learned = {(method, epsilon): truth for method in METHODS for epsilon in (1.0, 5.0)}
+    draw = draw_plane if mixture.dim == 2 else draw_line
+    figure = draw(grid, truth, truth, learned)
+    assert len(figure.axes) == (2 + len(learned) if mixture.dim == 2 else 2)
+    degree, bandwidth, positivity = best_settings(RESULTS, target, 1.0)
+    assert (degree, positivity) > (100, "")
+    assert 0 < bandwidth < 1
+    with pytest.raises(PrivotError, match="hold no Bernstein"):
+        best_settings(tmp_path, target, 1.0)
+
+
 def test_hindsight_keeps_the_best_settings_of_each_epsilon():
     losses = {("a|1", 0): 2.0, ("a|1", 1): 1.0, ("a|2", 0): 1.0, ("a|2", 1): 1.5, ("b", 0): 9.0}
     rows = [
-        {"target": "t", "epsilon": 1.0, "seed": seed, "method": method, "nll": loss}
+        {"epsilon": 1.0, "seed": seed, "method": method, "nll": loss}
         for (method, seed), loss in losses.items()
     ]
     kept = best_in_hindsight(rows)

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import beta, kstest
 
 from privot.errors import PrivotError
-from studies.rivals.bernstein import fit_bernstein, sensitivity
+from studies.rivals.bernstein import basis, fit_bernstein, kernel_values, sensitivity
 
 LITTLE = 1e6  # so much ε that the noise does not show
 
@@ -46,6 +46,36 @@ def test_without_noise_it_is_the_bernstein_polynomial(dim):
     assert density.mean() == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize(("degree", "bandwidth"), [(3, 0.5), (700, 0.004), (700, 0.1)])
+def test_values_and_polynomial_are_those_of_the_definition(dim, degree, bandwidth):
+    """Nodes and basis functions that are left out do not show, at the box's ends neither."""
+    points = np.array([[0.0, 1.0], [1.0, 0.004], [0.31, 0.5]])[:, :dim]
+    box = (0.0,) * dim, (1.0,) * dim
+    found = kernel_values(points, *box, degree, bandwidth)
+    exact = values(points, degree, bandwidth).mean(axis=0)
+    np.testing.assert_allclose(found.ravel(), exact, rtol=1e-9, atol=1e-12 * exact.max())
+    y = np.array([1e-5, 0.004, 0.31, 0.5, 1 - 1e-3])
+    dense = beta.pdf(y[:, None], np.arange(degree + 1) + 1, degree + 1 - np.arange(degree + 1))
+    np.testing.assert_allclose(basis(y, degree).toarray(), dense, rtol=1e-8, atol=1e-9)
+
+
+def test_noise_is_averaged_before_it_is_cut():
+    """Where no record is, what cut values leave is a floor; the cut polynomial leaves less of it."""
+    records = np.random.default_rng(4).normal(0.3, 0.03, (5000, 1))
+    axis = [(np.arange(500) + 0.5) / 500]
+    far = {}
+    for positivity in ("polynomial", "clip"):
+        released = fit_bernstein(
+            records, (0.0,), (1.0,), 1.0, degree=800, bandwidth=0.01, positivity=positivity
+        )
+        density = released.density(axis)
+        assert density.min() >= 0
+        assert density.mean() == pytest.approx(1, abs=1e-3)
+        far[positivity] = density[250:].mean()
+    assert far["polynomial"] < 0.6 * far["clip"]
+
+
 def relative_scale(claimed):
     """Size of the noise at nodes far from all records, over what `claimed` records would get."""
     degree, bandwidth, epsilon, num_records = 20_000, 1e-3, 5_000.0, 100
@@ -73,9 +103,13 @@ def test_noise_is_laplace_of_its_scale():
     assert wrong < 0.95
 
 
-def test_draws_follow_the_density():
+@pytest.mark.parametrize(("positivity", "epsilon"), [("clip", 5.0), ("polynomial", 0.3)])
+def test_draws_follow_the_density(positivity, epsilon):
     records = np.random.default_rng(2).normal(1.0, 0.5, (2000, 1))
-    released = fit_bernstein(records, (-2.0,), (4.0,), 5.0, degree=30, bandwidth=0.05)
+    released = fit_bernstein(
+        records, (-2.0,), (4.0,), epsilon, degree=30, bandwidth=0.05, positivity=positivity
+    )
+    assert bool(released.weights.min() < 0) is (positivity == "polynomial")
     draws = released.draw(20_000, np.random.default_rng(3))[:, 0]
     axis = -2 + 6 * (np.arange(3000) + 0.5) / 3000
     cumulative = np.cumsum(released.density([axis])) * 6 / 3000
