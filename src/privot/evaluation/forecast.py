@@ -9,15 +9,16 @@ columns: of fits of ten populations with the same columns the two-way errors lie
 distance t of pairs from independence. Single columns a pilot tells well. Of t it often tells little: its
 own fit shows less than there is, and none where reports are few. So t is inferred from what the pilot's
 fit found, $d$, by doing the same to populations whose t is known (approximate Bayesian computation):
-t is even on $[0, \max(.2, 1.5 d)]$ before; of each t on a grid a population has the pilot's single
-columns and random classes (`populations.with_columns_of`), as many people as the pilot's report as its
-did, and $d_t$ is what a fit of these finds. Its weight is
+t is even on $[d/1.5, \max(.2, 1.5 d)]$ before, since no fit finds much more than there is; of each t on
+a grid a population has the pilot's single columns and random classes (`populations.with_columns_of`), as
+many people as the pilot's report as its did, and $d_t$ is what a fit of these finds. Its weight is
 
 $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-0 where only one of both fits found any dependence. The error told is the mean, by these weights, of what
-fits of the planned reports err by. Where the pilot tells nothing of t it is a mean over all; `low` and
-`high` are what a tenth and nine tenths of these fits, by their weight, err below.
+0 where only one of both fits found any dependence, if some that agree are within 2 h. The error told is
+the mean, by these weights, of what fits of the planned reports err by. Where the pilot tells nothing of
+t it is a mean over all; `low` and `high` are what a tenth and nine tenths of these fits, by weight, err
+below.
 
 **A pilot that found dependence** says of what kind it is, too. People drawn from it are easier to learn
 than people; those of random classes depend in ways as different as can be. Where a fit of the former, as
@@ -60,7 +61,7 @@ _FITS = 3  # of a rehearsal of one population; all but the first by settings tha
 _IN_ALL = 12  # of all populations that a pilot leaves possible, at least
 _STRENGTHS = 7
 _STRONGEST, _BEYOND = 0.2, 1.5
-_NEAR, _SHARE_OF_FOUND = 0.02, 0.1
+_NEAR, _SHARE_OF_FOUND, _FAR = 0.02, 0.1, 2.0
 _NEGLIGIBLE = 0.05  # of the largest weight
 _NOTHING = 1e-6  # of dependence, by rounding
 _ENDS = 0.1, 0.9
@@ -163,7 +164,8 @@ class _Rehearsal:
         """Of a model's columns, with dependence as strong as it leaves possible, and of its own."""
         schema = self.randomizer.schema
         own, found = stands_for(like, schema), dependence(codes_of(like))
-        strengths = np.linspace(0, max(_STRONGEST, _BEYOND * found), _STRENGTHS).repeat(several)
+        range_of = found / _BEYOND, max(_STRONGEST, found * _BEYOND)
+        strengths = np.linspace(*range_of, _STRENGTHS).repeat(several)
         self.fits = 2 * len(strengths) + 2
         people = [
             stands_for(with_columns_of(like, float(t), self.seed + number), schema)
@@ -224,7 +226,8 @@ def likely(seen: Array, found: float) -> Array:
     """
     logs = -(((seen - found) / (_NEAR + _SHARE_OF_FOUND * found)) ** 2) / 2
     alike = (seen > _NOTHING) == (found > _NOTHING)
-    if alike.any():  # that a fit finds any dependence, or none, is the most that it says
+    # That a fit finds any dependence, or none, is the most that it says, if one like it comes near.
+    if logs[alike].max(initial=-np.inf) > -(_FAR**2) / 2:
         logs[~alike] = -np.inf
     weights = np.exp(logs - logs.max())
     return np.asarray(np.where(weights > _NEGLIGIBLE, weights, 0.0))
