@@ -42,7 +42,7 @@ from privot.privacy.slicing import SlicedAccounting
 from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.sliced.adaptation.rounds import Course
 from privot.sliced.releases.drawing import poisson_sample
-from privot.training import TrainingSettings, train
+from privot.training import train
 from privot.training.parallel import threads_for
 
 _NOISE_STEPS = 2.0**20  # grid steps in a standard deviation of noise
@@ -138,9 +138,8 @@ def fit_dann(
         odds = model.discriminator(_Reverse.apply(features, level))[:, 0]
         return loss + nn.functional.softplus(-odds).mean(), 0.0
 
-    how = TrainingSettings(settings.steps, network.learning_rate, network.averaging, network.seed)
     with threads_for(0):
-        train(model, objective, how)
+        train(model, objective, network.training(settings.steps, 0))
     return model.classifier.eval(), stddev
 
 

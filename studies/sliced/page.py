@@ -18,22 +18,25 @@ from typing import Any
 import numpy as np
 
 from studies.common.pages import Tables, folder_of, page_options, rewrite, table
-from studies.common.rows import Rows, in_order, read_rows, select
+from studies.common.rows import Row, Rows, in_order, read_rows, select
 from studies.sliced.accounts import accounting_table, published_epsilons
 
 # Data and ε of the fits in the main table.
 FITS = (("mnist", 10), ("mnist", 1), ("fashion_mnist", 10), ("fashion_mnist", 1))
 DIGITS = ("mnist_usps", "usps_mnist")
 DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion"}
+SYNTHETIC = ("fonts_mnist", "mnist_usps_features")
 METHODS = {
     "source": "source only",
-    "dp_swd": "**noisy slices, rounds**",
-    "dp_swd_joint": "noisy slices, as published",
+    "sums": "**noisy sums, rounds**",
+    "sums_anyway": "the same, not refused",
+    "dp_swd": "noisy slices (DP-SWD)",
     "dp_dann": "DP-DANN",
-    "swd": "SWD, as published",
-    "means": "our rounds without noise",
+    "sums_no_noise": "our rounds, next to no noise",
+    "swd": "SWD",
     "dann": "DANN",
 }
+NAMES = {"usps": "USPS", "mnist": "MNIST", "fonts": "Fonts", "features": "(features)"}
 OURS = {
     "mixture": "**mixtures by noisy sums**",
     "mixture, augmented": "**the same, moved in public**",
@@ -125,37 +128,66 @@ def adaptation_table(
 ) -> str:
     """Accuracy on the target's test records by method, with published numbers where there are any."""
     claims = {row["method"]: row for row in published or []}
+    rows = [row for row in rows if row["pair"] in pairs and "accuracy" in row and _usual(row)]
+    pairs = [pair for pair in pairs if select(rows, pair=pair)]
     body = []
     for method, name in METHODS.items():
-        own = [row for row in select(rows, method=method) if row["pair"] in pairs]
+        own = select(rows, method=method)
         if not own:
             continue
         cells = [name, *_promise(own)]
         for pair in pairs:
             values = [row["accuracy"] for row in select(own, pair=pair)]
-            cells.append(percents(values) if seeds else f"{100 * np.mean(values):.1f}")
-            if seeds:
+            told = percents(values) if seeds else f"{100 * np.mean(values):.1f}"
+            cells.append(told if values else "")
+            if published:
                 cells.append(claims.get(method, {}).get(pair, ""))
         body.append(cells)
     titles: list[str] = []
     for pair in pairs:
-        titles += [_title(pair), "published"] if seeds else [_title(pair)]
+        titles += [_title(pair), "published"] if published else [_title(pair)]
     records = [str(f"{select(rows, pair=p)[0]['target_records']:,}") for p in pairs]
-    counts = [cell for r in records for cell in ([r, ""] if seeds else [r])]
+    counts = [cell for r in records for cell in ([r, ""] if published else [r])]
     body.append(["private target records", "", "", *counts])
     return table(("method", "ε spent", "who differs", *titles), body)
 
 
-def below_source(rows: Rows, pairs: Sequence[str]) -> str:
-    """On how many pairs private adaptation is worse than none, in the mean over seeds."""
-    worse = {
-        method: sum(_mean(rows, p, method) < _mean(rows, p, "source") - 1e-9 for p in pairs)
-        for method in ("dp_swd", "dp_dann")
-    }
-    return (
-        f"In the mean over seeds, noisy slices are worse than source only on {worse['dp_swd']} of "
-        f"{len(pairs)} pairs,\nDP-DANN on {worse['dp_dann']}."
-    )
+def _usual(row: Row) -> bool:
+    """Whether a row is of ε = 10, or of none."""
+    return not row["epsilon"] or abs(row["epsilon"] - 10) < 0.1
+
+
+def curve_table(rows: Rows, pairs: Sequence[str]) -> str:
+    """Means over seeds by ε, with how many there are; what was refused, and what it asked for."""
+    body = []
+    for epsilon in (1, 3, 5, 10):
+        cells = [f"{epsilon}"]
+        for pair in pairs:
+            own = select(rows, pair=pair, method="sums")
+            found = [
+                row["accuracy"]
+                for row in own
+                if "accuracy" in row and abs(row["epsilon"] - epsilon) < 0.01 * epsilon
+            ]
+            refused = [row for row in own if row.get("asked") == epsilon]
+            told = f"{100 * np.mean(found):.1f} ({len(found)})" if found else ""
+            if refused:
+                told = "refused: " + refused[0]["refused"].split("; ")[-1]
+            cells.append(told)
+        body.append(cells)
+    alone = [f"{100 * _mean(rows, pair, 'source'):.1f}" for pair in pairs]
+    body.append(["source only", *alone])
+    return table(("ε", *map(_title, pairs)), body)
+
+
+def refusals_table(rows: Rows, pairs: Sequence[str]) -> str:
+    """What is said, before anything is spent, of pairs with few records."""
+    body = []
+    for pair in pairs:
+        (first, *_) = select(rows, pair=pair, method="sums")
+        told = first.get("refused", "; runs").split("; ")[-1]
+        body.append([_title(pair), f"{first['target_records']:,}", told])
+    return table(("pair", "private records", "what is said at ε = 10"), body)
 
 
 def time_table(timing: Rows) -> str:
@@ -203,7 +235,8 @@ def _promise(rows: Rows) -> tuple[str, str]:
 
 
 def _title(pair: str) -> str:
-    return " → ".join(n.upper() if n in ("mnist", "usps") else n.title() for n in pair.split("_"))
+    source, target, *rest = (NAMES.get(name, name.title()) for name in pair.split("_"))
+    return " ".join([f"{source} → {target}", *rest])
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -222,7 +255,7 @@ def tables_of(folder: Path) -> Tables:
     rows = {name: read_rows(folder, name) for name in names}
     adaptation = rows["adaptation"]
     claimed = {name: read_rows(folder, f"published_{name}") for name in ("images", "adaptation")}
-    office = [p for p in in_order(adaptation, "pair") if p not in DIGITS]
+    office = [p for p in in_order(adaptation, "pair") if p not in DIGITS + SYNTHETIC]
     return {
         "accounting": accounting_table,
         "images": lambda: images_table(rows["images"]),
@@ -231,8 +264,10 @@ def tables_of(folder: Path) -> Tables:
         "digits": lambda: adaptation_table(
             adaptation, DIGITS, seeds=True, published=claimed["adaptation"]
         ),
+        "curve": lambda: curve_table(adaptation, DIGITS),
+        "synthetic": lambda: adaptation_table(adaptation, SYNTHETIC, seeds=True),
+        "refusals": lambda: refusals_table(adaptation, office),
         "office": lambda: adaptation_table(adaptation, office, seeds=False),
-        "below source": lambda: below_source(adaptation, office),
         "frechet": lambda: frechet_table(rows["frechet"]),
         "time": lambda: time_table(rows["timing"]),
     }

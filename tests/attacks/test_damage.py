@@ -46,8 +46,7 @@ SHORT = {
     "integral_clip": ClippedRatioSettings(estimator="mlp", network=QUICK),
     "integral_boost": BoostSettings(rounds=2, network=QUICK),
     "adapted": AdaptationSettings(
-        epsilon=50.0, delta=1e-3, unit="person", steps=3, batch_size=30, rounds=1, training_steps=2,
-        adapter_steps=2, feature_dim=4, num_projections=4,
+        epsilon=50.0, delta=1e-3, unit="person", rounds=1, training_steps=2, feature_dim=4,
     ),
 }  # fmt: skip
 

@@ -73,8 +73,7 @@ COMMANDS = {
         ("people.csv", "schema.toml"),
     ),
     "sliced adapt": Command(
-        f"sliced adapt data.npz target.npz --unit person {SLICED} --training-steps 4 "
-        "--adapter-steps 2",
+        "sliced adapt data.npz target.npz --unit person --epsilon 500 --delta 1e-3 --training-steps 4",
         "new",
         ("data.npz", "target.npz"),
     ),

@@ -88,10 +88,8 @@ def test_images_and_adaptations_state_whom_a_record_belongs_to(tmp_path):
     schema = image_schema((6, 6), unit="visit")
     model = fit(image_table(x), schema, **BUDGET, settings=settings)
     promises_visits(tmp_path / "images", model)
-    small = {"rounds": 1, "training_steps": 2, "adapter_steps": 2, "feature_dim": 4}
-    settings = AdaptationSettings(
-        **BUDGET | QUICK | {"unit": "visit"}, **small, num_projections=4, channels=(), hidden=(4,)
-    )
+    small = {"rounds": 1, "training_steps": 2, "feature_dim": 4, "channels": (), "hidden": (4,)}
+    settings = AdaptationSettings(epsilon=99.0, delta=1e-3, unit="visit", **small)
     adapted = adapt(x.numpy(), np.arange(200) % 2, x.numpy(), settings)
     assert isinstance(adapted, AdaptedClassifier)
     promises_visits(tmp_path / "adapted", adapted)

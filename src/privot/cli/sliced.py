@@ -1,4 +1,4 @@
-"""Commands of a trusted curator who learns through noisy slices. They need PyTorch."""
+"""Commands of a trusted curator who learns through noisy sums and slices. They need PyTorch."""
 
 from __future__ import annotations
 
@@ -158,19 +158,17 @@ def adapt(
     output: Annotated[Path, Option("-o", "--output", help="Folder of it.")] = Path("classifier"),
     delta: Annotated[float, Option(help="δ of the target records.")] = 1e-5,
     maximum: Annotated[float, Option(help="Value that means 1 (public).")] = 255.0,
-    steps: Annotated[int, Option(help="Number of steps and releases.")] = 2000,
-    batch_size: Annotated[int, Option(help="Target records a release.")] = 100,
-    num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
-    neighboring: Annotated[str, Option(help="replace_one or zero_out.")] = "replace_one",
+    rounds: Annotated[int, Option(help="How often the target's classes are told.")] = 2,
     training_steps: Annotated[
         int, Option(help="On the source alone, before the first round; half as many after each.")
-    ] = 800,
-    adapter_steps: Annotated[int, Option(help="Of the adapter, in each round.")] = 150,
+    ] = 1000,
     seed: Annotated[int, Option(help="Of weights and source batches.")] = 0,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     force: Force = False,
 ) -> None:
-    """Learn to classify private, unlabeled records from public, labeled ones.
+    """Learn to classify private, unlabeled records from public, labeled ones, by a few noisy sums.
+
+    Refused before anything is spent where noise would drown what so few records tell.
 
     Example: privot sliced adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
     """
@@ -185,12 +183,8 @@ def adapt(
         epsilon=epsilon,
         unit=unit,
         delta=delta,
-        steps=steps,
-        batch_size=batch_size,
-        num_projections=num_projections,
-        neighboring=neighboring,  # type: ignore[arg-type]  # checked by the accounting
+        rounds=rounds,
         training_steps=training_steps,
-        adapter_steps=adapter_steps,
         seed=seed,
     )
     claim_folder(output, FILES, inputs=[source, target], force=force)
@@ -212,7 +206,7 @@ def adapt(
         )
     adapted.save(output)
     checkpoint.unlink(missing_ok=True)
-    print(f"{output}: adapted through {adapted.releases:,} releases, {adapted.guarantee}")
+    print(f"{output}: adapted through {adapted.releases:,} noisy sums, {adapted.guarantee}")
 
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:

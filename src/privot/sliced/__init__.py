@@ -1,7 +1,7 @@
-"""Private learning through noisy slices: a curator is trusted with records, releases are public.
+"""Learning through noisy sums and slices: a curator is trusted with records, releases are public.
 
-`SlicingMechanism` alone touches private data. What is learned from its releases keeps the guarantee
-that its ledger has counted.
+`SumMechanism` and `SlicingMechanism` alone touch private data. What is learned from their releases keeps
+the guarantee that a ledger has counted.
 """
 
 from privot.disk import BudgetExhausted, Ledger

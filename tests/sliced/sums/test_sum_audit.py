@@ -15,6 +15,7 @@ import torch
 from privot.privacy import gaussian_epsilon
 from privot.privacy.lower_bound import audit, gaussian_mu_lower
 from privot.sliced import Ledger
+from privot.sliced.adaptation.questions import ClassProducts, ClassSums
 from privot.sliced.mixtures.questions import Components, PixelSums, ResidualProducts
 from privot.sliced.mixtures.table_fit import PairCounts
 from privot.sliced.sums.mechanism import SumMechanism
@@ -38,6 +39,16 @@ class Signed:
         return np.zeros(len(records[0]), np.int64), records[0].numpy()
 
 
+class Largest:
+    """Tells the class of a record: its largest coordinate."""
+
+    num_classes = 2
+
+    def classes(self, x):
+        return x.argmax(dim=1)
+
+
+RIGHT, UP = torch.eye(2)
 QUESTIONS = {
     "signed vectors": (Signed(), (torch.tensor([50, 0]),), (torch.tensor([-50, 0]),)),
     "pixels of components": (
@@ -50,11 +61,18 @@ QUESTIONS = {
         (WHITE, torch.tensor(0)),
         (WHITE, torch.tensor(1)),
     ),
+    "sums by a classifier": (ClassSums(Largest(), 2, 1.0, True), (RIGHT,), (UP,)),
+    "products by a classifier": (
+        ClassProducts(Largest(), np.zeros((2, 2)), np.eye(2), 0.5),
+        (RIGHT,),
+        (UP,),
+    ),
     "pairs of codes": (PairCounts([2]), (torch.tensor([0]),), (torch.tensor([1]),)),
 }
 # A fit asks several rounds of the same record: here of images.
 RUNS = {name: (name,) for name in QUESTIONS} | {
-    "a fit of images": ("pixels of components", "products of residuals")
+    "a fit of images": ("pixels of components", "products of residuals"),
+    "an adaptation": ("sums by a classifier", "products by a classifier"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A classifier adapted to a private target: its settings, its network, and what learning it has cost.
+r"""A classifier adapted to a private target: its settings, its network, and what learning it has cost.
 
 The folder that `AdaptedClassifier.save` writes is a function of releases and public settings; how it is
 learned stands in `privot.sliced.adaptation.rounds`. g is a multilayer perceptron, after a few
@@ -8,64 +8,68 @@ are rectified and divided by their norm, so that every record lies on the unit s
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.errors import MOST_BATCH, MOST_COORDINATES, MOST_STEPS, PrivotError
+from privot.errors import (
+    MOST_BATCH,
+    MOST_COORDINATES,
+    MOST_STEPS,
+    PrivotError,
+    require_count,
+    require_seed,
+)
 from privot.generators import MLP
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
-from privot.sliced.releases.plan import SlicePlan
-from privot.sliced.settings import ReleaseSettings
+from privot.sliced.sums.plan import SumPlan
+from privot.training import TrainingSettings
 
 _SMALLEST_NORM = 1e-6
-_CHUNK = 2000
+_CHUNK = 1024
 _CHANNELS = (16, 32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptationSettings(ReleaseSettings):
-    """Budget and method of an adaptation; see `ReleaseSettings`, too.
+class AdaptationSettings:
+    """Budget and method of an adaptation.
 
     Arguments:
         epsilon: ε of the target records.
         unit: Whom one target record belongs to, such as `"person"`; public.
         delta: δ of the target records.
-        alignment: `"adapter"` moves the source by an adapter, in rounds; `"joint"` trains g itself on
-            the sliced loss at every step, as published.
-        rounds: Of `"adapter"`: how often g is frozen and its share of the releases made.
-        training_steps: Of `"adapter"`: optimizer steps on the source before the first round; half as
-            many follow each round.
-        adapter_steps: Of `"adapter"`: optimizer steps a round.
-        jitter: Largest log scale of random affine maps of source images; 0 for none.
-        weight: Of `"joint"` alone: weight w of the sliced loss, whose exponent is q.
+        rounds: How often the target's classes are told, each time by the classifier learned so far.
+        directions: Most principal directions of the source along which covariances are told.
+        training_steps: Optimizer steps on the source alone, before the first round; half as many on
+            source and moved source follow each round.
+        most_noise: Noise on a class's mean, over how far the source's classes lie apart, from which on a
+            run is refused.
+        jitter: Largest log scale of changes of source images; 0 for none.
         feature_dim: Dimension d of g.
         channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
             (16, 32) where records are images, and none where they are not.
-        source_batch: Source records a step.
+        hidden: Widths of g's hidden layers.
+        source_batch: Records a step.
         sharpness: Factor on features of norm 1 before the classifier h.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights.
+        seed: Of weights and of source batches; never of noise.
     """
 
     epsilon: float
     unit: str
     delta: float = 1e-5
-    steps: int = 3000
-    batch_size: int = 128
-    num_projections: int = 32
-    orthonormal: bool = True
-    alignment: Literal["adapter", "joint"] = "adapter"
     rounds: int = 2
-    training_steps: int = 800
-    adapter_steps: int = 150
-    jitter: float = 0.2
-    weight: float = 1.0
+    directions: int = 144
+    training_steps: int = 1000
+    most_noise: float = 1.0
+    jitter: float = 0.3
     feature_dim: int = 32
     channels: tuple[int, ...] | None = None
     hidden: tuple[int, ...] = (128,)
@@ -73,24 +77,41 @@ class AdaptationSettings(ReleaseSettings):
     sharpness: float = 10.0
     learning_rate: float = 1e-3
     averaging: float = 0.99
+    seed: int = 0
 
-    most: ClassVar[dict[str, int]] = ReleaseSettings.most | {
+    # Most of each count; the least is 1.
+    most: ClassVar[dict[str, int]] = {
         "rounds": MOST_STEPS,
+        "directions": MOST_COORDINATES,
         "training_steps": MOST_STEPS,
-        "adapter_steps": MOST_STEPS,
         "feature_dim": MOST_COORDINATES,
         "source_batch": MOST_BATCH,
     }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        for name, most in self.most.items():
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+        object.__setattr__(self, "seed", require_seed(self.seed))
         if self.channels is not None:
             object.__setattr__(self, "channels", tuple(self.channels))
-        if not (self.weight >= 0 and self.sharpness > 0 and self.jitter >= 0):
+        _ = self.training(1, 0)  # refuses what cannot learn, before anything is spent on it
+        if not (self.sharpness > 0 and self.most_noise > 0 and self.jitter >= 0):
             raise PrivotError(
-                f"weight {self.weight}, sharpness {self.sharpness}, jitter {self.jitter}: give a "
-                "weight and jitter of at least 0 and a positive sharpness"
+                f"sharpness {self.sharpness}, most_noise {self.most_noise}, jitter {self.jitter}: give "
+                "a positive sharpness and most_noise, and a jitter of at least 0"
             )
+
+    def training(self, steps: int, stage: int) -> TrainingSettings:
+        """How the classifier is trained in a stage, counted from 0."""
+        seed = self.seed * 1009 + stage
+        return TrainingSettings(steps, self.learning_rate, self.averaging, seed)
+
+    @property
+    def round_steps(self) -> int:
+        """Optimizer steps after a round."""
+        return -(-self.training_steps // 2)
 
 
 class Classifier(nn.Module):
@@ -128,12 +149,6 @@ class Classifier(nn.Module):
         raw = torch.relu(self.g(x.reshape(len(x), *self.shape)))
         return raw / raw.norm(dim=1, keepdim=True).clamp_min(_SMALLEST_NORM)
 
-    def joint_records(self, x: Tensor) -> Tensor:
-        """Class probabilities ⊗ features (n, classes · d): norm at most 1, nothing negative."""
-        features = self.features(x)
-        probabilities = self.scores(features).softmax(dim=1)
-        return (probabilities[:, :, None] * features[:, None, :]).flatten(1)
-
     def scores(self, features: Tensor) -> Tensor:
         """Scores (n, classes) of features."""
         scores: Tensor = self.h(self.sharpness * features)
@@ -143,34 +158,10 @@ class Classifier(nn.Module):
         """Scores (n, classes) of records."""
         return self.scores(self.features(x))
 
-
-class ClassifierRecords:
-    """What a classifier, as it stands, makes of target records: no gradient ever reaches them.
-
-    ρ = p ⊗ g in rounds, frozen whatever becomes of the classifier, and so the same for a round; g alone
-    for joint training, which moves it at every step.
-    """
-
-    num_labels = 1
-    non_negative = True
-
-    def __init__(self, classifier: Classifier, unit: str, frozen: bool) -> None:
-        self.unit, self._frozen = unit, frozen
-        self.width = classifier.h.in_features
-        if frozen:
-            classifier = copy.deepcopy(classifier).requires_grad_(False).eval()
-            self.width *= classifier.num_classes
-        self.classifier = classifier
-
     @torch.no_grad()
-    def prepare(self, values: Tensor) -> Tensor:
-        """See `RecordMap`."""
-        return self.classifier.joint_records(values.float()) if self._frozen else values
-
-    @torch.no_grad()
-    def features(self, prepared: Tensor) -> Tensor:
-        """See `RecordMap`."""
-        return prepared if self._frozen else self.classifier.features(prepared.float())
+    def classes(self, x: Tensor) -> Tensor:
+        """The likeliest classes (n,) of records."""
+        return torch.cat([self(part).argmax(dim=1) for part in x.float().split(_CHUNK)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,10 +177,10 @@ class AdaptedClassifier(Learned):
         history: None: its losses are of several stages.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("sliced.classifier", 4, "privot sliced adapt")
+    kind: ClassVar[ModelKind] = ModelKind("sliced.classifier", 5, "privot sliced adapt")
 
     classifier: Classifier
-    plan: SlicePlan
+    plan: SumPlan
     releases: int
     settings: AdaptationSettings
     shape: tuple[int, ...]
@@ -200,11 +191,9 @@ class AdaptedClassifier(Learned):
         """The guarantee of the target records; the source has none."""
         return self.plan.guarantee
 
-    @torch.no_grad()
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Classes (n,) of records (n, *shape)."""
-        parts = as_records("x", x).split(_CHUNK)
-        return np.concatenate([self.classifier(part).argmax(dim=1).numpy() for part in parts])
+        return np.asarray(self.classifier.classes(as_records("x", x)).numpy())
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
@@ -227,7 +216,7 @@ class AdaptedClassifier(Learned):
         settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
         classifier = Classifier(shape, fields["num_classes"], settings)
         classifier.load_state_dict(stored.tensors)
-        plan = SlicePlan.from_dict(fields["plan"])
+        plan = SumPlan.from_dict(fields["plan"])
         return cls(classifier.eval(), plan, fields["releases"], settings, shape)
 
 

@@ -1,50 +1,36 @@
 r"""Domain adaptation to a private, unlabeled target.
 
-A classifier h∘g is trained on a public, labeled source so that it holds on the target. Of the target,
-only noisy slices are released; h∘g is never trained on it. In rounds (`alignment="adapter"`):
+A classifier is trained on a public, labeled source so that it holds on the target. Of the target only
+noisy sums are released, in rounds:
 
-1. train h∘g on source records moved by the adapter A (at first the identity), labels known;
-2. freeze it: the record of x is ρ(x) = p(x) ⊗ g(x), class probabilities times features. Its mean holds
-   the mean feature of every predicted class, so that *conditional* alignment is a first moment;
-3. release slices of ρ(x_t), pool their mean μ̂ over the round's releases;
-4. fit A and class shares w, from the source, by the mean part of the sliced loss (the only part that
-   rises above the noise; `privot.sliced.loss`):
+1. train the classifier on source records (images: changed at random);
+2. let it tell the class of every private record: a function of that record alone, wrong for some;
+3. release noisy sums by class, and noisy products of what is left: each class's mean and covariance;
+4. move the source, class by class, by the optimal transport of Gaussians, as far as noise lets these
+   moments be trusted (`privot.sliced.adaptation.moments`), and train the classifier on what was moved,
+   beside the source.
 
-$$ \min_{A, w} \big‖ \hat μ - \sum_c w_c\, E[ρ(A x_s) \mid y_s = c] \big‖^2, $$
+Labels of moved records are the source's own, so that the second round begins with a classifier that errs
+less, and sums by class say more of it. The classifier that is returned is applied to target records as
+they are.
 
-   estimated without bias from two independent halves of a source batch.
+**Privacy.** Steps 1, 2 and 4 see the public source and earlier releases alone. All rounds are Gaussian
+mechanisms on one set of records, and compose exactly (`privot.sliced.sums.plan`); Δ and adjacency
+(`replace_one`) are those of `privot.sliced.sums.mechanism`, what is asked stands in
+`privot.sliced.adaptation.questions`. Everything returned is a function of the releases: the classifier
+may be published. The number of target records is public. Tuning on target labels, or choosing the best
+of several runs by them, would be paid for by nobody.
 
-As ρ is frozen within a round, the target's side does not depend on what is trained: the step is a true
-gradient of the distance, though the released slices are constants. The classifier that is returned
-is h∘g without the adapter, to be applied to target records as they are.
+**Before anything is spent**, the noise on a class's mean is compared with how far the source's classes
+lie apart (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
 
-**Jointly, as published** (`alignment="joint"`), g follows the sliced loss at every step:
-
-$$ \min_{g,h}\; \mathrm{CE}(h(g(x_s)), y_s) + w · d · \mathrm{SW}_{q,σ}^q\big(g(x_s), g(x_t)\big), $$
-
-where target features enter as **released slices only** (Rakotomamonjy, Ralaivola 2021, algorithm
-2). Per release, g as it stands is the record map: it depends on earlier releases and the public source
-alone, so the steps compose adaptively. Gradient flows through g(x_s), never through g(x_t), which would
-multiply by derivatives at raw private records. Two runs whose released matrices agree take the same
-step, whatever the target.
-
-**What that costs.** With one branch held constant the step is no gradient of a distance: whatever moves
-both domains alike (a shared bias) is followed for ever, though it brings them no nearer. Moving the
-source by an adapter of its own does not have this fault.
-
-**Privacy.** Steps 1, 2 and 4 see the public source and earlier releases alone: releases compose
-adaptively, and the ledger counts them all. Records lie in the unit ball with ⟨ρ, ρ′⟩ ≥ 0: Δ = √2
-under replace_one. Everything returned is a function of the releases: the classifier may be published.
-Adjacency, timing and counts: see `privot.sliced.releases.mechanism`. Tuning on target labels, or
-choosing the best of several runs by them, would be paid for by nobody.
-
-**Resuming.** The checkpoint is written after every stage; a kill loses the stage, and releases whose
-effect was lost stay spent.
+**Resuming.** The checkpoint holds the answers; what was learned from them is learned again.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -52,28 +38,37 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.disk import BudgetExhausted, Ledger
 from privot.errors import MOST_CODES, PrivotError
 from privot.models import Checkpoint
-from privot.sliced.adaptation.adapters import make_adapter, random_affine
+from privot.privacy import gaussian_epsilon
+from privot.privacy.rounding import at_most
+from privot.sliced.adaptation.augmentation import augmented
 from privot.sliced.adaptation.classifier import (
     AdaptationSettings,
     AdaptedClassifier,
     Classifier,
-    ClassifierRecords,
     as_records,
 )
-from privot.sliced.loss import PooledMean, smoothed_sliced_loss, with_blanks
-from privot.sliced.records import RecordMap
-from privot.sliced.releases.mechanism import SlicingMechanism, given_labels
-from privot.sliced.releases.plan import Counted, SlicePlan, open_ledger
-from privot.training import Interrupted, Progress, TrainingSettings, deferred_interruption, train
-from privot.training.loop import Objective
+from privot.sliced.adaptation.moments import ClassMoments, transported
+from privot.sliced.adaptation.questions import ClassProducts, ClassSums
+from privot.sliced.releases.mechanism import given_labels
+from privot.sliced.releases.plan import open_ledger
+from privot.sliced.sums.mechanism import SumMechanism, sensitivity
+from privot.sliced.sums.plan import SumPlan
+from privot.sliced.sums.rounds import Rounds
+from privot.training import Progress, train
 from privot.training.parallel import threads_for
 
-_ADAPTER_RATE, _ADAPTER_AVERAGING = 1e-2, 0.9
-_ADAPTER_BATCH = 400
-_SMALLEST_SHARE = 1e-3
+_SUMS = 0.4  # of a round's share of μ²; its products have the rest
+_LAST = 0.6  # share of the last round, where there are several
+_MOST_NUMBERS = 4096  # of a record
+_FEW, _NOTHING_TOLD = (
+    20.0,
+    1e9,
+)  # classes of fewer records stay as in the source: noise times as much
+_RESIDUALS = 0.99, 1.25  # length of residuals: the source's quantile, and how much more
+_SOURCE_SHARE = 0.25  # of a batch after the first round
+_MOVED_JITTER = 0.5  # of the source's
 
 
 def adapt(
@@ -89,24 +84,19 @@ def adapt(
     """Learn to classify a private, unlabeled target from a public, labeled source.
 
     Arguments:
-        source_x: Public records (n, …), scaled by public numbers to [0, 1].
+        source_x: Public records (n, …), scaled by public numbers; images to [0, 1].
         source_y: Their classes (n,), from 0.
         target_x: Private records (m, …), scaled alike.
         settings: Budget and method.
-        checkpoint: File of the run's state; its ledger lies beside it.
+        checkpoint: File of the run's answers; its ledger lies beside it.
         resume: Whether to go on with both.
-        progress: Told after every step of a stage.
+        progress: Told after every step of training.
 
     Raises:
-        PrivotError: for records that do not fit each other, a weight of no loss, or a ledger of another
-            plan.
+        PrivotError: for records that do not fit each other, so few that noise would drown them, or a
+            ledger of another plan.
         Interrupted: on a signal, after saving.
     """
-    if settings.weight != 1.0 and settings.alignment != "joint":
-        raise PrivotError(
-            f"weight {settings.weight} is of alignment 'joint'; {settings.alignment!r} has a single "
-            "loss, which no weight changes: leave it out"
-        )
     course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
     if course.shape != tuple(target.shape[1:]):
         raise PrivotError(
@@ -114,170 +104,165 @@ def adapt(
             "records of one shape"
         )
     path = None if checkpoint is None else Path(checkpoint)
-    plan = settings.plan(settings.epsilon, settings.delta, len(target), course.record_map())
+    plan = course.plan(len(target))
     ledger = open_ledger(plan, path, resume)
-    identity = {"ledger": ledger.id, "settings": asdict(settings)}
-    state = Checkpoint(path, identity, resume)
+    state = Checkpoint(path, {"ledger": ledger.id, "settings": asdict(settings)}, resume)
     try:
         with threads_for(0):
-            if settings.alignment == "joint":
-                _adapt_jointly(course, target, ledger, state, progress)
-            else:
-                _adapt_in_rounds(course, target, ledger, state, progress)
+            course.run(Rounds(SumMechanism((target,), ledger), state), progress)
     finally:
         ledger.close()
-    return AdaptedClassifier(
-        course.classifier.eval(), ledger.plan, ledger.spent, settings, course.shape
-    )
+    return AdaptedClassifier(course.classifier.eval(), plan, ledger.spent, settings, course.shape)
 
 
-class Course(nn.Module):
-    """All that a run has learned of a public source, and how many of its stages are done."""
+class Course:
+    """A public source, what is known of it, and the classifier that learns.
 
-    target: Tensor
-    stage: Tensor
+    Arguments:
+        x: Records (n, …).
+        y: Their classes (n,).
+        num_classes: How many there are.
+        settings: Budget and method.
+    """
 
     def __init__(
         self, x: Tensor, y: Tensor, num_classes: int, settings: AdaptationSettings
     ) -> None:
-        super().__init__()
         self.settings, self.shape, self.y = settings, tuple(x.shape[1:]), y
         self.classifier = Classifier(self.shape, num_classes, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
-        counts = torch.bincount(y, minlength=num_classes).float()
-        self.source_shares = (counts / len(y)).clamp_min(_SMALLEST_SHARE)
-        self.adapter = make_adapter(
-            self.classifier.shape, self.classifier.images, self.source_shares, settings.seed
-        )
-        width = num_classes * settings.feature_dim
-        self.register_buffer("target", torch.zeros(width))
-        self.register_buffer("stage", torch.zeros((), dtype=torch.int64))
+        self.flat = x.flatten(1).double().numpy()
+        if self.flat.shape[1] > _MOST_NUMBERS:
+            raise PrivotError(
+                f"records of {self.flat.shape[1]:,} numbers: give up to {_MOST_NUMBERS:,}, of which "
+                "principal directions are found in a minute: smaller images, or features of them"
+            )
+        self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), 1e-6)
 
     @classmethod
     def of(cls, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings) -> Course:
         """The course that begins at a source, given as arrays."""
         x = as_records("source_x", source_x)
+        if not bool(torch.isfinite(x).all()):
+            raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
         y = given_labels(source_y, len(x), MOST_CODES)
         return cls(x, y, int(y.max()) + 1, settings)
 
-    def record_map(self) -> RecordMap:
-        """The record map of the target as the classifier stands."""
-        frozen = self.settings.alignment != "joint"
-        return ClassifierRecords(self.classifier, self.settings.unit, frozen)
-
     def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Source records, moved and jittered, and their classes."""
-        rows = torch.randint(len(self.x), (self.settings.source_batch,), generator=rng)
-        amount = self.settings.jitter
-        jitter = random_affine(len(rows), amount, rng) if amount else None
-        with torch.no_grad():
-            return self.adapter(self.x[rows], jitter), self.y[rows]
+        """Source records, changed at random where they are images, and their classes."""
+        return self._drawn(self.x, self.settings.source_batch, self._jitter, rng)
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
         """Cross-entropy on a batch of the source."""
         x, y = self.batch(rng)
         return nn.functional.cross_entropy(self.classifier(x), y), 0.0
 
-    def align(self) -> Objective:
-        """Squared distance of mean records, of the moved and reweighted source and the target."""
-        frozen = copy.deepcopy(self.classifier).requires_grad_(False)
+    def moments(self) -> ClassMoments:
+        """Of the source's classes."""
+        classes = self.classifier.num_classes
+        return ClassMoments.of(self.flat, self.y.numpy(), classes, self.settings.directions)
 
-        def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-            rows = torch.randint(len(self.x), (_ADAPTER_BATCH,), generator=rng)
-            weights = (self.adapter.shares / self.source_shares)[self.y[rows]]
-            records = weights[:, None] * frozen.joint_records(self.adapter(self.x[rows]))
-            first, second = records.reshape(2, -1, len(self.target)).mean(dim=1) - self.target
-            return (first * second).sum(), 0.0
+    def plan(self, count: int) -> SumPlan:
+        """The rounds of so many target records; nothing is spent on what noise would drown.
 
-        return objective
+        Raises:
+            PrivotError: if noise on the mean of a class of average size, along the directions in which
+                covariances are told, is longer than `most_noise` times what the source's class means
+                lie from their center.
+        """
+        settings, moments = self.settings, self.moments()
+        plan = SumPlan.calibrate(
+            settings.epsilon, settings.delta, shares(settings.rounds), count, settings.unit
+        )
+        question = self._sums()
+        error = sensitivity(question) / plan.ratios[-2] * question.unit
+        noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
+        ratio = noise / max(moments.contrast, 1e-12)
+        if ratio > settings.most_noise:
+            more = ratio / settings.most_noise
+            whole = math.sqrt(math.fsum(each**2 for each in plan.ratios))
+            needed = gaussian_epsilon(1.0, whole * more, settings.delta)
+            raise PrivotError(
+                f"epsilon {at_most(settings.epsilon)} for {count:,} target records: noise on a class's "
+                f"mean would be {ratio:.3g} times what the source's classes lie apart, and the source "
+                f"alone about as good a teacher; give {math.ceil(count * more):,} records, or epsilon "
+                f"{at_most(needed)}"
+            )
+        return plan
+
+    def run(self, rounds: Rounds, progress: Progress | None = None) -> None:
+        """Train on the source, and after every round on what it was moved to."""
+        settings, source = self.settings, self.moments()
+        how = settings.training(settings.training_steps, 0)
+        train(self.classifier, self.classify, how, progress=progress)
+        for turn in range(1, settings.rounds + 1):
+            target = self.told(rounds, source)
+            moved = transported(self.flat, self.y.numpy(), source, target)
+            x = torch.from_numpy(moved).float().reshape(self.x.shape)
+            x = x.clamp(0.0, 1.0) if self.classifier.images else x
+
+            def mixed(rng: torch.Generator, x: Tensor = x) -> tuple[Tensor, float]:
+                return self._mixed(x, rng), 0.0
+
+            how = settings.training(settings.round_steps, turn)
+            train(self.classifier, mixed, how, progress=progress)
+
+    def told(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
+        """Moments of the target's classes, from one round."""
+        sums = self._sums()
+        released = rounds.ask(sums)
+        found = released.sums[:, -1] / sums.one
+        counts, doubt = np.maximum(found, _FEW), np.where(found < _FEW, _NOTHING_TOLD, 1.0)
+        means = released.sums[:, :-1] * sums.unit / counts[:, None]
+        target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
+        products = self._products(sums, source, target)
+        released = rounds.ask(products)
+        scale = products.unit**2 / counts
+        return target.with_covariances(
+            released.sums * scale[:, None, None], doubt * released.stddev * scale
+        )
+
+    def questions(self) -> tuple[ClassSums, ClassProducts]:
+        """What a round asks by class, were the source's means the target's."""
+        sums, source = self._sums(), self.moments()
+        return sums, self._products(sums, source, source)
+
+    @property
+    def _jitter(self) -> float:
+        return self.settings.jitter if self.classifier.images else 0.0
+
+    def _sums(self) -> ClassSums:
+        frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
+        signless = bool((self.flat >= 0).all())
+        return ClassSums(frozen, self.flat.shape[1], self.norm, signless)
+
+    def _products(
+        self, sums: ClassSums, source: ClassMoments, target: ClassMoments
+    ) -> ClassProducts:
+        residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
+        quantile, more = _RESIDUALS
+        longest = float(np.quantile(np.linalg.norm(residuals, axis=1), quantile))
+        norm = max(more * longest, 1e-6)
+        return ClassProducts(sums.classifier, target.means, source.basis, norm)
+
+    def _drawn(
+        self, x: Tensor, count: int, amount: float, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(x), (count,), generator=rng)
+        return augmented(x[rows], amount, rng), self.y[rows]
+
+    def _mixed(self, moved: Tensor, rng: torch.Generator) -> Tensor:
+        """Cross-entropy on a batch of source records and moved ones."""
+        size = self.settings.source_batch
+        own = math.ceil(_SOURCE_SHARE * size)
+        first, y = self._drawn(self.x, own, self._jitter, rng)
+        second, z = self._drawn(moved, size - own, _MOVED_JITTER * self._jitter, rng)
+        scores = self.classifier(torch.cat([first, second]))
+        return nn.functional.cross_entropy(scores, torch.cat([y, z]))
 
 
-def _adapt_in_rounds(
-    course: Course,
-    target: Tensor,
-    ledger: Ledger[SlicePlan],
-    state: Checkpoint,
-    progress: Progress | None,
-) -> None:
-    settings, counted = course.settings, Counted(course=course)
-    counted.restore(state, ledger)
-    ledger.begin()  # a checkpoint without its ledger is not resumed
-    for stage in range(int(course.stage), 1 + 3 * settings.rounds):
-        seed = settings.seed * 1009 + stage
-        current, kind = divmod(stage + 2, 3)  # round 0 has its training only
-        if kind == 2:
-            steps = settings.training_steps if stage == 0 else -(-settings.training_steps // 2)
-            how = TrainingSettings(steps, settings.learning_rate, settings.averaging, seed)
-            train(course.classifier, course.classify, how, progress=progress)
-        elif kind == 0:
-            due = ledger.plan.steps * current // settings.rounds - ledger.spent
-            if due > 0:
-                mechanism = SlicingMechanism(target, None, course.record_map(), ledger)
-                course.target = pool(mechanism, due, progress)
-        else:
-            how = adapter_training(settings, seed)
-            train(course.adapter, course.align(), how, progress=progress)
-        course.stage += 1
-        ledger.close()
-        counted.keep(state, ledger)
-
-
-def adapter_training(settings: AdaptationSettings, seed: int) -> TrainingSettings:
-    """How an adapter is fitted in one round."""
-    return TrainingSettings(settings.adapter_steps, _ADAPTER_RATE, _ADAPTER_AVERAGING, seed)
-
-
-def pool(mechanism: SlicingMechanism, releases: int, progress: Progress | None = None) -> Tensor:
-    """The mean record pooled over as many new releases."""
-    pooled = PooledMean(mechanism.ledger.plan)
-    with deferred_interruption() as interruption:
-        for made in range(releases):
-            pooled.add(mechanism.release())
-            if progress is not None:
-                progress(made + 1, releases, pooled.stddev)
-            if interruption.requested:
-                raise Interrupted(f"stopped after release {mechanism.ledger.spent}")
-    return pooled.estimate
-
-
-def _adapt_jointly(
-    course: Course,
-    target: Tensor,
-    ledger: Ledger[SlicePlan],
-    state: Checkpoint,
-    progress: Progress | None,
-) -> None:
-    mechanism = SlicingMechanism(target, None, course.record_map(), ledger)
-    counted = Counted(classifier=course.classifier)
-
-    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        loss = joint_loss(course, mechanism, rng)
-        counted.count(ledger)
-        return loss, 0.0
-
-    train(
-        counted,
-        objective,
-        course.settings.training,
-        checkpoint=state,
-        progress=progress,
-        seek=lambda _: counted.check(ledger),
-    )
-
-
-def joint_loss(course: Course, mechanism: SlicingMechanism, rng: torch.Generator) -> Tensor:
-    """Loss of one joint step, on a source batch and one release of the target.
-
-    Once the budget is spent it is 0 with a gradient of 0: the classifier stays as it is.
-    """
-    (x, y), settings, plan = course.batch(rng), course.settings, mechanism.ledger.plan
-    features = course.classifier.features(x)
-    scores = course.classifier.scores(features)
-    try:
-        slices = mechanism.release()
-    except BudgetExhausted:
-        return 0.0 * scores.sum()
-    projected = with_blanks(features @ slices.directions, plan)
-    distance = smoothed_sliced_loss(slices.values, projected, plan.stddev, settings.q, rng)
-    wrong = nn.functional.cross_entropy(scores, y)
-    return wrong + settings.weight * settings.feature_dim * distance
+def shares(rounds: int) -> list[float]:
+    """Of μ², by release: sums and products of each round in turn."""
+    last = _LAST if rounds > 1 else 1.0
+    each = [(1 - last) / max(rounds - 1, 1)] * (rounds - 1) + [last]
+    return [part * share for share in each for part in (_SUMS, 1 - _SUMS)]

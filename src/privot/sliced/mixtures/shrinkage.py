@@ -36,15 +36,15 @@ def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Fl
     shape = 1.0 / (1.0 + frequencies / 4.0)
     prior = shape * max(float(np.trace(average)), 1e-12) / shape.sum()
     pooled = np.array([(errors**-2.0).sum() ** -0.5])
-    center = np.diag(prior) + _towards_zero((average - np.diag(prior))[None], pooled, prior)[0]
+    center = np.diag(prior) + shrink_to_zero((average - np.diag(prior))[None], pooled, prior)[0]
     values, basis = np.linalg.eigh(center)
     values = np.maximum(values, _LEAST * prior.min())
     deviations = basis.T @ (noisy - average) @ basis
-    shrunk = _towards_zero(deviations, errors, values)
+    shrunk = shrink_to_zero(deviations, errors, values)
     return np.asarray(basis @ (np.diag(values) + shrunk) @ basis.T)
 
 
-def _towards_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
+def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
     """Posterior means of entries with prior variance κ·scale_i·scale_j; κ by the method of moments.
 
     Classes enter κ with the precision of their squares: one that is all noise says nothing of it.
