@@ -46,6 +46,7 @@ RECIPES = {
     "sliced.adaptation": "Accuracy on a private target from a labeled source, by eight methods.",
     "sliced.toy": "Distances under noise on both sides, between Gaussians.",
     "sliced.gs_wgan": "What GS-WGAN's published code spends, counted step by step.",
+    "sliced.vectors": "Labeled vectors by noisy sums, judged by classifiers that are trained on draws.",
     "sliced.timing": "Processor time of a release of noisy slices.",
     "sliced.page": "Writes docs/results/sliced.md from its rows.",
     "integral.clients": "Divergence of a hundred clients' mixtures, beside the optimum.",

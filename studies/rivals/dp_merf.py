@@ -36,6 +36,7 @@ from privot.privacy.curves.gaussian import calibrate_gaussian
 from privot.training import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
+from studies.rivals.vector_generator import VectorGenerator
 
 _CHUNK = 2000
 _SMALLEST_SHARE = 1e-3
@@ -58,7 +59,7 @@ class DPMERFSettings:
 class DPMERF:
     """A trained generator, the noise it was made with, and what it promises."""
 
-    generator: ImageGenerator
+    generator: ImageGenerator | VectorGenerator
     guarantee: ApproximateDP
     stddev: float
 
@@ -85,16 +86,18 @@ def fit_dp_merf(
     settings: DPMERFSettings | None = None,
     *,
     seed: int = 0,
+    generator: ImageGenerator | VectorGenerator | None = None,
 ) -> DPMERF:
-    """Train a generator of 28 × 28 images in 10 classes on their noisy mean embedding.
+    """Train a generator of 28 × 28 images, or of vectors, in 10 classes on their noisy mean embedding.
 
     Arguments:
-        images: (n, 784) in [0, 1].
+        images: (n, 784), or (n, d) of vectors, in [0, 1].
         labels: (n,) in 0 to 9.
         epsilon: ε under replace_one.
         delta: δ.
         settings: `DPMERFSettings()` by default.
         seed: of frequencies, weights and latents; never of the noise.
+        generator: What is trained; `ImageGenerator(seed)` by default.
 
     Raises:
         PrivotError: if images or labels do not fit, or (ε, δ) is out of range.
@@ -111,8 +114,9 @@ def fit_dp_merf(
     with threads_for(0):
         exact = mean_record(torch.from_numpy(images), torch.from_numpy(labels).long(), features)
         released, stddev = noisy_mean(exact, len(images), epsilon, delta)
-        generator = follow_embedding(released, features, settings, seed)
-    return DPMERF(generator, ApproximateDP(epsilon, delta, "replace_one"), stddev)
+        trained = generator or ImageGenerator(seed)
+        follow_embedding(released, features, trained, settings, seed)
+    return DPMERF(trained, ApproximateDP(epsilon, delta, "replace_one"), stddev)
 
 
 def mean_record(images: Tensor, labels: Tensor, features: FourierFeatures) -> Tensor:
@@ -139,12 +143,15 @@ def noisy_mean(exact: Tensor, count: int, epsilon: float, delta: float) -> tuple
 
 
 def follow_embedding(
-    released: Tensor, features: FourierFeatures, settings: DPMERFSettings, seed: int
-) -> ImageGenerator:
-    """The generator whose class-wise mean features come nearest; a function of the release."""
+    released: Tensor,
+    features: FourierFeatures,
+    generator: ImageGenerator | VectorGenerator,
+    settings: DPMERFSettings,
+    seed: int,
+) -> None:
+    """Train a generator so that its class-wise mean features come near; by the release alone."""
     shares = released[:, -1:].clamp_min(_SMALLEST_SHARE)
     target = (released[:, :-1] / shares).float()
-    generator = ImageGenerator(seed)
     labels = torch.arange(NUM_LABELS).repeat(max(1, settings.batch_size // NUM_LABELS))
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
@@ -157,4 +164,3 @@ def follow_embedding(
         objective,
         TrainingSettings(settings.steps, settings.learning_rate, settings.averaging, seed),
     )
-    return generator

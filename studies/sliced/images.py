@@ -112,6 +112,7 @@ def judged(
         "neighboring": model.guarantee.neighboring,
         "seed": settings.seed,
         "components": model.law.tensors()["weights"].shape[1],
+        "residual_low_pass": model.law.fields()["low_pass"],
         "releases": model.releases,
         "held_out": chosen.held_out,
         "fit_seconds": seconds,

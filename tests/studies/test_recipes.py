@@ -110,9 +110,13 @@ QUICK = (
     "sliced.sheets --data {0}/mnist.npz --epsilon 200 --no-rival -o out/sheets.png",
     "sliced.images --data {0}/mnist.npz --epsilon 200 --low-pass 2 --residual-low-pass 2 "
     "--count 100 -o out",
+    "sliced.vectors --data {0}/mnist.npz --methods mixture real --side 3 --epsilon 200 --count 100 "
+    "-o out",
     "integral.clients --clients 2 --epsilons 1 --only optimum -o out/rows.json",
 )
 LONGER = (
+    "sliced.vectors --data {0}/mnist.npz --methods dp_merf gaussian --side 3 --epsilon 200 "
+    "--count 100 -o out",
     "sliced.rivals --data {0}/mnist.npz --method published --steps 2 -o out",
     "integral.audit --epsilons 1 --methods boost --draws 1000 -o out/rows.json",
     "tables.many_reports --people 200 -o out/rows.json",

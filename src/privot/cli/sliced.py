@@ -37,6 +37,9 @@ def fit(
     low_pass: Annotated[
         int | None, Option(help="Of images: frequencies kept along each axis.")
     ] = None,
+    residual_low_pass: Annotated[
+        int | None, Option(help="Of what is left of images; more of them for textures.")
+    ] = None,
     classes: Annotated[
         int | None, Option(help="Of tables: latent classes; as many as are heard.")
     ] = None,
@@ -57,7 +60,7 @@ def fit(
     settings = MixtureSettings(
         components=components,
         low_pass=low_pass,
-        residual_low_pass=low_pass,
+        residual_low_pass=residual_low_pass or low_pass,
         classes=classes,
         seed=seed,
     )

@@ -1,13 +1,15 @@
-r"""Labeled vectors by one or two rounds of noisy sums: moments of labels, then of their components.
+r"""Labeled vectors by two rounds of noisy sums: moments of labels, then of their components.
 
 1. Count, mean and covariance of each label (`privot.sliced.mixtures.lifted`). Points are drawn of these
    Gaussians, and k-means on the *drawn* ones gives centers, at no cost.
-2. The same of every component: a cell of its label's, whose own moments a Gaussian is given.
+2. The same of every component: a cell of its label's, whose own moments a Gaussian is given. What is
+   left of a point is short, and its noise with it: lengths are cut at 1.25 times the widest
+   label's mean one, of what is drawn.
 
 The noise of every released number is known in public: means are drawn to the first ones, and covariances
 to their average, as far as noise makes them differ (empirical Bayes,
 `privot.sliced.mixtures.shrinkage`). A covariance of d coordinates is told by so many rows as make
-$s = μ n/\text{labels}$, μ = Δ/σ of the whole run, a few times d: there is a component for every 8 d of
+$s = μ n/\text{labels}$, μ = Δ/σ of the whole run, a few times d: there is a component for every 32 d of
 s, up to 20.
 
 **Privacy review.** Adjacency `replace_one`; rounds compose exactly (`privot.sliced.sums.plan`).
@@ -39,10 +41,10 @@ from privot.sliced.sums.plan import SumPlan
 from privot.sliced.sums.rounds import Rounds
 
 Floats = NDArray[np.float64]
-_PER_COMPONENT, _MOST_COMPONENTS = 8.0, 20
-_FIRST = 0.25  # of μ², where a second round follows
+_PER_COMPONENT, _MOST_COMPONENTS = 32.0, 20
+_SHARES = 0.25, 0.75  # of μ², by round
 _MOST_NOISE = 0.35  # on a coordinate of a label's mean, of half of its range
-_LONGEST = 1.5  # times what residuals of components have on the average
+_LONGEST = 1.25  # times what residuals of the widest label have on the average
 _DRAWN = 200  # points a component that centers are found on
 _LEAST = 1e-6
 
@@ -79,11 +81,6 @@ class VectorRecipe:
             seed=settings.seed,
         )
 
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Of μ², by round."""
-        return (1.0,) if self.components == 1 else (_FIRST, 1 - _FIRST)
-
     def plan(self, epsilon: float, delta: float, count: int, vectors: LabeledVectors) -> SumPlan:
         """Its rounds, under (ε, δ); nothing is spent on what noise would drown.
 
@@ -91,7 +88,7 @@ class VectorRecipe:
             PrivotError: if noise on the mean of a label of average size would be .35 of half a
                 coordinate's range: a public computation.
         """
-        plan = SumPlan.calibrate(epsilon, delta, self.shares, count, vectors.schema.unit)
+        plan = SumPlan.calibrate(epsilon, delta, _SHARES, count, vectors.schema.unit)
         question = LiftedProducts(np.zeros((vectors.num_labels, 1, vectors.dimension)), self.norm)
         stddev = sensitivity(question) / plan.ratios[0] / 29
         nothing = np.zeros((vectors.num_labels, question.width, question.width))
@@ -111,18 +108,17 @@ def fit_vectors(rounds: Rounds, vectors: LabeledVectors, recipe: VectorRecipe) -
     """The mixture that the rounds of `recipe` tell.
 
     Arguments:
-        rounds: Of a plan with the recipe's shares.
+        rounds: Of the recipe's plan.
         vectors: Of the schema.
         recipe: How many components, and which length.
     """
     rng = np.random.default_rng(recipe.seed)
     centers = np.zeros((vectors.num_labels, 1, vectors.dimension))
-    counts, means, roots = _asked(rounds, centers, recipe.norm)
-    if recipe.components > 1:
-        points = _points(means[:, 0], roots[:, 0], recipe.components, rng)
-        centers = np.array([k_means(own, recipe.components, rng) for own in points])
-        gaps = [_nearest(own, each) for own, each in zip(points, centers, strict=True)]
-        counts, means, roots = _asked(rounds, centers, _LONGEST * float(np.mean(gaps)))
+    _, means, roots = _asked(rounds, centers, recipe.norm)
+    points = _points(means[:, 0], roots[:, 0], recipe.components, rng)
+    centers = np.array([k_means(own, recipe.components, rng) for own in points])
+    gaps = [_nearest(own, each).mean() for own, each in zip(points, centers, strict=True)]
+    counts, means, roots = _asked(rounds, centers, _LONGEST * float(max(gaps)))
     found = {
         "shares": counts.sum(axis=1) / counts.sum(),
         "weights": counts / counts.sum(axis=1, keepdims=True),
