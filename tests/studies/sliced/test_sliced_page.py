@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from privot.privacy.slicing import published_stddev
 from studies.common.pages import fill
 from studies.sliced import page as sliced_page
-from studies.sliced.accounts import PUBLISHED_STDDEV, SETTING
+from studies.sliced.accounts import PRINTED, PUBLISHED_STDDEV, SETTING
 
 PAGE = """# Title
 
@@ -176,3 +177,11 @@ def test_printed_noise_is_more_than_is_needed():
     honest = {n: SETTING.epsilon(s, 60_000, 1e-5) for n, s in PUBLISHED_STDDEV.items()}
     assert honest["bernstein"] < 1.38
     assert 5.66 < honest["clt"] < 10
+
+
+def test_no_bound_of_the_papers_table_is_worth_its_epsilon():
+    for name, bound, delta, setting, epochs, printed in PRINTED:
+        steps = epochs * (setting.records // setting.batch_size)
+        worth = setting.epsilon(printed, steps, delta, "pld")
+        assert worth < (7 if bound == "clt" else 1), name
+        assert published_stddev(setting, bound, 10.0, delta, steps) < printed, name
