@@ -197,13 +197,10 @@ def curve_table(rows: Rows, pairs: Sequence[str]) -> str:
                 if "accuracy" in row and abs(row["epsilon"] - epsilon) < 0.01 * epsilon
             ]
             refused = [row for row in own if row.get("asked") == epsilon]
-            told = f"{100 * np.mean(found):.1f} ({len(found)})" if found else ""
-            if refused:
-                told = "refused: " + refused[0]["refused"].split("; ")[-1]
-            cells.append(told)
+            asks = "refused: " + refused[0]["refused"].split("; ")[-1] if refused else ""
+            cells.append(f"{100 * np.mean(found):.1f} ({len(found)})" if found else asks)
         body.append(cells)
-    alone = [f"{100 * _mean(rows, pair, 'source'):.1f}" for pair in pairs]
-    body.append(["source only", *alone])
+    body.append(["source only", *(f"{100 * _mean(rows, p, 'source'):.1f}" for p in pairs)])
     return table(("ε", *map(_title, pairs)), body)
 
 
