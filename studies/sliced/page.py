@@ -70,8 +70,9 @@ def images_table(rows: Rows) -> str:
     """Classifiers trained on drawn images: every seed, and means."""
     body = []
     frequencies = sorted({row["residual_low_pass"] for row in rows})
-    methods = ("mixture", "mixture, augmented")
-    for (data, epsilon), method, kept in product(FITS, methods, frequencies):
+    for (data, epsilon), method, kept in product(
+        FITS, sorted(in_order(rows, "method")), frequencies
+    ):
         found = _of(select(rows, method=method, residual_low_pass=kept), data, epsilon)
         if not found:
             continue
@@ -104,15 +105,13 @@ def central_table(rows: Rows) -> str:
 
 def vectors_table(rows: Rows) -> str:
     """Classifiers trained on drawn vectors, by ε and method."""
-    known = [select(rows, method=method) for method in VECTORS]
     body = [
         [VECTORS[row["method"]], "none" if row["epsilon"] is None else f"{row['epsilon']:.4g}",
          *(f"{100 * row[key]:.1f}" for key in _SCORES), f"{row['fit_seconds']:.1f}"]
-        for found in known
-        for row in sorted(found, key=lambda row: -(row["epsilon"] or 0.0))
+        for method in VECTORS
+        for row in sorted(select(rows, method=method), key=lambda row: -(row["epsilon"] or 0.0))
     ]  # fmt: skip
-    head = ("method", "ε", "logistic regression", "MLP", "processor seconds of the fit")
-    return table(head, body)
+    return table(("method", "ε", "logistic regression", "MLP", "processor seconds"), body)
 
 
 def rivals_table(images: Rows, rivals: Rows, published: Rows) -> str:
