@@ -199,4 +199,5 @@ def run(chosen: argparse.Namespace) -> None:
     truth = mixture.density(grid)
     public = grid.normalized(StandardNormal(mixture.dim).log_density(grid.points))[0]
     draw = draw_line if mixture.dim == 1 else draw_plane
+    chosen.output.parent.mkdir(parents=True, exist_ok=True)
     save_png(draw(grid, truth, public, learned), chosen.output, dpi=110)
