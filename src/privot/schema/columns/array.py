@@ -148,7 +148,7 @@ class ArrayColumn(PointColumn):
         """See `Column`."""
         if self.augment is None:
             return table
-        images = tensor_values(table.column(name))
+        images = tensor_values(table.column(name)).astype(np.float32)
         moved = tensor_array(self.augment.moved(images, rng))
         return table.set_column(table.column_names.index(name), name, moved)
 
