@@ -52,7 +52,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes: nothing."""
 
 
-def run(_: argparse.Namespace) -> None:
+def run(chosen: argparse.Namespace) -> None:
     """Both counts."""
     alone = spent(1.0, STEPS * BATCH, interval=1e-4)
     print(f"each gradient sampled by itself: ε = {alone:.3g}")
