@@ -73,9 +73,9 @@ def load_pair(folder: Path, name: str) -> Pair:
             f"of {OFFICE}"
         )
     with np.load(folder / "office_caltech10_features.npz", allow_pickle=False) as file:
-        x = {domain: file[f"{domain}_googlenet1024"] for domain in (source, target)}
+        seen = {domain: file[f"{domain}_googlenet1024"] for domain in (source, target)}
         y = {domain: file[f"{domain}_y"].astype(np.int64) for domain in (source, target)}
-    unit = {k: _OFFICE_NORM * v / np.linalg.norm(v, axis=1, keepdims=True) for k, v in x.items()}
+    unit = {k: _OFFICE_NORM * v / np.linalg.norm(v, axis=1, keepdims=True) for k, v in seen.items()}
     order = np.random.default_rng(0).permutation(len(unit[target]))
     private, test = np.array_split(order, 2)
     tests = unit[target][test], y[target][test]

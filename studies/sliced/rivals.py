@@ -45,6 +45,7 @@ from studies.rivals.dpgan import DPGANSettings, fit_dpgan
 from studies.rivals.image_generator import ImageGenerator
 from studies.rivals.published_slices import PublishedSlicesSettings, fit_published_slices
 from studies.rivals.sliced_generator import SlicedGeneratorSettings, fit_sliced_generator
+from studies.rivals.vector_generator import VectorGenerator
 from studies.sliced.images import NUM_SYNTHETIC
 
 DELTA = 1e-5
@@ -68,7 +69,7 @@ class Fitted:
     settings: dict[str, Any]
 
 
-def _of_each_label(generator: ImageGenerator) -> Draw:
+def _of_each_label(generator: ImageGenerator | VectorGenerator) -> Draw:
     """Draws whose labels are 0, 1, … 9 in turn."""
 
     def draw(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
