@@ -145,7 +145,7 @@ def sparse_manhattan_gradient(x, y, weights, counts, columns, out, first, last):
             for k in range(begin, end):
                 out[i, k] = 0
             listed = columns[i, : counts[i]]
-            _signs(x[i, begin:end], y[:, begin:end], weights[i], listed, out[i, begin:end])
+            _signs(x[i, begin:end], y, weights[i], listed, out[i, begin:end], begin)
 
 
 @compiled_reordering_part
@@ -187,14 +187,19 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
 
 
 @compiled_reordering_part
-def _signs(point, y, weights, columns, sums):
-    """Add to one row of the gradient, over the listed columns."""
-    one = point.dtype.type(1)
+def _signs(point, y, weights, columns, sums, begin):
+    """Add to one row of the gradient, from coordinate `begin` on, over the listed columns.
+
+    Rows of y are cut one by one: those of a cut y are of unknown stride, and not vectorized.
+    """
+    one, end = point.dtype.type(1), begin + point.size
     whole = columns.size // 8 * 8
     for c in range(0, whole, 8):
         j = columns[c : c + 8]
-        y0, y1, y2, y3 = y[j[0]], y[j[1]], y[j[2]], y[j[3]]
-        y4, y5, y6, y7 = y[j[4]], y[j[5]], y[j[6]], y[j[7]]
+        y0, y1 = y[j[0], begin:end], y[j[1], begin:end]
+        y2, y3 = y[j[2], begin:end], y[j[3], begin:end]
+        y4, y5 = y[j[4], begin:end], y[j[5], begin:end]
+        y6, y7 = y[j[6], begin:end], y[j[7], begin:end]
         w0, w1, w2, w3 = weights[j[0]], weights[j[1]], weights[j[2]], weights[j[3]]
         w4, w5, w6, w7 = weights[j[4]], weights[j[5]], weights[j[6]], weights[j[7]]
         for k in range(point.size):
@@ -209,7 +214,7 @@ def _signs(point, y, weights, columns, sums):
             s += w7 * min(max(a - y7[k], -one), one)
             sums[k] += s
     for c in range(whole, columns.size):
-        row = y[columns[c]]
+        row = y[columns[c], begin:end]
         w = weights[columns[c]]
         for k in range(point.size):
             sums[k] += w * min(max(point[k] - row[k], -one), one)
