@@ -39,7 +39,6 @@ from privot.sliced.releases.plan import SlicePlan
 from privot.training import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
-from studies.rivals.sliced_generator import with_label
 
 
 @dataclass(frozen=True)
@@ -143,3 +142,9 @@ def fit_published_slices(
     with threads_for(0):
         train(generator, objective, how)
     return PublishedSlices(generator, plan.guarantee, plan.stddev)
+
+
+def with_label(images: Tensor, labels: Tensor, weight: float) -> Tensor:
+    """Images with their weighted one-hot labels appended, (n, 784 + 10)."""
+    one_hot = torch.nn.functional.one_hot(labels, NUM_LABELS).to(images)
+    return torch.cat([images, weight * one_hot], dim=1)

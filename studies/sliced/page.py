@@ -56,7 +56,7 @@ RIVALS = {
     "dp_merf": "DP-MERF, noise calibrated exactly",
     "published": "published method, run honestly",
     "dpgan": "DPGAN (Opacus)",
-    "swd": "SWD without privacy, 6,000 steps",
+    "swd": "SWD without privacy, label by label",
 }
 
 

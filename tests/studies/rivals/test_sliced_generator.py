@@ -4,18 +4,15 @@ import numpy as np
 import torch
 
 from studies.rivals.image_generator import ImageGenerator
-from studies.rivals.sliced_generator import (
-    SlicedGeneratorSettings,
-    fit_sliced_generator,
-    with_label,
-)
+from studies.rivals.published_slices import with_label
+from studies.rivals.sliced_generator import SlicedGeneratorSettings, fit_sliced_generator
 
 
 def test_draws_follow_labels_and_seeds_repeat():
     labels = np.arange(200) % 10
     images = np.where(labels[:, None] % 2 == 1, 0.9, 0.1) * np.ones((200, 784))
     settings = SlicedGeneratorSettings(
-        steps=80, batch_size=50, num_projections=100, learning_rate=1e-2, label_weight=20.0
+        steps=40, images_a_label=5, num_projections=50, learning_rate=1e-2
     )
     generator = fit_sliced_generator(images, labels, settings, seed=0)
     wanted = torch.tensor([0, 1] * 20)

@@ -161,7 +161,7 @@ def test_claimed_and_honest_stand_side_by_side(page):
     assert "| DP-MERF, noise calibrated exactly | 10 | 10 | 77.7 / 78.7 |  |" in page
     assert "| **the same, moved in public** | 10 | 10 | 85.0 / 90.0 |  |" in page
     assert "| 10 | none as run; its σ alone: 5.66 | 78 / 77 |" in page
-    assert "| SWD without privacy, 6,000 steps | none | none |" in page
+    assert "| SWD without privacy, label by label | none | none |" in page
     assert "DPGAN" not in page
 
 
