@@ -143,7 +143,7 @@ def audited(run, ratios, num_draws):
 @pytest.mark.parametrize("run", RUNS)
 def test_the_farthest_records_reach_what_is_promised_and_do_not_pass_it(run):
     lower = audited(run, ratios_of(run), 60_000).epsilon_lower
-    assert 0.82 * EPSILON < lower <= EPSILON
+    assert 0.78 * EPSILON < lower <= EPSILON  # .85 to .95, with room for chance
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -158,5 +158,5 @@ def test_at_the_delta_of_a_plan_a_whole_fit_reaches_its_promise(epsilon, delta):
     ratios = SumPlan.calibrate(epsilon, delta, [1.0, 2.0], 1, "person").ratios
     score = best_test(run, ratios)
     ratio = [score(released(run, which, 40_000, ratios), 0, 1) for which in (0, 1)]
-    mu = gaussian_mu_lower(*ratio, error=1e-3)
+    mu = gaussian_mu_lower(*ratio, error=1e-6)
     assert 0.85 * epsilon < gaussian_epsilon(1.0, mu, delta) <= epsilon
