@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from homes_and_ages import SCHEMA
 from privot import Randomizer, Schema
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, PlanarLaplace
@@ -16,19 +17,6 @@ from privot.schema.domains.balls import L2Ball
 from privot.schema.domains.domain import Box
 from privot.tables.record_files import open_records
 from release.strange_reports import answers, changed, homes
-
-SCHEMA = Schema.from_toml("""
-[columns.home]
-kind = "vector"
-columns = ["longitude", "latitude"]
-bounds = [[-8.7, 1.8], [49.8, 60.9]]
-[columns.age]
-kind = "numeric"
-bounds = [17, 90]
-[columns.sex]
-kind = "categorical"
-categories = ["Female", "Male"]
-""")
 
 
 def test_altered_randomizers_are_refused():

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from homes_and_ages import SCHEMA
 from labeled_images import SCHEMAS, schema_of
 from privot.errors import PrivotError
 from privot.mechanisms import Gaussian, RandomizedResponse
@@ -126,20 +127,6 @@ def test_gaussian_columns_reach_epsilon_in_every_mixture(num_columns, epsilon, d
         worst = max(every_mixture(schema, mechanisms, num_reported, delta))
         assert worst * (1 - 1e-12) <= guarantee.epsilon <= epsilon
         assert guarantee.epsilon >= epsilon * (1 - 1e-9)
-
-
-SCHEMA = Schema.from_toml("""
-[columns.home]
-kind = "vector"
-columns = ["longitude", "latitude"]
-bounds = [[-8.7, 1.8], [49.8, 60.9]]
-[columns.age]
-kind = "numeric"
-bounds = [17, 90]
-[columns.sex]
-kind = "categorical"
-categories = ["Female", "Male"]
-""")
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 1 / 3])

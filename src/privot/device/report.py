@@ -184,12 +184,12 @@ def read_batch(data: bytes) -> Iterator[bytes]:
 def _hexadecimal(text: object, count: int) -> bytes:
     # Python's own reader leaves blanks out, and would read a shorter id.
     digits = isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text)
-    return bytes.fromhex(text) if digits else _refuse_text()  # type: ignore[arg-type]
+    return bytes.fromhex(text) if digits else _refuse_text()  # type: ignore[arg-type]  # digits are of a string
 
 
 def _base64(text: object) -> bytes:
     try:
-        data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]
+        data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # refused below
     except (binascii.Error, TypeError, ValueError):
         return _refuse_text()
     # Bits beyond the last byte would be read as well, and mark a report.
