@@ -6,7 +6,7 @@ from bad_inputs.cases import cases
 MIXTURE = "sliced fit ages.csv --schema one.toml -o out"
 TABLE = "sliced train ages.csv --schema one.toml -o out"
 DIGITS = "sliced train images.npz --schema images.toml --batch-size 10 -o out"
-ADAPT = "sliced adapt digits.npz digits.npz --unit person --batch-size 10 -o out"
+ADAPT = "sliced adapt digits.npz digits.npz --unit person -o out"
 CASES = cases(
     *((f"{line} --epsilon {e}", "epsilon") for line in (TABLE, DIGITS, ADAPT) for e in ("0", "-1", "inf", "nan")),
     *((f"{TABLE} --epsilon 1 --delta {d}", "delta") for d in ("0", "1", "-1", "nan", "1e-320")),
@@ -34,8 +34,8 @@ CASES = cases(
     ("sliced adapt nowhere.npz digits.npz --unit person --epsilon 1 -o out", "nowhere.npz"),
     ("sliced adapt digits.npz people.csv --unit person --epsilon 1 -o out", "people.csv"),
     ("sliced adapt images.npz digits.npz --unit person --epsilon 1 -o out", "'x'"),
-    *((f"{ADAPT} --epsilon 1 --steps {n}", "steps") for n in ("0", "-1", "1" + "0" * 20)),
-    *((f"{ADAPT} --epsilon 1 --batch-size {n}", "batch") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{ADAPT} --epsilon 1 --training-steps {n}", "training_steps") for n in ("0", "-1", "1" + "0" * 20)),
+    *((f"{ADAPT} --epsilon 1 --rounds {n}", "rounds") for n in ("0", "-1", "1" + "0" * 20)),
     *((f"{ADAPT} --epsilon 1 --maximum {n}", "--maximum") for n in ("0", "-1", "nan")),
     *((f"{ADAPT} --epsilon 1 --seed {n}", "seed") for n in ("-1", "1" + "0" * 30)),
 )  # fmt: skip

@@ -87,9 +87,9 @@ class BoostSettings:
 def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> tuple[float, ...]:
     """θ_1 … θ_T.
 
-    >>> round(sum(coefficients(10.0, 3)) * 4 * math.log(2), 12)
+    >>> round(sum(coefficients(10.0, 3)) * 4 * BOUND, 12)
     10.0
-    >>> round(sum(coefficients(10.0, 3, "published")) * 4 * math.log(2), 2)
+    >>> round(sum(coefficients(10.0, 3, "published")) * 4 * BOUND, 2)
     5.2
     """
     ratio = epsilon / (epsilon + 4 * BOUND)
