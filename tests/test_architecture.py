@@ -12,7 +12,7 @@ STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
     "errors", "summary", "own_process", "files", "device", "schema", "privacy",
-    "disk", "mechanisms", "tables", "release", "distributed", "collector", "datasets",
+    "disk", "mechanisms", "waves", "tables", "release", "distributed", "collector", "datasets",
     "transport", "generators", "models", "training", "local", "sliced", "integral",
     "evaluation", "report", "campaign", "demo", "cli", "__main__",
 ]  # fmt: skip

@@ -1,0 +1,80 @@
+"""A panel's promise holds for all sequences of values, and no smaller one does."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privot import PrivotError, Randomizer, Schema
+from privot.device.panel import Panel
+from privot.privacy import ApproximateDP, PureDP
+from privot.waves import PanelGuarantee
+from waves.enumeration import loss, product_law, sequences
+
+SCHEMA = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+BIT = Randomizer.calibrate(SCHEMA, epsilon=2.0, report="split")
+
+
+def answer_law():
+    """Log-probabilities of the answers of the device's own integers, by the true bit (2, 2)."""
+    (report,) = BIT.program["split"]["reports"]
+    other = int(report["draw"]["slot"], 16) / 2**64
+    return np.log([[1 - other, other], [other, 1 - other]])
+
+
+@pytest.mark.parametrize(
+    ("window", "waves"), [(1, 8), (2, 12), (3, 12), (5, 12), (6, 12), (12, 12)]
+)
+def test_loss_over_all_sequences_is_within_the_promise_and_reaches_it(window, waves):
+    panel = Panel("bits", window, 0, 1, "seed", waves)
+    promise, answers, every = (
+        PanelGuarantee.of(panel, BIT.guarantee),
+        answer_law(),
+        sequences(waves),
+    )
+    slots = {panel.slot(str(number)): str(number) for number in range(200)}
+    assert len(slots) == window
+    for span in (window, waves):
+        found = []
+        for person in slots.values():
+            for first in range(waves - span + 1):
+                due = [t for t in panel.waves_of(person) if first <= t < first + span]
+                found.append(loss(product_law([answers[every[:, t]] for t in due])))
+        assert max(found) <= promise.over(span).epsilon + 1e-9
+        assert max(found) >= 0.999 * promise.over(span).epsilon
+
+
+def test_slots_drawn_anew_for_every_window_would_break_the_promise():
+    """A person in the last wave of one window and the first of the next reports twice in two waves."""
+    answers, every = answer_law(), sequences(2)
+    assert loss(product_law([answers[every[:, t]] for t in (0, 1)])) > 1.9 * BIT.guarantee.epsilon
+
+
+def test_in_figures_and_words():
+    promise = PanelGuarantee(PureDP(2.0), window=6, waves=52)
+    assert (promise.in_window, promise.in_all) == (PureDP(2.0), PureDP(18.0))
+    words = promise.describe()
+    assert "at most once in any 6 consecutive waves" in words
+    assert "All 52 waves together promise ε = 18 (pure)" in words
+    endless = PanelGuarantee(PureDP(2.0), window=6)
+    assert endless.in_all is None
+    assert "without bound" in str(endless)
+    assert "no end" in endless.describe()
+
+
+def test_both_numbers_of_an_approximate_report_are_multiplied():
+    promise = PanelGuarantee(ApproximateDP(0.5, 1e-7), window=4, waves=10)
+    assert promise.in_all.epsilon == 1.5
+    assert math.isclose(promise.in_all.delta, 3e-7)
+
+
+def test_promises_come_back_from_plain_values():
+    promise = PanelGuarantee(ApproximateDP(0.5, 1e-7), window=4)
+    assert PanelGuarantee.from_dict(promise.to_dict()) == promise
+
+
+def test_a_curators_promise_is_no_panels():
+    with pytest.raises(PrivotError, match="neighboring"):
+        PanelGuarantee(PureDP(1.0, "replace_one"), 2)
+    with pytest.raises(PrivotError, match="waves"):
+        PanelGuarantee(PureDP(1.0), 2).over(0)
