@@ -107,3 +107,17 @@ def test_a_damaged_account_is_refused(state_folder):
     (state_folder / "accounts" / f"{digest}.json").write_text("{")
     with pytest.raises(PrivotError, match="cannot be read"):
         charge(digest, Ledger(Uses(10)))
+
+
+def test_a_run_goes_on_with_the_records_it_began_with(tmp_path):
+    ledger = Ledger(Uses(10), tmp_path / "ledger")
+    charge(fingerprint([ROWS]), ledger)
+    ledger.spend()
+    assert len(charge(fingerprint([ROWS[::-1]]), ledger).runs) == 1
+    with pytest.raises(PrivotError, match="ledger .* counts a run on other records than these"):
+        charge(fingerprint([ROWS[:-1]]), ledger)
+    assert len(accounts()) == 1
+    again = Ledger(Uses(10), tmp_path / "ledger", resume=True)
+    with pytest.raises(PrivotError, match="on other records"):
+        charge(fingerprint([ROWS + 1]), again)
+    assert len(charge(fingerprint([ROWS]), again).runs) == 1

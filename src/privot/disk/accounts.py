@@ -15,11 +15,15 @@ slices under the neighbors of those. Where no rule adds runs up (different units
 made is no odometer, as little as a ledger's (`privot.disk.ledger`). Who goes on until something shows
 spends the δ of every run that might have followed, too.
 
+**A run that goes on** goes on with the records it began with: a ledger that was spent from and
+is entered in another account is refused. That compares with what accounts hold anyway; nothing is stored
+for it.
+
 **Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
 records are equal. It is told to the curator alone: as a warning on standard error when a run is entered
-(`RepeatedRecords`), and by `accounts`. It is never written to a model, a history or a report. What is
-seen are runs that share a state folder, on records that are equal row for row: runs elsewhere, or on
-records that overlap, are the curator's to add.
+(`RepeatedRecords`), by a refusal to go on with other records, and by `accounts`. It is never written to
+a model, a history or a report. What is seen are runs that share a state folder, on records that are
+equal row for row: runs elsewhere, or on records that overlap, are the curator's to add.
 
 **The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
 hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
@@ -141,8 +145,11 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
     Arguments:
         digest: Fingerprint of the records.
         ledger: The run's; call before anything of it is released.
+
+    Raises:
+        PrivotError: if the run has spent already, on other records.
     """
-    plan = ledger.plan
+    plan, goes_on = ledger.plan, ledger.spent > 0
     today = dt.datetime.now(dt.UTC).date().isoformat()
     run = Run(ledger.id, f"{plan.uses:,} {plan.noun}", today, plan.guarantee)
     with holding_state() as state:
@@ -150,6 +157,11 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
         account = _read(path) if path.exists() else Account(digest, ())
         if any(known.ledger == run.ledger for known in account.runs):
             return account
+        if goes_on and _is_entered(run.ledger, state):
+            raise PrivotError(
+                f"ledger {ledger.path} counts a run on other records than these: resume it with those, "
+                "or give these a run of their own"
+            )
         account = Account(digest, (*account.runs, run))
         write_down(path, {"runs": [each.to_dict() for each in account.runs]})
     if len(account.runs) > 1:
@@ -167,6 +179,12 @@ def accounts() -> list[Account]:
     with holding_state() as state:
         known = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
     return sorted(known, key=lambda account: account.runs[0].begun)
+
+
+def _is_entered(ledger: str, state: Path) -> bool:
+    """Whether any account has a run of this ledger."""
+    known = map(_read, (state / "accounts").glob("*.json"))
+    return any(run.ledger == ledger for account in known for run in account.runs)
 
 
 def _read(path: Path) -> Account:

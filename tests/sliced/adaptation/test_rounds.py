@@ -162,8 +162,18 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     with pytest.raises(PrivotError, match="state.ledger is gone"):
         adapt(source, y, target, quick, checkpoint=path, resume=True)
     ledger.write_text(counted)
-    adapted = adapt(source, y, target, quick, checkpoint=path, resume=True)
+    for others in ((source * 1.001, y, target), (source, 1 - y, target)):
+        with pytest.raises(PrivotError, match="was made with source '[0-9a-f]+', this run has"):
+            adapt(*others, quick, checkpoint=path, resume=True)
+    held = path.read_bytes()
+    with pytest.raises(PrivotError, match="counts a run on other records than these"):
+        adapt(source, y, target * 1.001, quick, checkpoint=path, resume=True)
+    assert ledger.read_text() == counted
+    assert path.read_bytes() == held
+    adapted = adapt(source, y, target[::-1], quick, checkpoint=path, resume=True)
     assert adapted.releases == 4
+    with pytest.raises(PrivotError, match="counts a run on other records than these"):
+        adapt(source, y, target * 1.001, quick, checkpoint=path, resume=True)
 
 
 def test_classes_that_the_target_lacks_stay_as_they_are():

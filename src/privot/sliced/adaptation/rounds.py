@@ -24,7 +24,11 @@ of several runs by them, would be paid for by nobody.
 **Before anything is spent**, the noise on a class's mean is compared with how far the source's classes
 lie apart (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
 
-**Resuming.** The checkpoint holds the answers; what was learned from them is learned again.
+**Resuming.** The checkpoint holds the answers; what was learned from them is learned again, from the
+same source: the checkpoint has a hash of it, which is public. Of the target it has what was released,
+and another target is refused as other records are in every run by sums (`privot.sliced.sums.rounds`):
+by its account, which was entered when the run began. Its digest does not depend on the order of
+records, and neither do sums.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import asdict
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -93,8 +98,8 @@ def adapt(
         progress: Told after every step of training.
 
     Raises:
-        PrivotError: for records that do not fit each other, so few that noise would drown them, or a
-            ledger of another plan.
+        PrivotError: for records that do not fit each other, so few that noise would drown them, a
+            ledger of another plan, or a run to be resumed whose source or target was another.
         Interrupted: on a signal, after saving.
     """
     course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
@@ -106,7 +111,8 @@ def adapt(
     path = None if checkpoint is None else Path(checkpoint)
     plan = course.plan(len(target))
     ledger = open_ledger(plan, path, resume)
-    state = Checkpoint(path, {"ledger": ledger.id, "settings": asdict(settings)}, resume)
+    made_of = {"ledger": ledger.id, "settings": asdict(settings), "source": course.fingerprint}
+    state = Checkpoint(path, made_of, resume)
     try:
         with threads_for(0):
             course.run(Rounds(SumMechanism((target,), ledger), state), progress)
@@ -147,6 +153,14 @@ class Course:
             raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
         y = given_labels(source_y, len(x), MOST_CODES)
         return cls(x, y, int(y.max()) + 1, settings)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the source, in its order: public, as the source is."""
+        digest = blake2b(repr(self.shape).encode(), digest_size=16)
+        for part in (self.x, self.y):
+            digest.update(part.contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Source records, changed at random where they are images, and their classes."""

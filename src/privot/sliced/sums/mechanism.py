@@ -142,10 +142,7 @@ class SumMechanism:
                 f"radius {question.radius}: give a positive one whose square times {plan.records:,} "
                 "records is below 2^53, so that sums are exact"
             )
-        if not self._entered:
-            parts = self._records[0].split(_CHUNK)
-            charge(fingerprint(part.numpy(force=True) for part in parts), self.ledger)
-            self._entered = True
+        self.enter()
         round_ = self.ledger.spend()  # its own, whoever else counts in this ledger
         stddev = sensitivity(question) / plan.ratios[round_ - 1]
         if question.moment == 1:
@@ -153,6 +150,17 @@ class SumMechanism:
             noise = sample_rounded_gaussian(sums.shape, stddev)
             return NoisySums((sums + noise).astype(np.float64), stddev)
         return _noisy_products(self._summed(question, _multiply), stddev)
+
+    def enter(self) -> None:
+        """Enter the plan in the account of these records, if it is not there yet.
+
+        Raises:
+            PrivotError: if rounds of the plan were made of other records.
+        """
+        if not self._entered:
+            parts = self._records[0].split(_CHUNK)
+            charge(fingerprint(part.numpy(force=True) for part in parts), self.ledger)
+            self._entered = True
 
     def _summed(
         self, question: Question, sums_of: Callable[[Integers, Integers, int], Integers]

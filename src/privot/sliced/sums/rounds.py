@@ -4,6 +4,12 @@ What a run asks is a function of public numbers and of what was released before.
 after a kill therefore asks the same questions again; those that are in the checkpoint are answered from
 it, at no cost. The ledger counts a round before it is made: one that was counted and whose answer was
 lost is spent, and with it the plan, since later rounds would have to do without it.
+
+**Privacy.** A run goes on with the records it began with, or not at all: sums of two sets of records
+would be told as those of one. Which set that was is known from its account alone
+(`privot.disk.accounts`: a keyed digest, entered before the first round, in the curator's state folder).
+The checkpoint holds released sums and public settings, and nothing else of the records. That a set is
+another one is told by a refusal, to the curator, before anything is spent.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ class Rounds:
         progress: Told after every round: which, of how many, and the noise that it bore.
 
     Raises:
-        PrivotError: if the ledger counted rounds that the checkpoint lacks.
+        PrivotError: if the ledger counted rounds that the checkpoint lacks, or rounds of other records.
     """
 
     def __init__(
@@ -41,6 +47,8 @@ class Rounds:
                 f"{checkpoint.path}: restore both; a round that was lost is spent, and a run without "
                 "it starts again with a budget of its own"
             )
+        if held:
+            mechanism.enter()
 
     def ask(self, question: Question) -> NoisySums:
         """The answer to the run's next question."""
