@@ -52,6 +52,8 @@ class Recipe:
         classifier_file: Weights of the judging classifier, read if there, else trained and written.
         steps: Optimizer steps of a fit, instead of the setting's own.
         command: That repeats the run.
+        keep: Where fits are kept, so that an interrupted command goes on where it was.
+        num_fits: That `keep` was asked for.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Recipe:
     classifier_file: Path | None = None
     steps: int | None = None
     command: str = ""
+    keep: Path | None = None
+    num_fits: int = 0
     started: float = field(default_factory=time.perf_counter)
 
     @cached_property
@@ -110,6 +114,15 @@ class Recipe:
     def floor(self) -> dict[str, float]:
         """Scores of clean training images: two honest samples of one law."""
         return self.judge.score(self.clean[:NUM_JUDGED]).to_dict()
+
+    def kept_fit(self, *told: object) -> Path | None:
+        """Where the next fit of this command is kept, if anywhere; `told` tells it from others."""
+        if self.keep is None:
+            return None
+        self.num_fits += 1
+        self.keep.mkdir(parents=True, exist_ok=True)
+        words = (self.name, self.dataset, f"seed{self.seed}", f"{self.num_fits:02d}", *told)
+        return self.keep / ("_".join(map(str, words)) + ".pt")
 
     def write(self, results: dict[str, Any], figure: Figure, label: str = "") -> Path:
         """Write `name[_label][_seedN].json` and `.png`, N above 0; returns the JSON's path."""
@@ -161,6 +174,7 @@ def image_options(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
     parser.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
     parser.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")
+    parser.add_argument("--keep", type=Path, help="folder of fits, to go on after an interruption")
     parser.add_argument("-o", "--output", type=Path, default=Path(output))
 
 
@@ -168,7 +182,7 @@ def recipe_of(name: str, chosen: argparse.Namespace) -> Recipe:
     """The run that the arguments ask for."""
     return Recipe(
         name, chosen.data, chosen.output, chosen.dataset, chosen.paper, chosen.seed,
-        chosen.classifier, chosen.steps, chosen.command,
+        chosen.classifier, chosen.steps, chosen.command, chosen.keep,
     )  # fmt: skip
 
 

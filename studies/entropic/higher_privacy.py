@@ -70,6 +70,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """The command line: both mechanisms."""
     settings = settings_of(chosen, SMALL, PAPER)
+    recipe = recipe_of("higher_privacy", chosen)
     for kind in chosen.kind or ("laplace", "gaussian"):
-        recipe = recipe_of("higher_privacy", chosen)
         run_higher_privacy(recipe, kind, settings, CLAIMED[chosen.dataset, kind])

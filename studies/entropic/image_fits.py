@@ -15,6 +15,7 @@ size that suits it.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privot.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
 from privot.local.generators.image_generators import image_generator
 from privot.local.generators.steps import LOSSES as OURS
@@ -71,19 +73,29 @@ def suited(settings: FitSettings, loss: str) -> FitSettings:
 def fit_losses(
     recipe: Recipe, release: Release, losses: Sequence[str], settings: FitSettings
 ) -> Iterator[tuple[str, Tensor, dict[str, Any]]]:
-    """Each loss fitted to one release: its name, images that its model drew, and their scores."""
+    """Each loss fitted to one release: its name, images that its model drew, and their scores.
+
+    With `--keep`, what an interrupted run has fitted is read, not fitted again: the n-th fit of a
+    command is the n-th of the same command, though of reports with other noise.
+    """
     for name in losses:
         chosen = settings if recipe.paper else suited(settings, name)
-        start = time.perf_counter()
-        model = fit(release, chosen, loss=LOSSES[name], device=recipe.device)
-        seconds = round(time.perf_counter() - start, 1)
-        images = drawn(model, NUM_JUDGED, recipe.seed + 1)
-        scores = recipe.judge.score(images).to_dict()
-        print(
-            name, f"Fréchet {scores['frechet']:.0f}, W₂ {scores['w2']:.2f}, {seconds} s", flush=True
-        )
-        made = {"steps": chosen.steps, "batch_size": chosen.batch_size, "fit_seconds": seconds}
-        yield name, images, scores | made
+        made = {"steps": chosen.steps, "batch_size": chosen.batch_size}
+        reports = release.randomizer.fingerprint[:12]
+        kept = recipe.kept_fit(name, *made.values(), len(release), reports)
+        if kept is not None and kept.exists():
+            images, told = torch.load(kept)
+        else:
+            start = time.perf_counter()
+            model = fit(release, chosen, loss=LOSSES[name], device=recipe.device)
+            seconds = round(time.perf_counter() - start, 1)
+            images = drawn(model, NUM_JUDGED, recipe.seed + 1)
+            told = recipe.judge.score(images).to_dict() | made | {"fit_seconds": seconds}
+            if kept is not None:
+                with replacing_file(kept) as draft:
+                    torch.save((images, told), draft)
+        print(name, json.dumps(told), flush=True)
+        yield name, images, told
 
 
 def drawn(model: LocalModel, num_images: int, seed: int) -> Tensor:

@@ -21,6 +21,7 @@ from studies.entropic.image_fits import (
     SMALL,
     drawn,
     facts,
+    fit_losses,
     settings_of,
     suited,
     unfitted,
@@ -176,6 +177,21 @@ def test_a_row_says_how_many_steps_it_was_told(tmp_path):
     plan = facts(recipe, ImageNoise("laplace", 1.0), settings_of(told, SMALL, SMALL))
     row = json.loads(recipe.write(plan, new_figure(1, 1)).read_text())
     assert (row["command"], row["seed"], row["plan"]["steps"]) == (told.command, 3, 7)
+
+
+def test_an_interrupted_command_goes_on_where_it_was(tmp_path):
+    def fitted(losses):
+        recipe = MadeUp("sweep", tmp_path)
+        recipe.keep = tmp_path / "fits"
+        release = ImageNoise("gaussian", 2.0).report(recipe.clean)
+        return [(images, told) for _, images, told in fit_losses(recipe, release, losses, TINY)]
+
+    (first,) = fitted(("self_corrected",))
+    again, second = fitted(("self_corrected", "entropic"))
+    assert torch.equal(first[0], again[0])
+    assert first[1] == again[1]
+    assert not torch.equal(again[0], second[0])
+    assert len(list((tmp_path / "fits").iterdir())) == 2
 
 
 def test_the_mean_image_beats_fresh_images_in_w2():
