@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from privot import PrivotError, Randomizer, Schema
-from privot.device.panel import Panel
 from privot.privacy import ApproximateDP, PureDP
 from privot.waves import PanelGuarantee
+from privot.waves.panel import Panel
 from waves.enumeration import loss, product_law, sequences
 
 SCHEMA = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})

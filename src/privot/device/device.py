@@ -35,10 +35,12 @@ class Device:
     Arguments:
         fingerprint: Of the randomizer, 32 bytes.
         program: Its field `device`.
+        promise: Its field `guarantee`: what one report promises, in plain values.
     """
 
     fingerprint: bytes
     program: Program
+    promise: Mapping[str, Any]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -51,13 +53,14 @@ class Device:
         found = hashlib.sha256((body + "}").encode()).hexdigest()
         if not mark or rest != found + '"}':
             raise PrivotError("the randomizer was altered: fetch it again from who published it")
-        program = json.loads(body + "}").get("device")
+        held = json.loads(body + "}")
+        program = held.get("device")
         if not program or program.get("version") != _VERSION:
             raise PrivotError(
                 "the randomizer has no program that this device runs: its mechanisms draw with "
                 "logarithms, or it is from a newer version"
             )
-        return cls(bytes.fromhex(found), program)
+        return cls(bytes.fromhex(found), program, held["guarantee"])
 
     def report(
         self, record: Record, *, word: NextWord = system_word, now: float | None = None

@@ -1,10 +1,11 @@
 """Reports over time: what a person who reports again and again is promised, exactly.
 
-`Panel` puts people into slots by public coins (`privot.device.panel`), `PanelGuarantee` is its promise,
-and a device keeps it by a ledger (`privot.device.ledger`).
+`Panel` puts people into slots by public coins, `PanelGuarantee` is its promise, and `DeviceLedger`
+keeps it on a device, for all campaigns together within the `Limit` of its owner.
 """
 
-from privot.device.panel import Panel
+from privot.waves.ledger import DeviceLedger, Limit, LimitReached, NotDue
+from privot.waves.panel import Panel
 from privot.waves.promise import PanelGuarantee
 
-__all__ = ["Panel", "PanelGuarantee"]
+__all__ = ["DeviceLedger", "Limit", "LimitReached", "NotDue", "Panel", "PanelGuarantee"]

@@ -1,8 +1,9 @@
 r"""What a rotating panel promises: ε in any w consecutive waves, ⌈k/w⌉ ε in any k.
 
-The proof is in `privot.device.panel`. **Adjacency**: one person's whole sequence of values is replaced
-by any other; people, and when they report, are public. For reports that are (ε, δ)-private both numbers
-are multiplied, as sequences of reports compose adaptively (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
+The proof is in `privot.waves.panel`. **Adjacency**: one person's whole sequence of values is replaced
+by any other; people, and when they report, are public.
+For reports that are (ε, δ)-private both numbers are multiplied, as sequences of reports compose
+adaptively (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
 
 **Privacy review.** Arithmetic of public numbers; nothing here sees a record.
 """
@@ -12,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from privot.device.panel import Panel
 from privot.errors import PrivotError
 from privot.privacy import ApproximateDP, PureDP, compose
 from privot.privacy.guarantees.composition import guarantee_from_dict
+from privot.waves.panel import Panel
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ x₀ … x_{T−1}, x′₀ … x′_{T−1} of one person's values, all that is
 
 *Proof.* Of w consecutive integers exactly one is s modulo w, and of T consecutive ones at most ⌈T/w⌉.
 Slot, waves and number of reports are functions of the seed and the id, and have one law under both
-sequences. Given them, report t is drawn from x_t alone with coins of its own, so its probability changes
-by a factor of e^ε at most whatever was reported before; the factors multiply. ∎
+sequences. Given them, report t is drawn from x_t alone with coins of its own, so its probability
+changes by a factor of e^ε at most whatever was reported before; the factors multiply. ∎
 
 The slot must stay: were it drawn anew for every w waves, a person could report in the last wave of one
 window and in the first of the next, twice in two consecutive waves. The bound is reached: two sequences
@@ -20,8 +20,8 @@ that differ in every wave, under randomized response.
 
 **Privacy review.** Adjacency: one person's whole sequence of values is replaced. What is public: the
 panel, ids, and with them who reports when; that tells no value, and it tells whoever sees that a person
-sent something nothing that they could not compute. No report holds the id. A device that does not report
-in its wave (switched off, away) is seen not to; that is not covered, as with any report.
+sent something nothing that they could not compute. No report holds the id. A device that does not
+report in its wave (switched off, away) is seen not to; that is not covered, as with any report.
 
 References:
     Rotating panels are as old as labor-force surveys: Eckler, *Rotation sampling* (1955). That changing

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from privot import PrivotError
-from privot.device.panel import Panel
+from privot.waves.panel import Panel
 
 WEEK = 604_800
 PANEL = Panel("commute", window=6, start=1_767_571_200, length=WEEK, seed="2026", waves=52)

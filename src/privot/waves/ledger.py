@@ -1,0 +1,245 @@
+r"""A device's ledger: what was drawn in which wave of which campaign; never a second draw in a slot.
+
+A report is drawn under the journal's lock, written down and flushed, and handed out only then. Whoever
+asks again in the same wave gets the same bytes, whatever the record says now. So for one ledger:
+
+*No second draw.* A report that anybody has seen stands in the journal. A draw in wave t of a campaign
+is made only if no entry of that campaign is within w − 1 waves of t, on either side: then any w
+consecutive waves hold at most one draw of it, **whatever the clock shows**. A clock that was set back
+finds later waves spent, and is refused; one that was set forward spends later waves, of which there are
+T at most, so the ⌈T/w⌉ ε over all waves hold too. (Its reports say the wave of the clock, and
+collectors may refuse them.)
+
+*A lost ledger* (a new installation, cleared data) knows nothing of what was drawn. A new ledger
+therefore **waits**: with a person's id that outlives it, until the next wave; with an id that it drew
+itself, which has another slot, for w waves. What the lost one drew lies in the wave of the loss or
+before, so that any w consecutive waves still hold one draw. With `wait=False` they hold one more for
+each loss within them. Not covered either way: an older copy of the file restored, two devices of one
+person, a clock set back before a ledger is begun.
+
+*Several campaigns.* Promises to one person add up. The owner's `Limit` is on all that was drawn in any
+so many days, in every campaign together: pure ε's add, and so do (ε, δ) component by component. Days
+are those of the clock, which is taken to stand still while it shows less than it did at the last draw;
+a clock that was set forward ages what was spent, and a limit without days it cannot move.
+
+**Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
+holds reports, which may leave, and times; it holds no value. Refusals depend on clock, panel and
+earlier draws, never on a value; a record that cannot be used is refused before anything is drawn or
+written.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from privot.device.device import Device
+from privot.device.report import Report
+from privot.device.values import Record
+from privot.device.words import NextWord, system_word
+from privot.errors import PrivotError, printable
+from privot.privacy import ApproximateDP, PureDP
+from privot.privacy.guarantees.composition import guarantee_from_dict
+from privot.privacy.rounding import at_most, exactly, require_delta, require_finite, sum_up
+from privot.waves.journal import Journal, holding
+from privot.waves.panel import Panel
+
+_DAY = 86_400
+_FORMAT = 1
+
+
+class NotDue(PrivotError):  # noqa: N818 (an answer, not a fault)
+    """Nothing is drawn in this wave."""
+
+
+class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
+    """The owner of the device allows no more."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What the owner of a device allows all campaigns together.
+
+    Arguments:
+        epsilon: Sum of ε of all draws.
+        days: In any so many days; for ever if None.
+        delta: Sum of δ.
+    """
+
+    epsilon: float
+    days: float | None = None
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_finite("epsilon of a limit", self.epsilon)
+        require_delta(self.delta)
+        if self.days is not None:
+            require_finite("days of a limit", self.days, positive=True)
+
+    def __str__(self) -> str:
+        delta = f", δ = {exactly(self.delta)}" if self.delta else ""
+        when = "for ever" if self.days is None else f"in any {self.days:g} days"
+        return f"ε = {exactly(self.epsilon)}{delta} {when}"
+
+
+class DeviceLedger:
+    """Draws a person's reports, each once, and keeps them.
+
+    Arguments:
+        path: The file, on a local disk of the device.
+        person: The id that puts this person into a slot, if there is one that outlives the file.
+        limit: What its owner allows.
+        wait: Whether a ledger that is new lets the waves go by in which a lost one may have reported.
+        now: Seconds since 1970; the clock's by default.
+
+    Raises:
+        PrivotError: if the file is damaged, or another person's.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        person: str | None = None,
+        *,
+        limit: Limit | None = None,
+        wait: bool = True,
+        now: float | None = None,
+    ) -> None:
+        self.path, self.limit, self.wait = Path(path), limit, wait
+        with holding(self.path) as journal:
+            if not journal.lines:
+                mine = secrets.token_hex(16) if person is None else person
+                own = person is None
+                begun = time.time() if now is None else now
+                journal.append({"ledger": _FORMAT, "person": mine, "own_id": own, "begun": begun})
+            self._head = journal.lines[0]
+        if self._head.get("ledger") != _FORMAT:
+            raise PrivotError(f"{printable(str(path))} is no ledger of this version: name another")
+        if person is not None and person != self._head["person"]:
+            raise PrivotError(
+                f"{printable(str(path))} is another person's ledger: each person has one of their own"
+            )
+
+    @property
+    def person(self) -> str:
+        """The public id of whom it belongs to."""
+        return str(self._head["person"])
+
+    def report(
+        self,
+        device: Device,
+        record: Record,
+        panel: Panel,
+        *,
+        now: float | None = None,
+        word: NextWord = system_word,
+    ) -> Report:
+        """The report of the wave that it is now: drawn, or what was drawn in it before.
+
+        Arguments:
+            device: Of the campaign's randomizer.
+            record: The values of today.
+            panel: Of the campaign.
+            now: Seconds since 1970; the clock's by default.
+            word: Where uniform 64-bit words come from.
+
+        Raises:
+            NotDue: where this wave is none of the person's, or too near to one that is spent.
+            LimitReached: where the owner's limit would be passed.
+            PrivotError: if the record cannot be used, or the campaign's panel was another.
+        """
+        seconds = time.time() if now is None else now
+        wave, promise = panel.wave_at(seconds), guarantee_from_dict(dict(device.promise))
+        with holding(self.path) as journal:
+            spent = self._spent(journal, panel)
+            if wave not in spent:
+                self._require_due(panel, wave, [*spent])
+                self._require_within(panel, promise, journal, seconds)
+                made = device.report(record, word=word, now=seconds).to_bytes()
+                journal.append(
+                    {
+                        "campaign": panel.to_dict(),
+                        "wave": wave,
+                        "promise": promise.to_dict(),
+                        "time": max(seconds, _latest(journal)),
+                        "report": base64.b64encode(made).decode(),
+                    }
+                )
+                spent[wave] = made
+        return Report.from_bytes(spent[wave])
+
+    def reports(self, panel: Panel) -> dict[int, Report]:
+        """All reports of a campaign by their waves, to be sent again as they are."""
+        with holding(self.path) as journal:
+            found = self._spent(journal, panel)
+        return {wave: Report.from_bytes(made) for wave, made in found.items()}
+
+    def spent(self, days: float | None = None, now: float | None = None) -> ApproximateDP:
+        """What was drawn in the last days, or ever, in all campaigns together."""
+        with holding(self.path) as journal:
+            return _sum(journal, days, time.time() if now is None else now)
+
+    def _spent(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
+        found = {}
+        for line in journal.lines[1:]:
+            if line["campaign"]["name"] == panel.name:
+                if line["campaign"] != panel.to_dict():
+                    raise PrivotError(
+                        f"campaign {panel.name!r} had another panel when this device reported: give "
+                        "that one; a changed panel is a campaign with a name of its own"
+                    )
+                found[int(line["wave"])] = base64.b64decode(line["report"])
+        return found
+
+    def _require_due(self, panel: Panel, wave: int, spent: list[int]) -> None:
+        name, last = panel.name, max(spent, default=None)
+        if last is not None and wave < last:
+            raise NotDue(
+                f"the clock shows wave {wave} of campaign {name!r}, and wave {last} is spent: set the "
+                "clock; nothing is drawn in a wave before"
+            )
+        if not panel.is_due(self.person, wave):
+            due = panel.next_wave(self.person, wave)
+            when = "no more" if due is None else f"in wave {due}"
+            raise NotDue(f"campaign {name!r} asks this person {when}, and it is wave {wave}")
+        if last is not None and wave - last < panel.window:
+            raise NotDue(
+                f"wave {wave} of campaign {name!r} is less than {panel.window} waves after wave {last}, "
+                "which is spent: keep the id of a person"
+            )
+        begun = int((self._head["begun"] - panel.start) // panel.length)
+        least = begun + (panel.window if self._head["own_id"] else 1)
+        if self.wait and begun >= 0 and wave < least:
+            raise NotDue(
+                f"this ledger is new, and a lost one may have reported in campaign {name!r}: it reports "
+                f"from wave {least} on, and it is wave {wave}"
+            )
+
+    def _require_within(
+        self, panel: Panel, promise: PureDP | ApproximateDP, journal: Journal, now: float
+    ) -> None:
+        if self.limit is None:
+            return
+        before = _sum(journal, self.limit.days, now)
+        epsilon = sum_up((before.epsilon, promise.epsilon))
+        delta = sum_up((before.delta, getattr(promise, "delta", 0.0)))
+        if epsilon > self.limit.epsilon or delta > self.limit.delta:
+            more = f", δ = {at_most(before.delta, 3)}" if before.delta else ""
+            raise LimitReached(
+                f"campaign {panel.name!r} asks for {promise}: ε = {at_most(before.epsilon)}{more} is "
+                f"spent, and the limit is {self.limit}; wait, or raise the limit"
+            )
+
+
+def _latest(journal: Journal) -> float:
+    return max((float(line["time"]) for line in journal.lines[1:]), default=0.0)
+
+
+def _sum(journal: Journal, days: float | None, now: float) -> ApproximateDP:
+    since = -1.0 if days is None else max(now, _latest(journal)) - days * _DAY
+    counted = [line["promise"] for line in journal.lines[1:] if line["time"] > since]
+    epsilon = sum_up(each["epsilon"] for each in counted)
+    return ApproximateDP(epsilon, sum_up(each.get("delta", 0.0) for each in counted))
