@@ -27,7 +27,7 @@ KILLS = 100
 SCHEMA = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
 DEVICE = Device.from_json(Randomizer.calibrate(SCHEMA, epsilon=1.0).to_json())
 PANEL = Panel("bits", window=3, start=0, length=3600, seed="public", waves=10**6)
-WAVES = 30  # that one run goes through, if it is not killed
+WAVES = 60  # that one run goes through, if it is not killed
 
 
 def kept(path):

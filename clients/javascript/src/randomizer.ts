@@ -11,6 +11,9 @@ import { toHex } from "./report.js";
 
 const MARK = ',"fingerprint":"';
 
+/** What one report promises under local privacy; δ is 0 where it is pure. */
+export type Promised = { epsilon: number; delta: number };
+
 export type Pins = {
   /** Of the randomizer, 64 hexadecimal digits. */
   fingerprint?: string;
@@ -20,11 +23,11 @@ export type Pins = {
   signature?: string;
 };
 
-/** The fingerprint and the program of a randomizer's text; refused if it is not what the pins say. */
+/** The fingerprint, the program and the promise of a randomizer's text; refused if it is not what the pins say. */
 export async function readRandomizer(
   text: string,
   pins: Pins,
-): Promise<{ fingerprint: string; program: Program }> {
+): Promise<{ fingerprint: string; program: Program; promise: Promised }> {
   if (!globalThis.crypto?.subtle) {
     throw new PrivotError("there is no WebCrypto here: serve the page by https, or from localhost");
   }
@@ -39,14 +42,16 @@ export async function readRandomizer(
   if (pins.fingerprint !== undefined && pins.fingerprint !== found) {
     throw new PrivotError("the randomizer is not the pinned one: its fingerprint is another");
   }
-  const program: Program | null = JSON.parse(body).device ?? null;
+  const held = JSON.parse(body);
+  const program: Program | null = held.device ?? null;
   if (program?.version !== 2) {
     throw new PrivotError(
       "the randomizer has no program that this device runs: its mechanisms draw with logarithms, " +
         "or it is from a newer version",
     );
   }
-  return { fingerprint: found, program };
+  const { epsilon = Infinity, delta = 0 } = held.guarantee ?? {};
+  return { fingerprint: found, program, promise: { epsilon, delta } };
 }
 
 async function requireSignature(text: string, publicKey: string, signature?: string): Promise<void> {

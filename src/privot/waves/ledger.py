@@ -34,6 +34,7 @@ import base64
 import secrets
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from privot.device.device import Device
@@ -43,7 +44,7 @@ from privot.device.words import NextWord, system_word
 from privot.errors import PrivotError, printable
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.guarantees.composition import guarantee_from_dict
-from privot.privacy.rounding import at_most, exactly, require_delta, require_finite, sum_up
+from privot.privacy.rounding import at_most, exactly, require_delta, require_finite
 from privot.waves.journal import Journal, holding
 from privot.waves.panel import Panel
 
@@ -223,13 +224,13 @@ class DeviceLedger:
     ) -> None:
         if self.limit is None:
             return
-        before = _sum(journal, self.limit.days, now)
-        epsilon = sum_up((before.epsilon, promise.epsilon))
-        delta = sum_up((before.delta, getattr(promise, "delta", 0.0)))
-        if epsilon > self.limit.epsilon or delta > self.limit.delta:
-            more = f", δ = {at_most(before.delta, 3)}" if before.delta else ""
+        epsilon, delta = _losses(journal, self.limit.days, now)
+        more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
+        most, most_slack = _written(self.limit.epsilon), _written(self.limit.delta)
+        if epsilon + more > most or delta + slack > most_slack:
+            added = f", δ = {at_most(float(delta), 3)}" if delta else ""
             raise LimitReached(
-                f"campaign {panel.name!r} asks for {promise}: ε = {at_most(before.epsilon)}{more} is "
+                f"campaign {panel.name!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
                 f"spent, and the limit is {self.limit}; wait, or raise the limit"
             )
 
@@ -238,8 +239,18 @@ def _latest(journal: Journal) -> float:
     return max((float(line["time"]) for line in journal.lines[1:]), default=0.0)
 
 
-def _sum(journal: Journal, days: float | None, now: float) -> ApproximateDP:
+def _losses(journal: Journal, days: float | None, now: float) -> tuple[Fraction, Fraction]:
+    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3."""
     since = -1.0 if days is None else max(now, _latest(journal)) - days * _DAY
     counted = [line["promise"] for line in journal.lines[1:] if line["time"] > since]
-    epsilon = sum_up(each["epsilon"] for each in counted)
-    return ApproximateDP(epsilon, sum_up(each.get("delta", 0.0) for each in counted))
+    epsilon = sum((_written(each["epsilon"]) for each in counted), Fraction(0))
+    return epsilon, sum((_written(each.get("delta", 0.0)) for each in counted), Fraction(0))
+
+
+def _written(number: float) -> Fraction:
+    return Fraction(repr(float(number)))
+
+
+def _sum(journal: Journal, days: float | None, now: float) -> ApproximateDP:
+    epsilon, delta = _losses(journal, days, now)
+    return ApproximateDP(float(epsilon), float(delta))
