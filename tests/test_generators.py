@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.generators import MLP, Conditional
+from privot.generators import DCGAN, MLP, Conditional
 
 
 def rng(seed=0):
@@ -41,3 +41,25 @@ def test_conditional_images_depend_on_the_label():
 def test_refusals(shares, message):
     with pytest.raises(PrivotError, match=message):
         Conditional(MLP(3, 2), shares)
+
+
+def test_a_trained_image_is_made_of_its_own_latent_alone():
+    network = DCGAN(5, (12, 8, 3), (6, 4))
+    latent = network.draw_latent(20, rng())
+    assert float(latent.abs().max()) <= 1
+    for _ in range(50):
+        network(latent)
+    network.eval()
+    torch.testing.assert_close(network(latent)[3:5], network(latent[3:5]))
+    assert network(latent).shape == (20, 12 * 8 * 3)
+
+
+def test_channels_are_last_as_in_arrays():
+    """The last convolution's bias is a channel's: of red alone, every third feature moves."""
+    network = DCGAN(5, (4, 4, 3), (6,)).eval()
+    latent = network.draw_latent(2, rng())
+    before = network(latent)
+    with torch.no_grad():
+        network.layers[-1].bias[0] += 1.0
+    moved = (network(latent) - before).reshape(2, 4, 4, 3)
+    torch.testing.assert_close(moved, torch.tensor([1.0, 0.0, 0.0]).expand(2, 4, 4, 3))

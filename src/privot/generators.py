@@ -1,15 +1,23 @@
-"""Generators: networks from latents to features, alone or with a label. Know nothing of privacy."""
+"""Generators: networks from latents to features, alone or with a label. Know nothing of privacy.
+
+References:
+    Radford, Metz, Chintala, *Unsupervised representation learning with deep convolutional generative
+    adversarial networks* (2016): `DCGAN`.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Protocol
+from math import prod
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privot.errors import PrivotError
+from privot.errors import PrivotError, require_choice
+
+Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
 
 
 class MLP(nn.Module):
@@ -43,6 +51,7 @@ class MLP(nn.Module):
                 "give sizes of at least 1"
             )
         self.latent_dim, self.num_features, self.hidden = latent_dim, num_features, tuple(hidden)
+        self.architecture: Architecture = "mlp"
         widths = [latent_dim, *hidden]
         layers: list[nn.Module] = []
         # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
@@ -64,11 +73,95 @@ class MLP(nn.Module):
         return latent.to(next(self.parameters()).device)
 
 
+class DCGAN(nn.Module):
+    r"""Images by transposed convolutions: each hidden layer doubles the side of the one before.
+
+    The first layer makes `hidden[0]` channels of side s/2^L out of z, L the number of hidden layers.
+    Each has batch normalization and a rectifier behind it; convolutions of 4 × 4, stride 2, lie between.
+    The last gives features, of which a head's tanh makes pixels. Weights start as N(0, 0.02²), latents
+    are uniform on [−1, 1]^k, as published; 28 × 28 takes two hidden layers, 64 × 64 four.
+
+    While it trains, batch normalization makes an image depend on its whole batch; a model's does not.
+
+    Arguments:
+        latent_dim: Dimension k of z.
+        shape: `(height, width)` or `(height, width, channels)`, sides divisible by 2^L.
+        hidden: Channels of the hidden layers.
+        batch_norm: Whether hidden layers are normalized.
+        seed: Of the initial weights.
+
+    Examples:
+        >>> faces = DCGAN(latent_dim=100, shape=(64, 64, 3), hidden=(512, 256, 128, 64))
+        >>> faces(faces.draw_latent(2, torch.Generator())).shape, 64 * 64 * 3
+        (torch.Size([2, 12288]), 12288)
+    """
+
+    def __init__(
+        self,
+        latent_dim: int,
+        shape: tuple[int, ...],
+        hidden: tuple[int, ...] = (256, 256),
+        batch_norm: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        height, width, *channels = shape
+        times = 2 ** len(hidden)
+        if height % times or width % times or not hidden:
+            raise PrivotError(
+                f"hidden {hidden}: {len(hidden)} layers double a side as often, which no images of "
+                f"{height} × {width} are made by; give as many layers as halvings leave whole sides"
+            )
+        self.latent_dim, self.num_features, self.hidden = latent_dim, prod(shape), tuple(hidden)
+        self.architecture: Architecture = "dcgan" if batch_norm else "dcgan_unnormalized"
+        layers: list[nn.Module] = []
+        # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            first = (height // times, width // times)
+            layers.append(nn.ConvTranspose2d(latent_dim, hidden[0], first))
+            for width_in, width_out in pairwise((*hidden, *(channels or [1]))):
+                layers += [nn.BatchNorm2d(width_in)] if batch_norm else []
+                layers += [nn.ReLU(), nn.ConvTranspose2d(width_in, width_out, 4, 2, 1)]
+            for layer in layers:
+                if isinstance(layer, nn.ConvTranspose2d):
+                    nn.init.normal_(layer.weight, 0.0, 0.02)
+                if isinstance(layer, nn.BatchNorm2d):
+                    nn.init.normal_(layer.weight, 1.0, 0.02)
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Features (n, height · width · channels) of latents (n, latent_dim)."""
+        images: Tensor = self.layers(latent[:, :, None, None])
+        return images.movedim(1, -1).flatten(1)
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Uniform latents (num_rows, latent_dim) on the generator's device."""
+        latent = 2 * torch.rand(num_rows, self.latent_dim, generator=rng) - 1
+        return latent.to(next(self.parameters()).device)
+
+
+def make_network(
+    architecture: Architecture,
+    latent_dim: int,
+    shape: tuple[int, ...],
+    hidden: tuple[int, ...],
+    seed: int = 0,
+) -> MLP | DCGAN:
+    """A network of this architecture for records of this shape; of images, if it is no MLP."""
+    require_choice("architecture", architecture, get_args(Architecture))
+    if architecture == "mlp":
+        return MLP(latent_dim, prod(shape), hidden, seed)
+    return DCGAN(latent_dim, shape, hidden, architecture == "dcgan", seed)
+
+
 class Network(Protocol):
     """What can be made conditional, as an `MLP`."""
 
     latent_dim: int
     num_features: int
+    hidden: tuple[int, ...]
+    architecture: Architecture
 
     def __call__(self, latent: Tensor) -> Tensor:
         """Features (n, num_features) of latents (n, latent_dim)."""

@@ -3,13 +3,14 @@
 import os
 import signal
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from privot.errors import PrivotError
-from privot.generators import MLP
+from privot.generators import MLP, Architecture
 from privot.local import FitSettings, LocalModel, fit
 from privot.local.generators.image_generators import (
     LabeledGenerator,
@@ -117,7 +118,7 @@ def test_a_stratum_is_one_reported_label_and_latents_are_of_its_true_ones():
     release = released(IMAGE + LABEL, num=1000)
     head, cost = Head(release.randomizer), LikelihoodCost(release.randomizer)
     found = LabelReports(release, "label")
-    generator = LabeledGenerator(head, 2, (8,), found.shares)
+    generator = LabeledGenerator(head, MLP(5, 36, (8,)), found.shares)
     strata = Strata(release, cost, 50, "label", torch.device("cpu"))
     rng = torch.Generator().manual_seed(0)
     for _ in range(20):
@@ -169,7 +170,7 @@ def test_training_starts_at_the_moments_of_the_records():
     generator = image_generator(release, Head(release.randomizer), QUICK)
     assert isinstance(generator, LabeledGenerator)
     latent = generator.draw_latent(20_000, torch.Generator().manual_seed(1))
-    drawn = generator.mlp(latent).detach().tanh().numpy()
+    drawn = generator.conditional.network(latent).detach().tanh().numpy()
     clean = people(3000)["image"].reshape(-1, 36) / 127.5 - 1
     assert np.abs(drawn.mean(axis=0) - clean.mean(axis=0)).mean() < 0.1
     axes = np.linalg.svd(clean - clean.mean(axis=0), full_matrices=False)[2][:2]
@@ -178,9 +179,13 @@ def test_training_starts_at_the_moments_of_the_records():
     assert drawn.var(axis=0).sum() < 1.1 * clean.var(axis=0).sum()
 
 
-def test_a_model_survives_its_folder(tmp_path):
+ARCHITECTURES = pytest.mark.parametrize("architecture", get_args(Architecture))
+
+
+@ARCHITECTURES
+def test_a_model_survives_its_folder(tmp_path, architecture):
     for toml in (IMAGE, IMAGE + LABEL):
-        model = fit(released(toml, num=200), QUICK)
+        model = fit(released(toml, num=200), replace(QUICK, architecture=architecture))
         model.save(tmp_path / "model")
         loaded = LocalModel.load(tmp_path / "model")
         assert loaded.sample(30, seed=3).equals(model.sample(30, seed=3))
@@ -200,9 +205,10 @@ def test_samples_survive_files(tmp_path):
         )
 
 
-def test_resuming_continues_bit_for_bit(tmp_path):
-    release = released(IMAGE + LABEL, num=300)
-    whole = fit(release, QUICK)
+@ARCHITECTURES
+def test_resuming_continues_bit_for_bit(tmp_path, architecture):
+    release, chosen = released(IMAGE + LABEL, num=300), replace(QUICK, architecture=architecture)
+    whole = fit(release, chosen)
 
     def press_ctrl_c(step, steps, loss):
         if step == 20:
@@ -210,11 +216,11 @@ def test_resuming_continues_bit_for_bit(tmp_path):
 
     checkpoint = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(release, QUICK, checkpoint=checkpoint, progress=press_ctrl_c)
-    resumed = fit(release, QUICK, checkpoint=checkpoint, resume=True)
+        fit(release, chosen, checkpoint=checkpoint, progress=press_ctrl_c)
+    resumed = fit(release, chosen, checkpoint=checkpoint, resume=True)
     assert resumed.sample(20, seed=0).equals(whole.sample(20, seed=0))
     release.save(tmp_path / "release.parquet")
-    again = fit(Release.load(tmp_path / "release.parquet"), QUICK)
+    again = fit(Release.load(tmp_path / "release.parquet"), chosen)
     assert again.sample(20, seed=0).equals(whole.sample(20, seed=0))
 
 
@@ -310,3 +316,24 @@ def test_too_few_or_too_wide_reports_have_a_mean_alone(shape):
     mean, axes = leading_axes(torch.full(shape, 2.0), 1e-9)
     assert mean.tolist() == [2.0] * shape[1]
     assert axes.shape == (0, shape[1])
+
+
+def test_convolutions_learn_the_images_and_their_labels():
+    """A class's mean image is nearest to its own shape, by twice as much as to another's."""
+    chosen = replace(TRAINED, architecture="dcgan", hidden=(32,), learning_rate=5e-3)
+    model = fit(released(IMAGE + LABEL), chosen)
+    for name, shape in zip(NAMES, SHAPES):
+        drawn = model.sample(200, seed=0, where={"label": name})
+        mean = tensor_values(drawn.column("image")).mean(axis=0)
+        own, *others = sorted(np.abs(mean - each).mean() for each in SHAPES)
+        assert own == np.abs(mean - shape).mean()
+        assert 2 * own < others[0]
+
+
+def test_convolutions_are_refused_where_there_are_no_images():
+    table = Schema.from_toml('[columns.x]\nkind = "numeric"\nbounds = [0, 1]\n')
+    release = Randomizer.calibrate(table, 4.0, mechanism="laplace").privatize({"x": np.linspace(0, 1, 200)})
+    with pytest.raises(PrivotError, match="is for a column of images"):
+        fit(release, replace(QUICK, estimator="generator", architecture="dcgan"))
+    with pytest.raises(PrivotError, match="hidden .16, 8.: 2 layers double a side as often"):
+        fit(released(IMAGE), replace(QUICK, hidden=(16, 8), architecture="dcgan"))

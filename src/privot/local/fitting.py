@@ -129,6 +129,7 @@ def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
         raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
     given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
     given += ["loss"] if settings.loss != "auto" else []
+    given += ["architecture"] if settings.architecture != "mlp" else []
     if given:
         raise PrivotError(
             f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.generators import MLP
+from privot.generators import DCGAN, MLP, make_network
 from privot.local.classes.sampler import LatentClassSampler
 from privot.local.gaussians.sampler import GaussianSampler
 from privot.local.generators.image_generators import LabeledGenerator
@@ -62,7 +62,7 @@ class GeneratorSampler:
         head: What its features mean.
     """
 
-    generator: MLP | LabeledGenerator
+    generator: MLP | DCGAN | LabeledGenerator
     head: Head
     kind: ClassVar[str] = "generator"
 
@@ -97,7 +97,9 @@ class GeneratorSampler:
 
     def shape(self) -> dict[str, Any]:
         """See `Sampler`."""
-        return {"latent_dim": self.generator.latent_dim, "hidden": list(self.generator.hidden)}
+        network = self.generator
+        told = {"latent_dim": network.latent_dim, "hidden": list(network.hidden)}
+        return told | {"architecture": network.architecture}
 
     def tensors(self) -> dict[str, Tensor]:
         """See `Sampler`."""
@@ -109,7 +111,7 @@ class GeneratorSampler:
     ) -> GeneratorSampler:
         """The sampler that `shape` and `tensors` describe."""
         head = Head(randomizer)
-        generator = MLP(shape["latent_dim"], head.num_features, tuple(shape["hidden"]))
+        generator = _network(shape, _features(head))
         generator.load_state_dict(dict(tensors))
         return cls(generator.eval(), head)
 
@@ -138,9 +140,24 @@ class LabeledSampler(GeneratorSampler):
         """The sampler that `shape` and `tensors` describe."""
         head = Head(randomizer)
         shares = tensors["conditional.shares"]
-        generator = LabeledGenerator(head, shape["latent_dim"], tuple(shape["hidden"]), shares)
+        generator = LabeledGenerator(head, _network(shape, _features(head), len(shares)), shares)
         generator.load_state_dict(dict(tensors))
         return cls(generator.eval(), head)
+
+
+def _features(head: Head) -> tuple[int, ...]:
+    """Shape of what a generator makes: the image's, where there is just one, alone or with a label."""
+    images = [column.image_shape for column in head.images.values()]
+    alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
+    return images[0] if alone else (head.num_features,)
+
+
+def _network(
+    shape: Mapping[str, Any], features: tuple[int, ...], num_labels: int = 0
+) -> MLP | DCGAN:
+    """The network that a sampler's `shape` describes; its weights are to be loaded."""
+    latent_dim = shape["latent_dim"] + num_labels
+    return make_network(shape["architecture"], latent_dim, features, tuple(shape["hidden"]))
 
 
 _KINDS = (GeneratorSampler, LabeledSampler, LatentClassSampler, GridSampler, GaussianSampler)

@@ -12,10 +12,12 @@ from privot.errors import (
     MOST_BATCH,
     MOST_STEPS,
     PrivotError,
+    require_choice,
     require_count,
     require_learning_rate,
     require_seed,
 )
+from privot.generators import Architecture
 from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
 from privot.training.stopping import require_minutes
@@ -48,7 +50,9 @@ class FitSettings:
             2.5e-3 for labeled ones.
         averaging: Decay of the moving average of the weights.
         latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
-        hidden: Widths of the generator's hidden layers.
+        hidden: Widths of the generator's hidden layers, or a DCGAN's channels.
+        architecture: Of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
+            normalization, `"dcgan_unnormalized"`.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
         max_iterations: Most Sinkhorn iterations a step.
         seed: Of initial weights, batches, latents, held-out reports.
@@ -64,6 +68,7 @@ class FitSettings:
     averaging: float = 0.999
     latent_dim: int | None = None
     hidden: tuple[int, ...] = (256, 256)
+    architecture: Architecture = "mlp"
     tolerance: float = 1e-2
     max_iterations: int = 200
     seed: int = 0
@@ -76,6 +81,7 @@ class FitSettings:
                 raise PrivotError(
                     f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
                 )
+        require_choice("architecture", self.architecture, get_args(Architecture))
         if self.steps is not None:
             object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))
         if self.batch_size is not None:

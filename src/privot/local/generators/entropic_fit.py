@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
-from privot.generators import MLP
+from privot.generators import DCGAN, MLP
 from privot.local.generators.image_generators import (
     LabeledGenerator,
     Strata,
@@ -66,14 +66,28 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
     steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
     settings = replace(settings, steps=steps, batch_size=size, learning_rate=rate)
+    generator: MLP | DCGAN | LabeledGenerator
     if images:
         generator = image_generator(release, head, settings).to(device)
+    elif settings.architecture != "mlp":
+        raise PrivotError(
+            f"architecture {settings.architecture!r} is for a column of images, alone or with a label, "
+            "in one process: leave it out"
+        )
     else:
         generator = _network(head, settings, loss).to(device)
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
-    told = ("hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations")
+    told = (
+        "architecture",
+        "hidden",
+        "latent_dim",
+        "batch_size",
+        "loss",
+        "tolerance",
+        "max_iterations",
+    )
     text = release.randomizer.to_json() + release.rows.digest()
     # Which release it is: a hash of public things, the reports and their randomizer.
     identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
@@ -118,7 +132,7 @@ class TransportObjective:
 
     def __init__(
         self,
-        generator: MLP | LabeledGenerator,
+        generator: MLP | DCGAN | LabeledGenerator,
         head: Head,
         release: Release,
         settings: FitSettings,

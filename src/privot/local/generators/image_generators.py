@@ -47,7 +47,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.generators import MLP, Conditional, Network
+from privot.generators import DCGAN, MLP, Conditional, Network, make_network
 from privot.local.generators.steps import Minibatches
 from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.local.likelihood.heads import Head
@@ -71,39 +71,23 @@ class LabeledGenerator(nn.Module):
 
     Arguments:
         head: Of one image and one coded column.
-        latent_dim: Dimension of z.
-        hidden: Widths of the hidden layers.
+        network: From latents and the labels' unit vectors to images.
         shares: Probability p of each label.
-        seed: Of the initial weights.
     """
 
-    def __init__(
-        self,
-        head: Head,
-        latent_dim: int,
-        hidden: tuple[int, ...],
-        shares: Tensor,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, head: Head, network: Network, shares: Tensor) -> None:
         super().__init__()
         (image,), (self.label,) = head.images, head.coded
         self._image_first = next(iter(head.widths)) == image
-        self.hidden, self.latent_dim = hidden, latent_dim
-        network = MLP(latent_dim + len(shares), head.widths[image], hidden, seed)
+        self.hidden, self.latent_dim = network.hidden, network.latent_dim - len(shares)
+        self.architecture = network.architecture
         self.conditional = Conditional(network, shares)
         self.num_features = self.conditional.num_features
-
-    @property
-    def mlp(self) -> MLP:
-        """The network from latents and labels to images."""
-        network = self.conditional.network
-        assert isinstance(network, MLP)
-        return network
 
     def forward(self, latent: Tensor) -> Tensor:
         """Features (n, num_features) of latents that end with the label's unit vector."""
         features = self.conditional(latent)
-        image, hot = features.tensor_split([self.mlp.num_features], dim=1)
+        image, hot = features.tensor_split([features.shape[1] - self.conditional.num_labels], dim=1)
         parts = (image, _CERTAIN * hot) if self._image_first else (_CERTAIN * hot, image)
         return torch.cat(parts, dim=1)
 
@@ -122,17 +106,23 @@ def fits_images(randomizer: Randomizer) -> bool:
     return whole and len(images) == 1 and labels in ([], [True])
 
 
-def image_generator(release: Release, head: Head, settings: FitSettings) -> MLP | LabeledGenerator:
-    """A generator of the release's records that starts at their mean and leading covariance."""
+def image_generator(
+    release: Release, head: Head, settings: FitSettings
+) -> MLP | DCGAN | LabeledGenerator:
+    """A generator of the release's records; an MLP starts at their mean and leading covariance."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
-    generator: MLP | LabeledGenerator
-    if head.coded:
-        shares = LabelReports(release, *head.coded).shares
-        generator = LabeledGenerator(head, latent_dim, settings.hidden, shares, settings.seed)
-        network = generator.mlp
-    else:
-        generator = network = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
+    shares = LabelReports(release, *head.coded).shares if head.coded else torch.zeros(0)
+    network = make_network(
+        settings.architecture,
+        latent_dim + len(shares),
+        head.images[name].image_shape,
+        settings.hidden,
+        settings.seed,
+    )
+    generator = LabeledGenerator(head, network, shares) if head.coded else network
+    if not isinstance(network, MLP):
+        return generator
     domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
     reports = torch.as_tensor(release.reports(name)[0])
     mean, axes = leading_axes(reports, mechanism.variance)
