@@ -53,7 +53,7 @@ class Recipe:
         steps: Optimizer steps of a fit, instead of the setting's own.
         command: That repeats the run.
         keep: Where fits are kept, so that an interrupted command goes on where it was.
-        num_fits: That `keep` was asked for.
+        num_kept: How often that was asked for.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Recipe:
     steps: int | None = None
     command: str = ""
     keep: Path | None = None
-    num_fits: int = 0
+    num_kept: int = 0
     started: float = field(default_factory=time.perf_counter)
 
     @cached_property
@@ -115,14 +115,14 @@ class Recipe:
         """Scores of clean training images: two honest samples of one law."""
         return self.judge.score(self.clean[:NUM_JUDGED]).to_dict()
 
-    def kept_fit(self, *told: object) -> Path | None:
-        """Where the next fit of this command is kept, if anywhere; `told` tells it from others."""
+    def kept(self, *told: object) -> Path | None:
+        """Where the next fits of this command are kept, if anywhere; `told` tells them from others."""
         if self.keep is None:
             return None
-        self.num_fits += 1
+        self.num_kept += 1
         self.keep.mkdir(parents=True, exist_ok=True)
-        words = (self.name, self.dataset, f"seed{self.seed}", f"{self.num_fits:02d}", *told)
-        return self.keep / ("_".join(map(str, words)) + ".pt")
+        words = (self.name, self.dataset, f"seed{self.seed}", f"{self.num_kept:02d}", *told)
+        return self.keep / "_".join(map(str, words))
 
     def write(self, results: dict[str, Any], figure: Figure, label: str = "") -> Path:
         """Write `name[_label][_seedN].json` and `.png`, N above 0; returns the JSON's path."""

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,10 @@ LOSSES = {
     "noisy_wasserstein": noisy_wasserstein,
 }
 SMALL = FitSettings(steps=8000, batch_size=128, learning_rate=2.5e-3, averaging=0.996)
-# The papers' steps, batches and rate for images, meant for a GPU: 150 epochs of batches of 400.
+# The papers' network, steps, batches and rate for images, meant for a GPU: 150 epochs of batches of 400.
 PAPER = FitSettings(
-    steps=22_500, batch_size=400, learning_rate=1e-4, averaging=0.996, hidden=(500, 500),
-    latent_dim=100, max_iterations=400,
+    steps=22_500, batch_size=400, learning_rate=1e-4, averaging=0.996, architecture="dcgan",
+    hidden=(128, 64), latent_dim=100, max_iterations=400,
 )  # fmt: skip
 
 
@@ -75,27 +75,47 @@ def fit_losses(
 ) -> Iterator[tuple[str, Tensor, dict[str, Any]]]:
     """Each loss fitted to one release: its name, images that its model drew, and their scores.
 
-    With `--keep`, what an interrupted run has fitted is read, not fitted again: the n-th fit of a
-    command is the n-th of the same command, though of reports with other noise.
+    With `--keep`, an interrupted command goes on where it was: the reports of the fits under way, each
+    fit's checkpoint, and what each fit made are kept there. Runs of ten minutes thus make a long one.
     """
+    kept = recipe.kept(len(release), release.randomizer.fingerprint[:12])
+    if kept is not None:
+        reports = kept.with_suffix(".parquet")
+        if reports.exists():
+            release = Release.load(reports)
+        else:
+            release.save(reports)
     for name in losses:
         chosen = settings if recipe.paper else suited(settings, name)
-        made = {"steps": chosen.steps, "batch_size": chosen.batch_size}
-        reports = release.randomizer.fingerprint[:12]
-        kept = recipe.kept_fit(name, *made.values(), len(release), reports)
-        if kept is not None and kept.exists():
-            images, told = torch.load(kept)
+        file = kept and kept.with_name(f"{kept.name}_{name}_{chosen.steps}_{chosen.batch_size}.pt")
+        if file is not None and file.exists():
+            images, told = torch.load(file)
         else:
-            start = time.perf_counter()
-            model = fit(release, chosen, loss=LOSSES[name], device=recipe.device)
-            seconds = round(time.perf_counter() - start, 1)
-            images = drawn(model, NUM_JUDGED, recipe.seed + 1)
-            told = recipe.judge.score(images).to_dict() | made | {"fit_seconds": seconds}
-            if kept is not None:
-                with replacing_file(kept) as draft:
-                    torch.save((images, told), draft)
+            images, told = _fitted(recipe, release, name, chosen, file)
         print(name, json.dumps(told), flush=True)
         yield name, images, told
+    if kept is not None:
+        kept.with_suffix(".parquet").unlink()
+
+
+def _fitted(
+    recipe: Recipe, release: Release, loss: str, settings: FitSettings, file: Path | None
+) -> tuple[Tensor, dict[str, Any]]:
+    """Images that one fit draws, and their scores."""
+    state = file and file.with_suffix(".checkpoint")
+    model = fit(
+        release, settings, loss=LOSSES[loss], device=recipe.device, checkpoint=state, resume=True
+    )
+    assert model.history is not None
+    seconds = round(float(model.history["seconds"][-1]), 1)
+    images = drawn(model, NUM_JUDGED, recipe.seed + 1)
+    made = {"steps": settings.steps, "batch_size": settings.batch_size, "fit_seconds": seconds}
+    told = recipe.judge.score(images).to_dict() | made
+    if file is not None and state is not None:
+        with replacing_file(file) as draft:
+            torch.save((images, told), draft)
+        state.unlink(missing_ok=True)
+    return images, told
 
 
 def drawn(model: LocalModel, num_images: int, seed: int) -> Tensor:

@@ -332,7 +332,9 @@ def test_convolutions_learn_the_images_and_their_labels():
 
 def test_convolutions_are_refused_where_there_are_no_images():
     table = Schema.from_toml('[columns.x]\nkind = "numeric"\nbounds = [0, 1]\n')
-    release = Randomizer.calibrate(table, 4.0, mechanism="laplace").privatize({"x": np.linspace(0, 1, 200)})
+    release = Randomizer.calibrate(table, 4.0, mechanism="laplace").privatize(
+        {"x": np.linspace(0, 1, 200)}
+    )
     with pytest.raises(PrivotError, match="is for a column of images"):
         fit(release, replace(QUICK, estimator="generator", architecture="dcgan"))
     with pytest.raises(PrivotError, match="hidden .16, 8.: 2 layers double a side as often"):
