@@ -4,6 +4,7 @@
 |---|---|---|
 | `frechet` | distance of means and covariances of features | the floor |
 | `frechet_second` | the same by another classifier's features, if there is one | the floor |
+| `fid` | the same by Inception features, where the user has their weights | the floor |
 | `frechet_pixels` | the same on the first 20 principal components of pixels | the floor |
 | `kernel` | squared MMD of features, scaled to mean square 1, times 1000 | 0 |
 | `precision`, `density` | do they look like real ones | near 1 |
@@ -38,6 +39,7 @@ class Judgment:
 
     frechet: float
     frechet_second: float | None
+    fid: float | None
     frechet_pixels: float
     kernel: float
     precision: float
@@ -49,7 +51,7 @@ class Judgment:
     w2: float
 
     def to_dict(self) -> dict[str, float]:
-        """Plain values, rounded to four digits after the point; without a second judge, none of it."""
+        """Plain values, rounded to four digits after the point; of judges that are there."""
         return {k: round(value, 4) for k, value in asdict(self).items() if value is not None}
 
 
@@ -63,6 +65,7 @@ class ImageJudge:
         num_near: Points of each side for coverage, kernel distance and W₂, whose cost is quadratic or
             worse; the others use all.
         second: Another network's judgment, for verdicts that need two.
+        inception: From images (n, d) to the features of the FID (`studies.common.inception`).
     """
 
     def __init__(
@@ -72,9 +75,10 @@ class ImageJudge:
         features: Callable[[Tensor], np.ndarray] | None = None,
         num_near: int = 1000,
         second: ImageClassifier | None = None,
+        inception: Callable[[Tensor], np.ndarray] | None = None,
     ) -> None:
         self.classifier, self.clean, self.num_near = classifier, clean, num_near
-        self.second = second
+        self._others = (second.features if second else None, inception)
         self.features = features or classifier.features
         self._own = features is None
         self.clean_features = self.features(clean)
@@ -84,6 +88,10 @@ class ImageJudge:
     def score(self, images: Tensor) -> Judgment:
         """All numbers for images (n, d) in [−1, 1]."""
         features = self.features(images)
+        second, fid = (
+            frechet_distance(other(images), other(self.clean)) if other else None
+            for other in self._others
+        )
         near = min(self.num_near, len(images), len(self.clean))
         # Data sets need not be in random order; which images are compared is fixed all the same.
         chosen = np.random.default_rng(0).permutation(len(self.clean))[:near]
@@ -97,7 +105,8 @@ class ImageJudge:
         variances = along.var(axis=0)
         return Judgment(
             frechet=frechet_distance(features, self.clean_features),
-            frechet_second=self._second_frechet(images),
+            frechet_second=second,
+            fid=fid,
             frechet_pixels=frechet_distance(along, clean_along),
             kernel=1000 * kernel_distance(learned / unit, real / unit),
             **asdict(coverage),
@@ -105,11 +114,6 @@ class ImageJudge:
             spread=float(variances.sum() / self._variances.sum()),
             w2=pixel_distance(images, self.clean, near),
         )
-
-    def _second_frechet(self, images: Tensor) -> float | None:
-        if self.second is None:
-            return None
-        return frechet_distance(self.second.features(images), self.second.features(self.clean))
 
 
 def pixel_distance(x: Tensor, y: Tensor, num_points: int = 1000, seed: int = 0) -> float:

@@ -32,6 +32,7 @@ from studies.common.image_features import (
     train_classifier,
 )
 from studies.common.image_judge import ImageJudge, to_unit_interval
+from studies.common.inception import InceptionFeatures
 from studies.common.rows import write_row
 
 NUM_JUDGED = 10_000
@@ -53,6 +54,7 @@ class Recipe:
         steps: Optimizer steps of a fit, instead of the setting's own.
         command: That repeats the run.
         keep: Where fits are kept, so that an interrupted command goes on where it was.
+        inception: TorchScript file of the network whose features the FID takes.
         num_kept: How often that was asked for.
     """
 
@@ -66,6 +68,7 @@ class Recipe:
     steps: int | None = None
     command: str = ""
     keep: Path | None = None
+    inception: Path | None = None
     num_kept: int = 0
     started: float = field(default_factory=time.perf_counter)
 
@@ -102,8 +105,10 @@ class Recipe:
 
     @cached_property
     def judge(self) -> ImageJudge:
-        """Scores against the held-out clean images, by two classifiers."""
-        return ImageJudge(self.classifier, self.held_out, second=self.second)
+        """Scores against the held-out clean images, by two classifiers, and by Inception if given."""
+        file = self.inception
+        inception = None if file is None else InceptionFeatures(file, (28, 28))
+        return ImageJudge(self.classifier, self.held_out, second=self.second, inception=inception)
 
     @property
     def device(self) -> str:
@@ -174,6 +179,7 @@ def image_options(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
     parser.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
     parser.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")
+    parser.add_argument("--inception", type=Path, help="TorchScript file of Inception, for the FID")
     parser.add_argument("--keep", type=Path, help="folder of fits, to go on after an interruption")
     parser.add_argument("-o", "--output", type=Path, default=Path(output))
 
@@ -183,6 +189,7 @@ def recipe_of(name: str, chosen: argparse.Namespace) -> Recipe:
     return Recipe(
         name, chosen.data, chosen.output, chosen.dataset, chosen.paper, chosen.seed,
         chosen.classifier, chosen.steps, chosen.command, chosen.keep,
+        chosen.inception,
     )  # fmt: skip
 
 
