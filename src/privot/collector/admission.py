@@ -34,7 +34,8 @@ from privot.errors import PrivotError
 
 Admission = Callable[[str, str], None]
 _LEAST_TOKEN = 16
-_HEAD = struct.Struct(">I16s")
+NONCE_BYTES = 16
+_HEAD = struct.Struct(f">I{NONCE_BYTES}s")
 _CONTEXT = b"privot ticket 1"
 _MOST_TICKETS = 2**20
 
@@ -75,9 +76,11 @@ def tokens(path: Path) -> Admission:
     return admit
 
 
-def sign_ticket(key: Ed25519PrivateKey, fingerprint: str, until: float) -> str:
-    """A ticket for one campaign, as a device sends it."""
-    head = _HEAD.pack(int(until), secrets.token_bytes(16))
+def sign_ticket(
+    key: Ed25519PrivateKey, fingerprint: str, until: float, nonce: bytes | None = None
+) -> str:
+    """A ticket for one campaign, as a device sends it; with a fresh nonce if none is given."""
+    head = _HEAD.pack(int(until), nonce or secrets.token_bytes(NONCE_BYTES))
     signed = key.sign(_CONTEXT + bytes.fromhex(fingerprint) + head)
     return "Ticket " + base64.urlsafe_b64encode(head + signed).decode()
 

@@ -35,7 +35,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from privot.collector.admission import Admission, NotAdmitted, everybody
-from privot.collector.arrivals import Arrivals, Campaign, Refused
+from privot.collector.arrivals import MOST_REPORTS, Arrivals, Campaign, Refused
 from privot.collector.bodies import Refusal, body_of, is_json, length_of, refusal_answer
 from privot.collector.committing import GroupCommit, NoRoom, Room
 from privot.collector.ids import CONFLICT, DUPLICATE, NEW
@@ -74,6 +74,7 @@ class Collector:
         body_seconds: How long a sender may take for a body.
         room: For bodies and waiting reports.
         told: Takes lines for people, about faults of ours.
+        reports_each: Most reports of one request, where a ticket stands for so many.
     """
 
     def __init__(
@@ -85,12 +86,13 @@ class Collector:
         body_seconds: float = 30.0,
         room: Room | None = None,
         told: Callable[[str], None] = lambda line: None,
+        reports_each: int = MOST_REPORTS,
     ) -> None:
         self.desks = {desk.campaign.fingerprint: desk for desk in desks}
         self.stopping = False
         self.elsewhere = Metrics()
         self._admit, self._seconds, self._told = admit, body_seconds, told
-        self._room = room or Room()
+        self._room, self._each = room or Room(), reports_each
         self.app = self._application(origins)
 
     def _application(self, origins: Sequence[str]) -> Starlette:
@@ -158,6 +160,9 @@ class Collector:
             with self._room.holding(length):
                 body = await body_of(request, most, self._seconds)
                 arrivals = _read(desk.campaign, body, as_json)
+                if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
+                    words = f"the batch has {found:,} reports: send at most {self._each:,} at once"
+                    raise Refusal(413, "many", words)
                 statuses = await self._store(desk, arrivals)
                 return _answer(desk.metrics, arrivals, statuses)
         except NoRoom as error:

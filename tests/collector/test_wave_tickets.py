@@ -1,0 +1,109 @@
+"""Tickets of waves: one report of a person in any w waves is taken, and nobody is written down."""
+
+import json
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from campaign_reports import BATCH, CAMPAIGN, made
+from collector.test_app import calls
+from privot import PrivotError
+from privot.collector.admission import NotAdmitted, tickets
+from privot.collector.app import Collector, Desk
+from privot.collector.committing import GroupCommit
+from privot.collector.folder import FolderStore
+from privot.collector.wave_tickets import WaveTickets
+from privot.device import write_batch
+from privot.waves import Panel
+
+PANEL = Panel("bits", window=4, start=0, length=3600, seed="public", waves=40)
+PEOPLE = [f"person {number}" for number in range(30)]
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def office(tmp_path):
+    """A service that gives tickets, at a time that the test sets, and who takes them."""
+    now, key = [0.0], Ed25519PrivateKey.generate()
+    given = WaveTickets(PANEL, CAMPAIGN.fingerprint, key, tmp_path / "wave", lambda: now[0])
+    return now, given, tickets(key.public_key(), clock=lambda: now[0])
+
+
+def test_each_person_is_admitted_once_in_every_wave_of_theirs(office):
+    now, given, admit = office
+    admitted = {person: [] for person in PEOPLE}
+    for wave in range(PANEL.waves):
+        for minute in (1, 50):
+            now[0] = 3600.0 * wave + 60 * minute
+            for person in PEOPLE:
+                try:
+                    admit(given.give(person), CAMPAIGN.fingerprint)
+                    admitted[person].append(wave)
+                except NotAdmitted:
+                    continue
+    assert admitted == {person: PANEL.waves_of(person) for person in PEOPLE}
+
+
+def test_a_ticket_ends_with_its_wave(office):
+    now, given, admit = office
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    ticket = given.give(person)
+    now[0] = 3600.0
+    with pytest.raises(NotAdmitted, match="ended"):
+        admit(ticket, CAMPAIGN.fingerprint)
+    with pytest.raises(NotAdmitted, match="in wave 4, and it is wave 1"):
+        given.give(person)
+
+
+def test_nothing_that_is_kept_names_anybody_or_links_waves(office):
+    now, given, _ = office
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    first, before = given.give(person), given.path.read_text()
+    for other in PEOPLE:
+        if PANEL.is_due(other, 0):
+            given.give(other)
+    assert given.path.read_text() == before  # whoever comes, and however often, nothing is written
+    assert given.give(person)[:40] == first[:40]
+    now[0] = 4 * 3600.0
+    assert given.give(person)[:40] != first[:40]
+    kept = json.loads(before)
+    assert set(kept) == {"wave", "key"}
+    assert kept["key"] not in given.path.read_text()  # nor can an old nonce be told to be anybody's
+
+
+def test_a_clock_that_was_set_back_and_a_damaged_file_are_refused(office):
+    now, given, _ = office
+    now[0] = 3600.0 * 8
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    given.give(person)
+    now[0] = 0.0
+    with pytest.raises(PrivotError, match="tickets of wave 8 were given"):
+        given.give(person)
+    given.path.write_text("{}")
+    with pytest.raises(PrivotError, match="damaged"):
+        given.give(person)
+
+
+def test_a_collector_takes_one_report_for_a_ticket(office, tmp_path):
+    now, given, admit = office
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    collector = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1)
+    path, reports = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", made(3)
+
+    def post(*sent):
+        headers = BATCH | {"authorization": given.give(person)}
+        body = {"content": write_batch(sent), "headers": headers}
+        (answer,) = calls(collector, ("POST", path, body))
+        return answer.status_code
+
+    assert [post(reports[0]), post(reports[0]), post(reports[1])] == [200, 401, 401]
+    now[0] = 4 * 3600.0
+    assert post(*reports) == 413
+    assert writer.store.count == 1
+    writer.close()
+    writer.store.close()
