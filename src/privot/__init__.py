@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.errors import PrivotError
     from privot.evaluation import check, evaluate
-    from privot.local import FitSettings, Synthesizer, fit, refine
+    from privot.local import FitSettings, Synthesizer, fit, fit_waves, refine
     from privot.models import Model, load
     from privot.release import (
         Randomizer,
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "errors": ("PrivotError",),
     "evaluation": ("check", "evaluate"),
-    "local": ("FitSettings", "Synthesizer", "fit", "refine"),
+    "local": ("FitSettings", "Synthesizer", "fit", "fit_waves", "refine"),
     "models": ("Model", "load"),
     "release": ("Randomizer", "Release", "collect", "plan_reports", "read_table", "write_table"),
     "report": ("plot", "write_report"),
@@ -52,6 +52,7 @@ __all__ = [
     "collect",
     "evaluate",
     "fit",
+    "fit_waves",
     "load",
     "plan_reports",
     "plot",

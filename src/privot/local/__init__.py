@@ -5,5 +5,16 @@ from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.model import LocalModel
 from privot.local.refinement import refine
 from privot.local.settings import FitSettings
+from privot.local.waves.wave_fit import fit_waves
+from privot.local.waves.wave_model import WaveModel
 
-__all__ = ["FitSettings", "LikelihoodCost", "LocalModel", "Synthesizer", "fit", "refine"]
+__all__ = [
+    "FitSettings",
+    "LikelihoodCost",
+    "LocalModel",
+    "Synthesizer",
+    "WaveModel",
+    "fit",
+    "fit_waves",
+    "refine",
+]

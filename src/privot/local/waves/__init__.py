@@ -1,0 +1,1 @@
+"""Populations that move: several waves of reports, learned together."""

@@ -1,0 +1,202 @@
+r"""Paths in time: what waves of reports say of numbers that move slowly, and of a sudden change.
+
+Of each of K numbers u, wave t says $h_t u − \tfrac12 D_t u^2$ on the scale of log-likelihoods. Before
+any report, a number's path is Gaussian and starts anywhere (variance 4; u is on the scale of logits). It
+is a **random walk**, or has a **slope that is a random walk** (an integrated Wiener process), with time
+from 0 to 1 over the waves:
+
+$$ k_1(s, t) = q \min(s, t) , \qquad
+   k_2(s, t) = q \Bigl(s t + \frac{m^2 |t − s|}{2} + \frac{m^3}{3}\Bigr) ,\quad m = \min(s, t) . $$
+
+How fast numbers move, q, and which of both it is, the reports tell: with K the kernel's matrix,
+
+$$ \ln P(\text{reports} \mid q) = \tfrac12 h^⊤ Σ h − \tfrac12 \ln \det(I + K D) , \qquad
+   Σ = (K^{-1} + D)^{-1} , $$
+
+exactly. Paths are averaged over q = 0 and 16 others, and both kernels, by this evidence, the same for
+all K numbers; so that bands hold what is not known of the drift. Nothing is left to choose. A time
+between waves is a wave without reports.
+
+**Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to K, where w
+is 0 before τ and 1 from then on. Its evidence against none follows from the same matrices, averaged over
+q, kernels and s². The **p-value** compares the largest one with those of paths drawn from the model
+without a step, at the drift that was learned, and reported with the waves' own noise.
+
+Privacy: a function of reports, hence post-processing.
+
+References:
+    Kalman, *A new approach to linear filtering and prediction problems* (1960); Wahba, *Improper priors,
+    spline smoothing and the problem of guarding against model errors in regression* (1978); MacKay,
+    *Bayesian interpolation* (1992).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from privot.schema import Array
+
+_ANYWHERE = 4.0
+_DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))
+_STEPS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # s²
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """The posterior of K numbers at T times.
+
+    Arguments:
+        times: In increasing order (T,).
+        slopes: h (T, K).
+        precisions: D ≥ 0 (T, K).
+    """
+
+    times: Array
+    slopes: Array
+    precisions: Array
+
+    @cached_property
+    def _scaled(self) -> Array:
+        span = self.times[-1] - self.times[0]
+        return (self.times - self.times[0]) / (span or 1.0)
+
+    @cached_property
+    def _candidates(self) -> list[_Candidate]:
+        roots = np.sqrt(self.precisions.T)
+        found = []
+        for kernel in (random_walk, random_slope):
+            unit = kernel(self._scaled)
+            for drift in _DRIFTS[0 if kernel is random_walk else 1 :]:
+                found.append(_Candidate.of(_ANYWHERE + drift * unit, roots, float(drift)))
+        return found
+
+    @cached_property
+    def weights(self) -> Array:
+        """Of every drift and kernel, by the evidence; 1 in sum."""
+        logs = np.array([each.evidence(self.slopes.T) for each in self._candidates])
+        found = np.exp(logs - logs.max())
+        return np.asarray(found / found.sum())
+
+    @property
+    def drift(self) -> float:
+        """The mean of q: the variance, in logits, that a path gains over all waves."""
+        return float(self.weights @ [each.drift for each in self._candidates])
+
+    @cached_property
+    def _kept(self) -> list[tuple[float, _Candidate]]:
+        pairs = zip(self.weights, self._candidates, strict=True)
+        return [(float(weight), each) for weight, each in pairs if weight > 1e-4]
+
+    @cached_property
+    def mean(self) -> Array:
+        """(T, K)."""
+        total = sum(weight for weight, _ in self._kept)
+        means = [weight * each.mean(self.slopes.T) for weight, each in self._kept]
+        return np.asarray(np.sum(means, axis=0).T / total)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of a number at two times (K, T, T)."""
+        total, middle = sum(weight for weight, _ in self._kept), self.mean.T
+        found = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
+        for weight, each in self._kept:
+            off = each.mean(self.slopes.T) - middle
+            found += weight / total * (each.posterior + off[:, :, None] * off[:, None, :])
+        return found
+
+    def at(self, time: float) -> tuple[Array, Array]:
+        """Means and variances (K,) at a time between the first and the last."""
+        place = int(np.searchsorted(self.times, time))
+        if self.times[place] == time:
+            return self.mean[place], self.covariance[:, place, place]
+        nothing = np.zeros((1, self.slopes.shape[1]))
+        wider = Paths(
+            np.insert(self.times, place, time),
+            np.insert(self.slopes, place, nothing, axis=0),
+            np.insert(self.precisions, place, nothing, axis=0),
+        )
+        return wider.mean[place], wider.covariance[:, place, place]
+
+    def steps(self) -> Array:
+        """Log evidence of a step at each wave but the first, against none (T − 1,)."""
+        return self._steps(self.slopes.T)
+
+    def _steps(self, slopes: Array) -> Array:
+        after = np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
+        logs = np.array([each.evidence(slopes) for each in self._candidates])
+        gains = np.array([each.steps(slopes, after) for each in self._candidates])
+        joint = logs[:, None, None] + gains
+        highest = joint.max()
+        found = np.exp(joint - highest).sum(axis=0).mean(axis=0)
+        alone = np.exp(logs - logs.max()).sum()
+        logs_found = np.log(np.maximum(found, 1e-300)) + highest
+        return np.asarray(logs_found - np.log(alone) - logs.max())
+
+    def p_value(self, simulations: int, seed: int) -> float:
+        """How often paths without a step show as large an evidence of one, at most."""
+        rng, seen = np.random.default_rng(seed), float(self.steps().max())
+        chosen = rng.choice(len(self._candidates), simulations, p=self.weights)
+        beyond = 0
+        for number in chosen:
+            path = self._candidates[number].draw(rng)
+            noise = rng.standard_normal(path.shape)
+            told = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
+            beyond += float(self._steps(told).max()) >= seen
+        return (beyond + 1) / (simulations + 1)
+
+
+def random_walk(times: Array) -> Array:
+    """k₁ at q = 1 (T, T)."""
+    return np.asarray(np.minimum.outer(times, times))
+
+
+def random_slope(times: Array) -> Array:
+    """k₂ at q = 1 (T, T)."""
+    least, gap = np.minimum.outer(times, times), np.abs(np.subtract.outer(times, times))
+    return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """One kernel and drift."""
+
+    prior: Array  # K (T, T)
+    posterior: Array  # Σ (K, T, T)
+    inner: Array  # D^½ B⁻¹ D^½, of B = I + D^½ K D^½
+    precisions: Array  # D (K, T)
+    half_log_det: float
+    drift: float
+
+    @classmethod
+    def of(cls, prior: Array, roots: Array, drift: float) -> _Candidate:
+        """Of D^½ (K, T)."""
+        bend = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
+        inner = roots[:, :, None] * np.linalg.inv(bend) * roots[:, None, :]
+        half = float(np.linalg.slogdet(bend)[1].sum()) / 2
+        return cls(prior, prior - prior @ inner @ prior, inner, roots**2, half, drift)
+
+    def mean(self, slopes: Array) -> Array:
+        """(K, T)."""
+        return np.asarray((self.posterior @ slopes[:, :, None])[:, :, 0])
+
+    def evidence(self, slopes: Array) -> float:
+        """Up to a constant of the reports."""
+        return float((slopes * self.mean(slopes)).sum()) / 2 - self.half_log_det
+
+    def steps(self, slopes: Array, after: Array) -> Array:
+        """Gains of log evidence by steps (sizes, T − 1)."""
+        spread = np.einsum("ts,ktr,rs->ks", after, self.inner, after, optimize=True)
+        # What the paths leave unexplained: K⁻¹ Σ h = h − D Σ h.
+        along = after.T @ (slopes - self.precisions * self.mean(slopes)).T
+        bend = 1 + _STEPS[:, None, None] * spread
+        gain = _STEPS[:, None, None] * along.T**2 / bend / 2 - np.log(bend) / 2
+        return np.asarray(gain.sum(axis=1))
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Paths (K, T) of the prior."""
+        values, vectors = np.linalg.eigh(self.prior)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        return np.asarray(rng.standard_normal((len(self.posterior), len(root))) @ root.T)

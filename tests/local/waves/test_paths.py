@@ -1,0 +1,84 @@
+"""Paths against brute force, on paths that drift, stand still, or jump."""
+
+import numpy as np
+import pytest
+
+from privot.local.waves.paths import Paths, random_slope, random_walk
+
+TIMES = np.linspace(0.0, 1.0, 12)
+
+
+def told(path, precision, rng):
+    """What waves of this precision say of a path (T, K)."""
+    precisions = np.full(path.shape, float(precision))
+    return precisions * path + np.sqrt(precisions) * rng.standard_normal(path.shape), precisions
+
+
+@pytest.mark.parametrize("kernel", [random_walk, random_slope])
+def test_kernels_are_covariances_of_what_they_say(kernel):
+    steps = 400
+    walk = np.tril(np.ones((steps, steps))) / steps**0.5
+    fine = np.arange(1, steps + 1) / steps
+    root = walk if kernel is random_walk else np.tril(np.ones((steps, steps))) / steps @ walk
+    own = root @ root.T
+    if kernel is random_slope:
+        own = own + np.outer(fine, fine)
+    assert np.abs(own - kernel(fine)).max() < 0.01
+
+
+def test_the_posterior_is_that_of_the_gaussian():
+    rng = np.random.default_rng(0)
+    slopes, precisions = told(np.sin(3 * TIMES)[:, None], 40.0, rng)
+    paths = Paths(TIMES, slopes, precisions)
+    candidates, weights = paths._candidates, paths.weights
+    means, logs = [], []
+    for each in candidates:
+        prior = each.prior + 1e-9 * np.eye(len(TIMES))
+        cov = prior + np.diag(1 / precisions[:, 0])
+        seen = slopes[:, 0] / precisions[:, 0]
+        means.append(prior @ np.linalg.solve(cov, seen))
+        logs.append(-seen @ np.linalg.solve(cov, seen) / 2 - np.linalg.slogdet(cov)[1] / 2)
+    expected = np.exp(np.array(logs) - max(logs))
+    assert np.allclose(weights, expected / expected.sum(), atol=1e-6)
+    assert np.allclose(paths.mean[:, 0], weights @ np.array(means), atol=1e-3)
+
+
+def test_drift_is_learned_and_bands_hold():
+    rng = np.random.default_rng(1)
+    still = Paths(TIMES, *told(np.ones((12, 3)), 200.0, rng))
+    moves = Paths(TIMES, *told(np.outer(TIMES, [1, -2, 3]), 200.0, rng))
+    assert still.drift < 0.02 < 0.3 < moves.drift
+    error = np.abs(moves.mean - np.outer(TIMES, [1, -2, 3]))
+    spread = np.sqrt(np.diagonal(moves.covariance, axis1=1, axis2=2)).T
+    assert (error < 3.5 * spread).all()
+    assert spread.mean() < 0.6 / 200**0.5  # waves learn from each other
+
+
+def test_a_time_between_waves_is_a_wave_without_reports():
+    rng = np.random.default_rng(2)
+    paths = Paths(TIMES, *told(np.outer(TIMES, [4.0]), 100.0, rng))
+    mean, variance = paths.at((TIMES[4] + TIMES[5]) / 2)
+    assert abs(mean[0] - (paths.mean[4, 0] + paths.mean[5, 0]) / 2) < 0.05
+    assert variance[0] >= paths.covariance[0, 4, 4] * 0.5
+    assert paths.at(TIMES[4])[0][0] == paths.mean[4, 0]
+
+
+def test_a_step_is_found_where_it_is_and_none_where_there_is_none():
+    rng = np.random.default_rng(3)
+    jump = np.where(TIMES[:, None] >= TIMES[7], 1.0, 0.0) * [1.0, -1.0]
+    found = Paths(TIMES, *told(jump, 150.0, rng))
+    assert found.steps().argmax() + 1 == 7
+    assert found.p_value(99, seed=0) <= 0.03
+    drift = Paths(TIMES, *told(np.outer(TIMES, [1.0, -1.0]), 150.0, rng))
+    assert drift.p_value(99, seed=0) > 0.05
+
+
+def test_evidence_of_a_step_is_that_of_its_kernel():
+    rng = np.random.default_rng(4)
+    slopes, precisions = told(rng.standard_normal((12, 2)), 30.0, rng)
+    one = Paths(TIMES, slopes, precisions)._candidates[8]
+    after = np.tril(np.ones((12, 12)))[:, 1:]
+    gain = one.steps(slopes.T, after)
+    w = after[:, 4]
+    wider = type(one).of(one.prior + 0.1 * np.outer(w, w), np.sqrt(precisions.T), 0.0)
+    assert np.isclose(gain[2, 4], wider.evidence(slopes.T) - one.evidence(slopes.T))
