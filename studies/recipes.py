@@ -46,6 +46,7 @@ RECIPES = {
     "sliced.adaptation": "Accuracy on a private target from a labeled source, by eight methods.",
     "sliced.toy": "Distances under noise on both sides, between Gaussians.",
     "sliced.lengths": "The law of a projected difference's length, beside the published bounds.",
+    "sliced.faces": "Faces of 64 × 64 × 3 pixels through the published slices: for a GPU.",
     "sliced.gs_wgan": "What GS-WGAN's published code spends, counted step by step.",
     "sliced.vectors": "Labeled vectors by noisy sums, judged by classifiers that are trained on draws.",
     "sliced.timing": "Processor time of a release of noisy slices.",

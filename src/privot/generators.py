@@ -105,6 +105,11 @@ class DCGAN(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if len(shape) not in (2, 3):
+            raise PrivotError(
+                f"shape {shape} is no image's: a DCGAN makes (height, width) or (height, width, "
+                "channels); use an MLP"
+            )
         height, width, *channels = shape
         times = 2 ** len(hidden)
         if height % times or width % times or not hidden:

@@ -16,7 +16,7 @@ _TITLE_INCHES = 0.42
 
 @dataclass(frozen=True)
 class Tile:
-    """A title, a line under it, and gray images (n, height, width).
+    """A title, a line under it, and images (n, height, width), gray, or (n, height, width, 3).
 
     Arguments:
         title: Name of the method.
@@ -60,10 +60,10 @@ def draw_tiles(
             axis.set_axis_off()
         for axis, tile in zip(axes, tiles, strict=False):
             shown = tile.images[: num_rows * num_columns] / tile.limit
+            sheet = (mosaic(shown.clip(-1, 1), num_columns, paper) + 1) / 2
             axis.imshow(
-                mosaic(shown.clip(-1, 1), num_columns, paper), cmap="gray", vmin=-1, vmax=1,
-                interpolation="antialiased", aspect="equal",
-            )  # fmt: skip
+                sheet, cmap="gray", vmin=0, vmax=1, interpolation="antialiased", aspect="equal"
+            )
             place = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
             axis.text(
                 0, 1.0 + 0.20 / tall, tile.title, color=INK, fontsize=9.5, weight="bold", **place

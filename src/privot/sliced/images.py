@@ -78,6 +78,11 @@ class ImageRecords(Records):
     def _label(self) -> str | None:
         return next((name for name in self.schema.columns if name != self._column), None)
 
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """See `Records`."""
+        return self.schema.images[self._column].image_shape
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Height and width, or channels, height and width."""
@@ -88,11 +93,6 @@ class ImageRecords(Records):
     def num_labels(self) -> int:
         """See `RecordMap`."""
         return 1 if self._label is None else self.schema.coded[self._label].alphabet.size
-
-    @property
-    def outputs(self) -> int:
-        """See `Records`."""
-        return int(np.prod(self.shape))
 
     @cached_property
     def _kept(self) -> tuple[int, int] | None:
@@ -149,8 +149,9 @@ class ImageRecords(Records):
         return square(lift(prepared, self.anchor))
 
     def activate(self, outputs: Tensor) -> Tensor:
-        """See `Records`."""
-        return torch.sigmoid(outputs).reshape(-1, *self.shape)
+        """See `Records`; outputs are in the order of an array's pixels, channels last."""
+        pixels = torch.sigmoid(outputs).reshape(-1, *self.array_shape)
+        return pixels.movedim(3, 1) if pixels.ndim == 4 else pixels
 
     def expand(self, coordinates: Tensor) -> Tensor:
         """Images (n, *shape) of coordinates (n, p), as they come."""

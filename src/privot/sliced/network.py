@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
-from privot.generators import MLP
+from privot.generators import Architecture, make_network
 from privot.models import NOWHERE, Checkpoint, History
 from privot.sliced.law import LabeledLaw
 from privot.sliced.loss import PooledMean, smoothed_sliced_loss, spread_loss, with_blanks
@@ -39,20 +39,28 @@ _CENTERED_ROWS = 1000  # rows of a single release that one step looks at
 
 
 class LabeledNetwork(nn.Module, LabeledLaw):
-    """A multilayer perceptron from (z, one-hot label) to raw values of records.
+    """A multilayer perceptron, or a DCGAN, from (z, one-hot label) to raw values of records.
 
-    Every record is made from its own latent and label alone: there is no batch norm.
+    A fitted network makes every record from its own latent and label alone. Privacy: it sees released
+    slices and its own draws, never a record; batch normalization, where there is any, is of its draws.
     """
 
     kind: ClassVar[str] = "network"
 
     def __init__(
-        self, records: Records, latent_dim: int, hidden: tuple[int, ...], seed: int = 0
+        self,
+        records: Records,
+        latent_dim: int,
+        hidden: tuple[int, ...],
+        seed: int = 0,
+        architecture: Architecture = "mlp",
     ) -> None:
         super().__init__()
         self.records, self.latent_dim = records, latent_dim
         labels = records.num_labels if records.num_labels > 1 else 0
-        self.network = MLP(latent_dim + labels, records.outputs, hidden, seed)
+        self.network = make_network(
+            architecture, latent_dim + labels, records.array_shape, hidden, seed
+        )
         # Every label alike: that is assumed in public.
         self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
@@ -65,7 +73,8 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """Raw values for labels, from fresh latents."""
-        values: Tensor = self(torch.randn(len(labels), self.latent_dim, generator=rng), labels)
+        latent = self.network.draw_latent(len(labels), rng)[:, : self.latent_dim]
+        values: Tensor = self(latent, labels)
         return values
 
     @torch.no_grad()
@@ -75,7 +84,8 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     def fields(self) -> dict[str, Any]:
         """See `LabeledLaw`."""
-        return {"latent_dim": self.latent_dim, "hidden": list(self.network.hidden)}
+        hidden, architecture = list(self.network.hidden), self.network.architecture
+        return {"latent_dim": self.latent_dim, "hidden": hidden, "architecture": architecture}
 
     def tensors(self) -> dict[str, Tensor]:
         """See `LabeledLaw`."""
@@ -86,7 +96,8 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `LabeledLaw`."""
-        network = cls(records, fields["latent_dim"], tuple(fields["hidden"]))
+        shape = (fields["latent_dim"], tuple(fields["hidden"]))
+        network = cls(records, *shape, architecture=fields["architecture"])
         network.load_state_dict(dict(tensors))
         return network.eval()
 
@@ -99,7 +110,8 @@ def train_network(
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
     """A network that follows the mechanism's releases, and its losses."""
-    network = LabeledNetwork(records, settings.latent_dim, settings.hidden, settings.seed)
+    shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
+    network = LabeledNetwork(records, *shape)
     pooled, ledger = PooledMean(mechanism.ledger.plan), mechanism.ledger
     follow = SliceObjective(mechanism, pooled, network, settings)
     counted = Counted(network=network, pooled=pooled)

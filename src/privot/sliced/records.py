@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,8 +87,13 @@ class Records(RecordMap):
 
     @property
     @abstractmethod
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of a raw value's numbers: an image's height, width and channels, or just how many."""
+
+    @property
     def outputs(self) -> int:
         """How many numbers a raw value is."""
+        return prod(self.array_shape)
 
     @abstractmethod
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor | None]:

@@ -16,6 +16,7 @@ from privot.errors import (
     require_count,
     require_seed,
 )
+from privot.generators import Architecture
 from privot.privacy.slicing import CentralNeighboring, Method, Sampling, SlicedAccounting
 from privot.sliced.records import RecordMap
 from privot.sliced.releases.plan import SlicePlan
@@ -125,6 +126,8 @@ class SlicedSettings(ReleaseSettings):
         optimizer_steps: Of a network with `release="once"`; else one a release.
         generated: Records that a network makes a step.
         latent_dim: Of a network.
+        architecture: Of a network: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
+            that without batch normalization, `"dcgan_unnormalized"`.
     """
 
     steps: int = 60_000
@@ -139,6 +142,7 @@ class SlicedSettings(ReleaseSettings):
     optimizer_steps: int = 3000
     generated: int = 500
     latent_dim: int = 16
+    architecture: Architecture = "mlp"
 
     most: ClassVar[dict[str, int]] = ReleaseSettings.most | {
         "optimizer_steps": MOST_STEPS,

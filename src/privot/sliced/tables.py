@@ -61,9 +61,9 @@ class TableRecords(Records):
         return float(np.sqrt(sum(ones)))
 
     @property
-    def outputs(self) -> int:
+    def array_shape(self) -> tuple[int, ...]:
         """See `Records`: the coordinates of a row."""
-        return sum(self.widths.values())
+        return (sum(self.widths.values()),)
 
     @property
     def width(self) -> int:
