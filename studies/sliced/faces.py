@@ -116,9 +116,8 @@ def run(chosen: argparse.Namespace) -> None:
         settings = settings_for(chosen.people, chosen.steps)
         stddev = noise_of(chosen.people, settings, chosen.epsilon)
         printed = ", ".join(f"{value} ({name})" for name, value in PRINTED.items())
-        print(
-            f"noise {stddev:.3f} of the ball's diameter at ε = {at_most(chosen.epsilon)}; printed {printed}"
-        )
+        told = f"noise {stddev:.3f} of the ball's diameter at ε = {at_most(chosen.epsilon)}"
+        print(f"{told}; printed {printed}")
         return
     table = read_faces(chosen.folder, chosen.people)
     settings = settings_for(table.num_rows, chosen.steps)
