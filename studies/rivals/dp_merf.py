@@ -1,7 +1,7 @@
 r"""DP-MERF: a generator that matches one noisy mean embedding, its noise calibrated exactly.
 
-With random Fourier features φ(x) = (cos Wᵀx, sin Wᵀx)/√m, W of m frequencies N(0, I/ℓ²), ⟨φ(x), φ(x′)⟩
-approximates the Gaussian kernel of bandwidth ℓ and ‖φ(x)‖ = 1 for every x. The record of (x, y) is
+Features have ‖φ(x)‖ = 1 for every x: random Fourier features, as published, or others
+(`studies.rivals.embeddings`). The record of (x, y) is
 
 $$ r(x, y) = e_y ⊗ (φ(x), 1), \qquad \hat μ = \frac1n \sum_i r(x_i, y_i) + N(0, σ^2 I), $$
 
@@ -12,8 +12,8 @@ of mean features, class by class, each divided by its share: post-processing, fo
 Other label: the blocks are orthogonal, each of norm √2, so the distance is 2. Hence Δ = 2/n, and the
 shares cost nothing. **σ** is the smallest for (ε, δ) by the exact curve of one Gaussian release
 (Balle, Wang 2018), the rounding to the grid of its noise included.
-**Noise** comes from the operating system's entropy; W, weights and latents from `seed`. **Who sees
-what**: μ̂ alone leaves. Pixels lie in [0, 1] by public convention, and ℓ, m are public numbers.
+**Noise** comes from the operating system's entropy; features, weights and latents from `seed`. **Who
+sees what**: μ̂ alone leaves. Pixels lie in [0, 1] by public convention, and settings are public numbers.
 
 References:
     Harder, Adamczewski, Park, *DP-MERF: differentially private mean embeddings with random features for
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -35,6 +36,12 @@ from privot.privacy import ApproximateDP
 from privot.privacy.curves.gaussian import calibrate_gaussian
 from privot.training import TrainingSettings, train
 from privot.training.parallel import threads_for
+from studies.rivals.embeddings import (
+    Coordinates,
+    Embedding,
+    FourierFeatures,
+    TangentFeatures,
+)
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 from studies.rivals.vector_generator import VectorGenerator
 
@@ -45,14 +52,36 @@ _GRID_BITS = 20  # the grid is this many bits below the noise
 
 @dataclass(frozen=True)
 class DPMERFSettings:
-    """Public numbers: m frequencies, bandwidth ℓ, and the generator's training."""
+    """Public numbers: of the features, and of the generator's training.
 
+    Arguments:
+        features: `"fourier"`, or `"tangent"`, which have no bandwidth.
+        num_frequencies: m, or hidden units of tangents.
+        bandwidth: ℓ.
+        low_pass: Cosine frequencies along each axis that features see; None for pixels.
+        even: Whether these weigh alike.
+        steps: Of the optimizer.
+        batch_size: Draws a step.
+        learning_rate: Peak of Adam's.
+        averaging: Decay of the moving average of the weights.
+    """
+
+    features: Literal["fourier", "tangent"] = "fourier"
     num_frequencies: int = 1000
     bandwidth: float = 10.0
+    low_pass: int | None = None
+    even: bool = False
     steps: int = 1000
     batch_size: int = 500
     learning_rate: float = 1e-2
     averaging: float = 0.99
+
+    def embedding(self, dim: int, seed: int) -> Embedding:
+        """The features of points of a dimension, drawn from a seed."""
+        seen = Coordinates(self.low_pass, self.even)
+        if self.features == "tangent":
+            return TangentFeatures(dim, self.num_frequencies, seed, seen)
+        return FourierFeatures(dim, self.num_frequencies, self.bandwidth, seed, seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +91,6 @@ class DPMERF:
     generator: ImageGenerator | VectorGenerator
     guarantee: ApproximateDP
     stddev: float
-
-
-class FourierFeatures:
-    """φ of norm 1, for frequencies drawn from `seed`."""
-
-    def __init__(self, dim: int, settings: DPMERFSettings, seed: int) -> None:
-        rng = torch.Generator().manual_seed(seed)
-        shape = (dim, settings.num_frequencies)
-        self.frequencies = torch.randn(shape, generator=rng) / settings.bandwidth
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Features (n, 2m) of points (n, d)."""
-        phase = x @ self.frequencies.to(x)
-        return torch.cat([phase.cos(), phase.sin()], dim=1) / math.sqrt(phase.shape[1])
 
 
 def fit_dp_merf(
@@ -110,7 +125,7 @@ def fit_dp_merf(
         )
     if labels.min() < 0 or labels.max() >= NUM_LABELS or not np.isfinite(images).all():
         raise PrivotError(f"labels or images out of range: give 0 to {NUM_LABELS - 1} and numbers")
-    features = FourierFeatures(images.shape[1], settings, seed)
+    features = settings.embedding(images.shape[1], seed)
     with threads_for(0):
         exact = mean_record(torch.from_numpy(images), torch.from_numpy(labels).long(), features)
         released, stddev = noisy_mean(exact, len(images), epsilon, delta)
@@ -119,13 +134,13 @@ def fit_dp_merf(
     return DPMERF(trained, ApproximateDP(epsilon, delta, "replace_one"), stddev)
 
 
-def mean_record(images: Tensor, labels: Tensor, features: FourierFeatures) -> Tensor:
-    """The exact mean record (10, 2m + 1), in double precision: private."""
-    total = torch.zeros(NUM_LABELS, 2 * features.frequencies.shape[1] + 1, dtype=torch.float64)
-    for x, y in zip(images.double().split(_CHUNK), labels.split(_CHUNK), strict=True):
-        phi = features(x)
-        total.index_add_(0, y, torch.cat([phi, torch.ones_like(phi[:, :1])], dim=1))
-    return total / len(images)
+def mean_record(images: Tensor, labels: Tensor, features: Embedding) -> Tensor:
+    """The exact mean record (10, width + 1), in double precision: private."""
+    total = torch.zeros(NUM_LABELS, features.width, dtype=torch.float64)
+    for x, y in zip(images.split(_CHUNK), labels.split(_CHUNK), strict=True):
+        total += features.sums(x.double(), y, NUM_LABELS)
+    counts = torch.bincount(labels, minlength=NUM_LABELS)
+    return torch.cat([total, counts[:, None]], dim=1) / len(images)
 
 
 def noisy_mean(exact: Tensor, count: int, epsilon: float, delta: float) -> tuple[Tensor, float]:
@@ -144,7 +159,7 @@ def noisy_mean(exact: Tensor, count: int, epsilon: float, delta: float) -> tuple
 
 def follow_embedding(
     released: Tensor,
-    features: FourierFeatures,
+    features: Embedding,
     generator: ImageGenerator | VectorGenerator,
     settings: DPMERFSettings,
     seed: int,
@@ -152,11 +167,11 @@ def follow_embedding(
     """Train a generator so that its class-wise mean features come near; by the release alone."""
     shares = released[:, -1:].clamp_min(_SMALLEST_SHARE)
     target = (released[:, :-1] / shares).float()
-    labels = torch.arange(NUM_LABELS).repeat(max(1, settings.batch_size // NUM_LABELS))
+    each = max(1, settings.batch_size // NUM_LABELS)
+    labels = torch.arange(NUM_LABELS).repeat(each)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        phi = features(generator.draw(labels, rng))
-        means = phi.reshape(-1, NUM_LABELS, phi.shape[1]).mean(dim=0)
+        means = features.sums(generator.draw(labels, rng), labels, NUM_LABELS) / each
         return (means - target).square().sum(), 0.0
 
     train(

@@ -107,7 +107,7 @@ QUICK = (
     "sliced.toy --sizes 20 --draws 2 -o out",
     "tables.bayesian_network --people 300 -o out/rows.json",
     "sliced.timing --releases 2 -o out/rows.json",
-    "sliced.sheets --data {0}/mnist.npz --epsilon 200 --no-rival -o out/sheets.png",
+    "sliced.sheets --data {0}/mnist.npz --epsilon 200 -o out/sheets.png",
     "sliced.images --data {0}/mnist.npz --epsilon 200 --low-pass 2 --residual-low-pass 2 "
     "--count 100 -o out",
     "sliced.vectors --data {0}/mnist.npz --methods mixture real --side 3 --epsilon 200 --count 100 "

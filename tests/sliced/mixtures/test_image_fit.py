@@ -66,6 +66,8 @@ def test_settings_follow_the_budget():
         for epsilon in (1.0, 10.0)
     )
     assert (few.components, many.components) == (1, 19)
+    assert (few.residual_low_pass, many.residual_low_pass) == (14, 18)
+    assert few.low_pass == many.low_pass == 14
     assert len(few.shares) == 2
     assert len(many.shares) == 4
     assert sum(many.shares) == pytest.approx(1)

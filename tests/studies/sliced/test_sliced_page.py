@@ -5,9 +5,12 @@ import json
 import pytest
 
 from privot.privacy.slicing import published_stddev
+from privot.sliced import MixtureSettings
+from privot.sliced.model import records_of
 from studies.common.pages import fill
 from studies.sliced import page as sliced_page
 from studies.sliced.accounts import PRINTED, PUBLISHED_STDDEV, SETTING
+from studies.sliced.images import DELTA, SCHEMA
 
 PAGE = """# Title
 
@@ -96,7 +99,7 @@ def page(tmp_path, monkeypatch):
         adapted("amazon_dslr", method, 0, share)
         for method, share in {"source": 0.95, "sums_anyway": 0.912}.items()
     ]
-    images.append(image("mnist", 9.9999, 0, 0.85, 0.9, "mixture, augmented"))
+    images.append(image("mnist", 9.9999, 0, 0.85, 0.9, "mixture, augmented", 18))
     images.append(image("fashion_mnist", 9.9999, 0, 0.805, 0.84, frequencies=28))
     vectors = {"method": "mixture", "epsilon": 9.9999, "fit_seconds": 0.5}
     vectors |= {"logistic_regression": 0.9, "mlp": 0.95}
@@ -163,6 +166,15 @@ def test_claimed_and_honest_stand_side_by_side(page):
     assert "| 10 | none as run; its σ alone: 5.66 | 78 / 77 |" in page
     assert "| SWD without privacy, label by label | none | none |" in page
     assert "DPGAN" not in page
+
+
+def test_usual_frequencies_are_the_default():
+    images = records_of(SCHEMA, degree=1)
+    usual = {
+        epsilon: MixtureSettings().recipe(epsilon, DELTA, 60_000, images).residual_low_pass
+        for epsilon in sliced_page.USUAL
+    }
+    assert usual == sliced_page.USUAL
 
 
 def test_by_epsilon_with_what_is_refused(page):

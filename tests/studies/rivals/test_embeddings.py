@@ -1,0 +1,67 @@
+"""Features of norm 1: tangents are a network's gradients, and low frequencies are all that some see."""
+
+import numpy as np
+import pytest
+import torch
+
+from studies.rivals.embeddings import Coordinates, FourierFeatures, TangentFeatures
+
+SIDE = 6
+LOW = Coordinates(low_pass=3)
+
+
+def made(kind, coordinates=None):
+    if kind == "fourier":
+        return FourierFeatures(SIDE * SIDE, 20, 1.5, 0, coordinates)
+    return TangentFeatures(SIDE * SIDE, 20, 0, coordinates)
+
+
+def points(count):
+    return torch.from_numpy(np.random.default_rng(0).random((count, SIDE * SIDE)))
+
+
+@pytest.mark.parametrize("kind", ["fourier", "tangent"])
+@pytest.mark.parametrize("coordinates", [None, LOW, Coordinates(low_pass=3, even=True)])
+def test_every_point_has_features_of_norm_one(kind, coordinates):
+    features, x = made(kind, coordinates), points(7) - 0.5
+    sums = features.sums(x, torch.arange(7), 7)
+    assert sums.shape == (7, features.width)
+    assert sums.norm(dim=1).numpy() == pytest.approx(np.ones(7))
+
+
+@pytest.mark.parametrize("kind", ["fourier", "tangent"])
+def test_sums_are_of_their_label(kind):
+    features, x = made(kind), points(5)
+    labels = torch.tensor([1, 0, 1, 1, 3])
+    each = features.sums(x, torch.arange(5), 5)
+    sums = features.sums(x, labels, 4)
+    assert torch.allclose(sums[1], each[[0, 2, 3]].sum(0))
+    assert torch.allclose(sums[3], each[4])
+    assert not sums[2].any()
+
+
+def test_tangents_are_the_gradient_of_the_network():
+    features, x = made("tangent"), points(1)
+    weights = features.weights.double().requires_grad_()
+    signs = features.signs.double().requires_grad_()
+    seen = torch.cat([x, torch.ones(1, 1).double()], dim=1)
+    ((seen @ weights).relu() @ signs).sum().backward()
+    gradient = torch.cat([weights.grad.T.flatten(), signs.grad])
+    found = features.sums(x, torch.tensor([0]), 1)[0]
+    assert torch.allclose(found, gradient / gradient.norm())
+
+
+@pytest.mark.parametrize("kind", ["fourier", "tangent"])
+def test_high_frequencies_are_not_seen(kind):
+    across = torch.cos(torch.pi * 3 * (torch.arange(SIDE) + 0.5) / SIDE).double()
+    wave = across.repeat(SIDE)
+    x, labels = points(1), torch.tensor([0])
+    low, every = made(kind, LOW), made(kind)
+    assert torch.allclose(low.sums(x + wave, labels, 1), low.sums(x, labels, 1))
+    assert not torch.allclose(every.sums(x + wave, labels, 1), every.sums(x, labels, 1))
+
+
+def test_even_coordinates_are_weighed_by_their_frequency():
+    plain, even = LOW.basis(SIDE * SIDE), Coordinates(low_pass=3, even=True).basis(SIDE * SIDE)
+    assert torch.allclose(plain.T @ plain, torch.eye(9, dtype=torch.float64))
+    assert torch.allclose(even.norm(dim=0)[[0, 1, 4]] ** 2, torch.tensor([1.0, 2, 3]).double())
