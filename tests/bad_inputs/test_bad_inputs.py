@@ -22,11 +22,12 @@ from bad_inputs import (
     schema,
     sliced,
     usage,
+    waves,
 )
 from bad_inputs.cases import SECONDS, require_refused, run_refused
 
 TABLE = (account, audit, calibrate, check, collect, datasets, demo, evaluate, fit, integral, plan,
-         records, sample, schema, sliced, usage)  # fmt: skip
+         records, sample, schema, sliced, usage, waves)  # fmt: skip
 CASES = [
     pytest.param(case, id=f"{module.__name__.rpartition('.')[2]}: {case.id}")
     for module in TABLE

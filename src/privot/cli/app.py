@@ -24,6 +24,7 @@ from privot.cli import (
     schema,
     serve,
     sliced,
+    waves,
 )
 from privot.cli.console import complain
 
@@ -71,6 +72,10 @@ integral_app.command("sample")(integral.sample)
 campaign_app = typer.Typer(help="Ask many people by their browsers.", no_args_is_help=True)
 campaign_app.command("new")(campaign.new)
 campaign_app.command("status")(campaign.status)
+waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_help=True)
+waves_app.command("new")(waves.new)
+waves_app.command("show")(waves.show)
+waves_app.command("report")(waves.report)
 datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
 datasets_app.command("fetch")(demo.fetch)
 datasets_app.command("check")(demo.check)
@@ -88,6 +93,7 @@ app.add_typer(account_app, name="account")
 app.add_typer(sliced_app, name="sliced")
 app.add_typer(integral_app, name="integral")
 app.add_typer(campaign_app, name="campaign")
+app.add_typer(waves_app, name="waves")
 app.add_typer(datasets_app, name="datasets")
 app.command("audit")(randomizer.audit)
 app.command("sign")(randomizer.sign)

@@ -1,0 +1,76 @@
+"""The commands of panels, and a device's report on the command line."""
+
+import json
+import time
+
+import pytest
+
+from commands import privot
+from privot import Randomizer, Schema
+from privot.device import Report
+from privot.release.collecting.payloads import Payloads
+from privot.waves import Panel
+
+SCHEMA = '[columns.smokes]\nkind = "boolean"\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = Randomizer.calibrate(Schema.from_toml(SCHEMA), epsilon=2.0)
+    made.save(tmp_path / "randomizer.json")
+    (tmp_path / "today.json").write_text('{"smokes": true}')
+    return tmp_path
+
+
+def done(folder, line, *more):
+    found = privot(folder, *line.split(), *more)
+    assert found.returncode == 0, found.stderr
+    return found
+
+
+def asked(folder, name, window):
+    """What asks for a report in a panel that has just begun, whose waves last a day."""
+    panel = Panel(name, window, int(time.time()) - 100, 86_400, "seed")
+    panel.save(folder / f"{name}.json")
+    return f"waves report today.json -r randomizer.json --panel {name}.json --ledger mine"
+
+
+def test_a_panel_is_made_and_shown(folder):
+    line = "waves new commute --window 6 --waves 52 --start 2026-01-05 --seed 2026 -o panel.json"
+    assert "52 waves of 7 days from 2026-01-05 (UTC) on" in done(folder, line).stdout
+    panel = Panel.load(folder / "panel.json")
+    assert panel == Panel("commute", 6, 1_767_571_200, 604_800, "2026", 52)
+    shown = done(folder, "waves show panel.json -r randomizer.json --person me").stdout
+    assert "ε = 2 (pure) in any 6 consecutive waves, ε = 18 (pure) over 52" in shown
+    assert f"'me' is in slot {panel.slot('me')}: " in shown
+    done(folder, "waves new commute --window 6 --start 2026-01-05T12:00 --days 0.5 -o other.json")
+    other = Panel.load(folder / "other.json")
+    assert (other.length, other.waves) == (43_200, None)
+    assert len(other.seed) == 32
+
+
+def test_a_new_ledger_waits_for_the_next_wave(folder):
+    line = asked(folder, "daily", window=1)
+    refused = privot(folder, *line.split())
+    assert refused.returncode == 2
+    assert "this ledger is new" in refused.stderr
+    assert done(folder, f"{line} --first").stdout == done(folder, line).stdout
+
+
+def test_reports_are_what_a_collector_takes_and_limits_hold(folder):
+    line = asked(folder, "daily", window=1)
+    told = done(folder, f"{line} --first --person me")
+    assert "ε = 2, δ = 0" in told.stderr
+    report = Report.from_json(json.loads(told.stdout)["reports"][0])
+    randomizer = Randomizer.load(folder / "randomizer.json")
+    assert report.fingerprint.hex() == randomizer.fingerprint
+    assert len(report.payload) == Payloads(randomizer).width
+    second = asked(folder, "weekly", window=1) + " --first --limit"
+    refused = privot(folder, *second.split(), "3")
+    assert refused.returncode == 2
+    words = (
+        "'weekly' asks for ε = 2 (pure), local, per person: ε = 2 is spent, and the limit is ε = 3"
+    )
+    assert words in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    done(folder, second, "4")
