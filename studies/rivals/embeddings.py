@@ -3,12 +3,17 @@ r"""Features of norm 1 whose mean tells a distribution: random Fourier ones, and
 Both look at public linear coordinates of a point: itself, or of images the lowest cosine frequencies,
 each times $\sqrt{1 + f^2}$ where these are to weigh alike.
 
-- **Fourier** (Rahimi, Recht 2007): $φ(x) = (\cos W^\top x, \sin W^\top x)/\sqrt m$, W of m frequencies
+- **Fourier**: $φ(x) = (\cos W^\top x, \sin W^\top x)/\sqrt m$, W of m frequencies
   $N(0, I/ℓ^2)$; $⟨φ(x), φ(x')⟩$ approximates the Gaussian kernel of bandwidth ℓ.
-- **Tangent** (DP-NTK: Yang, Adamczewski, Li, Sutherland, Park 2024): the gradient in all weights, before
-  any training, of a network $\sum_j a_j (w_j^\top \bar x)_+$ with m hidden units, $a_j = ±1$, $w_j ∼ N(0,
-  I)$ and $\bar x = (x, 1)$, divided by its norm: unit j has $a_j 1_{w_j^\top \bar x > 0} \bar x$ and
+- **Tangent** (DP-NTK): the gradient in all weights, before
+  any training, of a network $\sum_j a_j (w_j^\top \bar x)_+$ with m hidden units, $a_j = ±1$,
+  $w_j ∼ N(0, I)$ and $\bar x = (x, 1)$, divided by its norm: unit j has $a_j 1_{w_j^\top \bar x > 0} \bar x$ and
   $(w_j^\top \bar x)_+$. Inner products approximate the neural tangent kernel's.
+
+References:
+    Rahimi, Recht, *Random features for large-scale kernel machines* (2007); Yang, Adamczewski, Li,
+    Sutherland, Park, *Differentially private neural tangent kernels (DP-NTK) for privacy-preserving data
+    generation* (2024).
 """
 
 from __future__ import annotations
