@@ -43,6 +43,7 @@ CASES = [
         (REPORT.replace("today", "nowhere"), "nowhere.json cannot be read", held(NOW)),
         (REPORT.replace("-r randomizer", "-r panel"), "altered", held(NOW)),
         (REPORT.replace("my.ledger", "people.csv"), "people.csv is damaged or no", held(NOW)),
+        (REPORT.replace("my.ledger", "today.json"), "today.json is damaged or no", held(NOW)),
         (REPORT.replace("my.ledger", "nowhere/my.ledger"), "nowhere", held(NOW)),
         (f"{REPORT} --limit-days 3", "--limit-days", held(NOW)),
         (f"{REPORT} --limit -1", "epsilon of a limit", held(NOW)),

@@ -81,6 +81,12 @@ def test_ledgers_in_node(dist):
     node("--test", "test/ledger.test.mjs", PRIVOT_CLIENT=str(dist))
 
 
+@needs_node
+@needs_chromium
+def test_ledgers_of_many_tabs_in_chromium_draw_once(dist):
+    assert browser("ledger", dist) == {"wave": 1, "campaigns": 1, "again": True}
+
+
 @pytest.mark.slow
 @needs_node
 def test_ledgers_in_node_killed_a_hundred_times(dist):

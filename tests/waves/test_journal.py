@@ -41,6 +41,24 @@ def test_a_line_without_its_end_is_cut_off_at_every_byte(tmp_path):
     assert read(path) == [{"a": 1}, {"c": 3}]
 
 
+@pytest.mark.parametrize("content", [b'{"smokes": true}', b"height,color", b"\xff", b"x" * 40])
+def test_another_file_is_left_as_it_is(tmp_path, content):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(PrivotError, match="line 1 of .* no ledger's"):
+        read(path)
+    assert path.read_bytes() == content
+
+
+def test_room_without_content_is_cut_off(tmp_path):
+    path = tmp_path / "journal"
+    written(path, {"a": 1})
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(100))
+    assert read(path) == [{"a": 1}]
+    assert path.read_bytes() == whole
+
+
 def test_a_line_that_was_changed_moved_or_taken_out_is_refused(tmp_path):
     path = tmp_path / "journal"
     written(path, {"a": 1}, {"b": 2}, {"c": 3})

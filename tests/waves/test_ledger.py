@@ -178,6 +178,18 @@ def test_another_persons_ledger_is_refused(tmp_path):
     assert DeviceLedger(tmp_path / "ledger").person == "me"
 
 
+def test_another_slot_draws_nothing_within_a_window(tmp_path):
+    """Were a person's id to change, which nobody should, the window would hold all the same."""
+    held, waves = ledger(tmp_path), {PANEL.slot(str(n)): str(n) for n in range(50)}
+    report(held, SLOT + 4)
+    for slot, person in waves.items():
+        held._head["person"] = person
+        if slot != SLOT:
+            wave = PANEL.next_wave(person, SLOT + 5)
+            with pytest.raises(NotDue, match=f"less than 4 waves after wave {SLOT + 4}"):
+                report(held, wave)
+
+
 def test_an_older_copy_is_not_noticed(tmp_path):
     """What the docstring says is not covered, so that nobody believes it is."""
     held = ledger(tmp_path)

@@ -1,7 +1,7 @@
 /**
  * `node test/browser.mjs RUN [dist] [ten_columns.json]`: what a page found in headless Chromium.
  *
- * RUN is conformance, outbox, counts or speed. Files are served on loopback, and the result is read from the
+ * RUN is conformance, outbox, ledger, counts or speed. Files are served on loopback, and the result is read from the
  * DOM that Chromium writes out.
  */
 

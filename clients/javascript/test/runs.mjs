@@ -34,6 +34,21 @@ export const runs = {
     return { broken: await broken(device, vectors[0].record, (name) => () => Outbox.open(name)) };
   },
 
+  /** Reports that ledgers in IndexedDB draw, as tabs would at once: in one wave, and up to a limit. */
+  async ledger({ BrowserStore, Device, Ledger, Panel }, read) {
+    const { randomizer, vectors } = await read("/vectors/joint_pairs.json");
+    const [device, { record }] = [await Device.load(randomizer), vectors[0]];
+    const panelOf = (name) =>
+      Panel.fromJson(JSON.stringify({ format: 1, name, window: 1, start: 0, length: 3600, seed: "s", waves: null }));
+    const limit = { epsilon: 2.5 * device.promise.epsilon };
+    const open = async () => Ledger.open(await BrowserStore.open("ledger"), { person: "me", now: -1, limit });
+    const text = async (name) => String((await (await open()).report(device, record, panelOf(name), { now: 0 })).toBytes());
+    const wave = new Set(await Promise.all(Array.from({ length: 6 }, () => text("one"))));
+    const campaigns = await Promise.allSettled(["two", "three", "four"].map(text));
+    const again = (await text("one")) === [...wave][0];
+    return { wave: wave.size, campaigns: campaigns.filter(({ status }) => status === "fulfilled").length, again };
+  },
+
   /** How often 10⁶ draws gave what, by randomizer. */
   counts: async (privot, read) => counts(privot, read, 1_000_000),
 

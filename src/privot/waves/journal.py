@@ -5,7 +5,8 @@ before and the JSON, so that a line that was changed, moved or taken out is foun
 and flushed under a lock of all threads and processes; the folder is flushed with the first.
 
 *A kill at any moment.* A line without its end was not flushed, so nobody has seen what it holds: it is
-cut off. Any other damage is refused, and never taken for an empty journal.
+cut off, if it can be the beginning of one. Any other damage, or another file, is refused and left as it
+is, and never taken for an empty journal.
 
 What cannot be detected: an older copy of the whole file in its place, and last whole lines cut off.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +31,8 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 _SEAL = 16
+# The beginning of a line; or room that a file got, and no content before the power was lost.
+_BEGUN = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", re.DOTALL)
 
 
 @dataclass
@@ -51,6 +55,8 @@ class Journal:
         Raises:
             PrivotError: if it cannot be written; then nothing was.
         """
+        if not self.lines:
+            _flush_folder(self.path.parent)
         text, seal = _sealed(self._seal, line)
         whole = os.lseek(self._handle, 0, os.SEEK_END)
         try:
@@ -75,12 +81,9 @@ def holding(path: Path) -> Iterator[Journal]:
     if fcntl is None:
         raise PrivotError("this system has no file locks that a ledger knows: use POSIX")
     try:
-        new = not path.exists()
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if new:
-                _flush_folder(path.parent)
             journal = _read(path, handle)
         except BaseException:
             os.close(handle)
@@ -108,15 +111,21 @@ def _read(path: Path, handle: int) -> Journal:
             line = None
         expected, after = _sealed(seal, line) if isinstance(line, dict) else (b"", "")
         if expected != text + b"\n":
-            raise PrivotError(
-                f"line {number} of {printable(str(path))} is damaged or no ledger's: restore the file; "
-                "without it, what was reported in the last waves may be drawn a second time"
-            )
+            raise _damaged(path, number)
         seal = after
         lines.append(line)
     if whole < len(data):
+        if not _BEGUN.fullmatch(data, whole):
+            raise _damaged(path, len(lines) + 1)
         os.ftruncate(handle, whole)
     return Journal(path, lines, handle, seal)
+
+
+def _damaged(path: Path, number: int) -> PrivotError:
+    return PrivotError(
+        f"line {number} of {printable(str(path))} is damaged or no ledger's: restore the file; "
+        "without it, what was reported in the last waves may be drawn a second time"
+    )
 
 
 def _sealed(before: str, line: dict[str, Any]) -> tuple[bytes, str]:
