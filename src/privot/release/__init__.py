@@ -3,6 +3,7 @@
 from privot.release.budget.stated_noise import state_noise
 from privot.release.collecting.collect import Collected, Collection, collect, collect_files
 from privot.release.collecting.payloads import from_reports
+from privot.release.collecting.wave_releases import WaveReleases, releases_by_wave
 from privot.release.planning.plan import Plan, plan_reports
 from privot.release.randomizer import Randomizer, Release
 from privot.tables.files import as_table, read_table, write_table
@@ -13,12 +14,14 @@ __all__ = [
     "Plan",
     "Randomizer",
     "Release",
+    "WaveReleases",
     "as_table",
     "collect",
     "collect_files",
     "from_reports",
     "plan_reports",
     "read_table",
+    "releases_by_wave",
     "state_noise",
     "write_table",
 ]

@@ -20,7 +20,7 @@ from privot.release.reports.split import SplitReport
 from privot.schema import Schema
 
 VERSION = 2
-_HOUR = 3600
+TIME_STEP = 3600
 
 Program = dict[str, Any]
 
@@ -38,7 +38,7 @@ def device_program(
     reports = [{"column": name, "draw": draw} for name, draw in draws.items()]
     program = {
         "version": VERSION,
-        "time_step": _HOUR,
+        "time_step": TIME_STEP,
         "columns": takes,
         "joint": _joint(joint) if joint else None,
         "split": {"choose": num_reported, "reports": reports} if reports else None,
