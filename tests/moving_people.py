@@ -16,6 +16,7 @@ bounds = [0, 100]
 integer = true
 """
 SCHEMA = Schema.from_toml(TEXT)
+USES = Schema.from_toml(TEXT.split("[columns.color]")[0])
 SQUARE = Schema.from_toml("""
 [columns.place]
 kind = "vector"
@@ -47,3 +48,8 @@ def places(share, num, seed):
 def waves(shares, num, epsilon=4.0, drawn=people, schema=SCHEMA):
     randomizer = Randomizer.calibrate(schema, epsilon)
     return [randomizer.privatize(drawn(p, num, i)) for i, p in enumerate(shares)]
+
+
+def uses_only(share, num, seed):
+    """Of whom this share uses it, and nothing else is asked."""
+    return {"uses": people(share, num, seed)["uses"]}

@@ -22,9 +22,9 @@ FORBIDDEN = {"training": {"release", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.shuffle", "account_sliced.sliced", "curator.fit", "demo.run", "evaluation.evaluate",
-    "integral.fit", "randomizer.calibrate", "reports.privatize", "serve.serve", "sliced.adapt",
-    "sliced.fit", "sliced.train",
+    "account.shuffle", "account_sliced.sliced", "curator.fit", "curator.sample", "demo.run",
+    "evaluation.evaluate", "integral.fit", "randomizer.calibrate", "reports.privatize", "serve.serve",
+    "sliced.adapt", "sliced.fit", "sliced.train", "wave_models.fit_waves",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

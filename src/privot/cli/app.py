@@ -24,6 +24,7 @@ from privot.cli import (
     schema,
     serve,
     sliced,
+    wave_models,
     waves,
 )
 from privot.cli.console import complain
@@ -86,6 +87,8 @@ app.command("privatize")(reports.privatize)
 app.command("collect")(reports.collect)
 app.command("serve")(serve.serve)
 app.command("fit")(curator.fit)
+app.command("fit-waves")(wave_models.fit_waves)
+app.command("trend")(wave_models.trend)
 app.command("sample")(curator.sample)
 app.command("check")(evaluation.check)
 app.command("evaluate")(evaluation.evaluate)

@@ -23,6 +23,7 @@ from privot.errors import PrivotError
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
+    from privot.models import Model
     from privot.release import Release
     from privot.training import Interrupted
 
@@ -202,6 +203,10 @@ def sample(
             "for one column."
         ),
     ] = None,
+    time: Annotated[
+        str | None,
+        Option(help="Of a model of waves: a time from the first to the last, its default."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Draw synthetic records from a model.
@@ -222,6 +227,8 @@ def sample(
     loaded = load(model)
     if not isinstance(loaded, Model):
         raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
+    if time is not None:
+        loaded = _at(loaded, model, time)
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
         _claim_table(output, model, force)
@@ -239,6 +246,15 @@ def sample(
     else:
         write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
+
+
+def _at(model: Model, path: Path, time: str) -> Model:
+    """A model of waves at one time."""
+    from privot.local import WaveModel
+
+    if not isinstance(model, WaveModel):
+        raise PrivotError(f"--time is of a model of waves, and {path} is none: leave it out")
+    return model.at(time)
 
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:

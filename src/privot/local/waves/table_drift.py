@@ -113,9 +113,10 @@ class TableDrift:
         """The share of people with a value, or the mean of a number: see `WaveModel.trend`."""
         place = list(self.sampler.schema.coded).index(column)
         own, course = self.sampler.places[place], self.courses[place]
+        named = self.sampler.schema.coded[column]
         if value is None:
             cells = own.cells
-            if cells is None:
+            if cells is None or named.in_rules != "number":
                 raise PrivotError(
                     f"column {column!r} has no mean: give a value, whose share is told"
                 )
@@ -123,7 +124,6 @@ class TableDrift:
             there = ~np.isnan(middles)
             part, whole = np.where(there, middles, 0.0), there.astype(np.float64)
         else:
-            named = self.sampler.schema.coded[column]
             wanted = {code for each in values_of(value) for code in named.find_codes(column, each)}
             part = np.isin(own.codes, sorted(wanted)).astype(np.float64)
             whole = np.ones(len(part))

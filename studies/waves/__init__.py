@@ -1,0 +1,1 @@
+"""Recipes of populations that move."""

@@ -1,0 +1,87 @@
+"""`privot fit-waves`, `privot trend`, `privot sample --time`: times in words, one-line refusals."""
+
+import json
+import shlex
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from moving_people import USES, uses_only, waves
+from privot.cli import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Five waves of releases."""
+    made = tmp_path_factory.mktemp("waves")
+    for number, wave in enumerate(
+        waves(np.linspace(0.1, 0.6, 5), 1500, drawn=uses_only, schema=USES)
+    ):
+        wave.save(made / f"wave-{number}.parquet")
+    return made
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, folder):
+    """Run `privot …` there; return (exit code, standard output, error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    monkeypatch.chdir(folder)
+
+    def call(arguments):
+        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+FOUR = " ".join(f"wave-{i}.parquet" for i in range(4))
+
+
+def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
+    code, out, err = run(f"fit-waves {FOUR} --start 2026-01-05 --every 7 -o model --force")
+    assert code == 0, err
+    assert "4 waves, 2026-01-05 to 2026-01-26, 6,000 reports" in out
+    assert (folder / "model" / "report.html").exists()
+    told = json.loads(run("trend model --column uses --value true --json")[1])
+    assert told["times"][1] == "2026-01-12"
+    assert told["estimate"][0] < 0.3 < told["estimate"][3] + 0.1
+    assert all(low <= high for low, high in zip(told["low"], told["high"], strict=True))
+    code, out, err = run("sample model --time 2026-01-12 -n 50 -o drawn.csv --force")
+    assert (code, "50 synthetic records" in out) == (0, True), err
+    code, out, err = run("fit-waves wave-4.parquet --onto model --times 2026-02-02 -o more --force")
+    assert code == 0, err
+    assert "5 waves, 2026-01-05 to 2026-02-02, 7,500 reports" in out
+    assert "a sudden change" in run("trend more --column uses --value true")[1]
+    refusals = {
+        "sample model --time 2027-01-01 -o later.csv": "outside of the waves",
+        "trend model --column height": "'height' is not in the schema",
+        "fit-waves wave-4.parquet --onto model -o other": "--onto needs the times",
+        "fit-waves wave-4.parquet --onto model --times 2026-01-01 -o other": "not after the last",
+    }
+    for arguments, words in refusals.items():
+        code, _, err = run(arguments)
+        assert (code, len(err.splitlines()), words in err) == (2, 1, True), (arguments, err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (f"fit-waves {FOUR} --times 1,2,x,4", "'x' is no time"),
+        (f"fit-waves {FOUR} --times 1,2", "times has 2 for 4 waves"),
+        (f"fit-waves {FOUR} --start 1 --every 0", "--every 0 is not above 0"),
+        (f"fit-waves {FOUR} --start 2026-01-01 --every 0.5", "no whole number of days"),
+        (f"fit-waves {FOUR} --start 1 --times 1,2,3,4", "two answers to one question"),
+        ("fit-waves wave-0.parquet", "give two waves or more"),
+        ("trend wave-0.parquet --column uses", "wave-0.parquet"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(run, arguments, words):
+    code, _, err = run(f"{arguments}" + (" -o refused" if "fit-waves" in arguments else ""))
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert words in err
