@@ -36,12 +36,7 @@ from privot.privacy import ApproximateDP
 from privot.privacy.curves.gaussian import calibrate_gaussian
 from privot.training import TrainingSettings, train
 from privot.training.parallel import threads_for
-from studies.rivals.embeddings import (
-    Coordinates,
-    Embedding,
-    FourierFeatures,
-    TangentFeatures,
-)
+from studies.rivals.embeddings import Embedding, FourierFeatures, TangentFeatures
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 from studies.rivals.vector_generator import VectorGenerator
 
@@ -59,7 +54,6 @@ class DPMERFSettings:
         num_frequencies: m, or hidden units of tangents.
         bandwidth: ℓ.
         low_pass: Cosine frequencies along each axis that features see; None for pixels.
-        even: Whether these weigh alike.
         steps: Of the optimizer.
         batch_size: Draws a step.
         learning_rate: Peak of Adam's.
@@ -70,7 +64,6 @@ class DPMERFSettings:
     num_frequencies: int = 1000
     bandwidth: float = 10.0
     low_pass: int | None = None
-    even: bool = False
     steps: int = 1000
     batch_size: int = 500
     learning_rate: float = 1e-2
@@ -78,10 +71,9 @@ class DPMERFSettings:
 
     def embedding(self, dim: int, seed: int) -> Embedding:
         """The features of points of a dimension, drawn from a seed."""
-        seen = Coordinates(self.low_pass, self.even)
         if self.features == "tangent":
-            return TangentFeatures(dim, self.num_frequencies, seed, seen)
-        return FourierFeatures(dim, self.num_frequencies, self.bandwidth, seed, seen)
+            return TangentFeatures(dim, self.num_frequencies, seed, self.low_pass)
+        return FourierFeatures(dim, self.num_frequencies, self.bandwidth, seed, self.low_pass)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,14 @@
 r"""Features of norm 1 whose mean tells a distribution: random Fourier ones, and a network's tangents.
 
-Both look at public linear coordinates of a point: itself, or of images the lowest cosine frequencies,
-each times $\sqrt{1 + f^2}$ where these are to weigh alike.
+Both look at a point itself or, of images, at the lowest cosine frequencies alone: public linear
+coordinates.
 
 - **Fourier**: $φ(x) = (\cos W^\top x, \sin W^\top x)/\sqrt m$, W of m frequencies
   $N(0, I/ℓ^2)$; $⟨φ(x), φ(x')⟩$ approximates the Gaussian kernel of bandwidth ℓ.
-- **Tangent** (DP-NTK): the gradient in all weights, before
-  any training, of a network $\sum_j a_j (w_j^\top \bar x)_+$ with m hidden units, $a_j = ±1$,
-  $w_j ∼ N(0, I)$ and $\bar x = (x, 1)$, divided by its norm: unit j has $a_j 1_{w_j^\top \bar x > 0} \bar x$ and
-  $(w_j^\top \bar x)_+$. Inner products approximate the neural tangent kernel's.
+- **Tangent** (DP-NTK): the gradient in all weights, before any training, of a network $\sum_j a_j
+  (w_j^\top \bar x)_+$ with m hidden units, $a_j = ±1$, $w_j ∼ N(0, I)$ and $\bar x = (x, 1)$, divided by
+  its norm: unit j has $a_j 1_{w_j^\top \bar x > 0} \bar x$ and $(w_j^\top \bar x)_+$. Inner products
+  approximate the neural tangent kernel's.
 
 References:
     Rahimi, Recht, *Random features for large-scale kernel machines* (2007); Yang, Adamczewski, Li,
@@ -19,7 +19,6 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -39,27 +38,11 @@ class Embedding(Protocol):
         """Sums of features (num_labels, width) of points (n, d), by label; differentiable in x."""
 
 
-@dataclass(frozen=True)
-class Coordinates:
-    """What features see of a point (n, d).
-
-    Arguments:
-        low_pass: Of square images: how many cosine frequencies along each axis; None for all of x.
-        even: Whether coordinates of high frequencies, which are small in images, are made larger.
-    """
-
-    low_pass: int | None = None
-    even: bool = False
-
-    def basis(self, dim: int) -> Tensor:
-        """Columns (d, p): coordinates are x times it."""
-        if self.low_pass is None:
-            return torch.eye(dim, dtype=torch.float64)
-        side = math.isqrt(dim)
-        rows = dct(np.eye(side), norm="ortho", axis=0)[: self.low_pass]
-        frequencies = np.add.outer(np.arange(len(rows)) ** 2, np.arange(len(rows)) ** 2).ravel()
-        scale = np.sqrt(1.0 + frequencies) if self.even else np.ones(len(frequencies))
-        return torch.from_numpy(np.kron(rows, rows).T * scale)
+def cosine_basis(dim: int, low_pass: int) -> Tensor:
+    """Orthonormal columns (d, p): the lowest cosine frequencies of square images, row by row."""
+    side = math.isqrt(dim)
+    rows = dct(np.eye(side), norm="ortho", axis=0)[:low_pass]
+    return torch.from_numpy(np.kron(rows, rows).T)
 
 
 class FourierFeatures:
@@ -68,9 +51,9 @@ class FourierFeatures:
     Arguments:
         dim: Of a point.
         num_frequencies: m.
-        bandwidth: ℓ, in the units of the coordinates.
+        bandwidth: ℓ.
         seed: Of W.
-        coordinates: What is seen of a point.
+        low_pass: Of images: how many frequencies along each axis are seen; None for all of x.
     """
 
     def __init__(
@@ -79,12 +62,13 @@ class FourierFeatures:
         num_frequencies: int,
         bandwidth: float,
         seed: int,
-        coordinates: Coordinates | None = None,
+        low_pass: int | None = None,
     ) -> None:
-        basis = (coordinates or Coordinates()).basis(dim)
         rng = torch.Generator().manual_seed(seed)
-        drawn = torch.randn((basis.shape[1], num_frequencies), generator=rng)
-        self.frequencies = (basis @ drawn.double() / bandwidth).float()
+        basis = None if low_pass is None else cosine_basis(dim, low_pass).float()
+        size = dim if basis is None else basis.shape[1]
+        drawn = torch.randn((size, num_frequencies), generator=rng) / bandwidth
+        self.frequencies = drawn if basis is None else basis @ drawn
 
     @property
     def width(self) -> int:
@@ -108,14 +92,11 @@ class TangentFeatures:
         dim: Of a point.
         num_units: m.
         seed: Of the weights.
-        coordinates: What is seen of a point.
+        low_pass: See `FourierFeatures`.
     """
 
-    def __init__(
-        self, dim: int, num_units: int, seed: int, coordinates: Coordinates | None = None
-    ) -> None:
-        seen = coordinates or Coordinates()
-        self.basis = seen.basis(dim) if seen.low_pass is not None else None
+    def __init__(self, dim: int, num_units: int, seed: int, low_pass: int | None = None) -> None:
+        self.basis = None if low_pass is None else cosine_basis(dim, low_pass)
         size = dim if self.basis is None else self.basis.shape[1]
         rng = torch.Generator().manual_seed(seed)
         self.weights = torch.randn((size + 1, num_units), generator=rng)

@@ -59,7 +59,7 @@ _HELD_OUT, _TUNING_DRAWS = 10_000, 10_000
 EMBEDDINGS = {
     "dp_merf": DPMERFSettings(bandwidth=3.5, steps=600),
     "dp_merf_cosines": DPMERFSettings(bandwidth=3.0, low_pass=10, steps=600),
-    "dp_ntk": DPMERFSettings(features="tangent", num_frequencies=200, steps=600),
+    "dp_ntk": DPMERFSettings(features="tangent", num_frequencies=200, low_pass=10, steps=600),
 }
 _CANDIDATES = (
     {"bandwidth": 2.5},
@@ -68,10 +68,7 @@ _CANDIDATES = (
     {"bandwidth": 5.0, "num_frequencies": 300},
     {"bandwidth": 10.0},
     {"bandwidth": 3.0, "low_pass": 10},
-    {"bandwidth": 20.0, "low_pass": 8, "even": True},
-    {"features": "tangent", "num_frequencies": 200},
-    {"features": "tangent", "num_frequencies": 400, "low_pass": 10},
-    {"features": "tangent", "num_frequencies": 400, "low_pass": 10, "even": True},
+    {"features": "tangent", "num_frequencies": 200, "low_pass": 10},
 )
 
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from studies.rivals.embeddings import Coordinates, FourierFeatures, TangentFeatures
+from studies.rivals.embeddings import FourierFeatures, TangentFeatures, cosine_basis
 
 SIDE = 6
-LOW = Coordinates(low_pass=3)
+LOW = 3
 
 
-def made(kind, coordinates=None):
+def made(kind, low_pass=None):
     if kind == "fourier":
-        return FourierFeatures(SIDE * SIDE, 20, 1.5, 0, coordinates)
-    return TangentFeatures(SIDE * SIDE, 20, 0, coordinates)
+        return FourierFeatures(SIDE * SIDE, 20, 1.5, 0, low_pass)
+    return TangentFeatures(SIDE * SIDE, 20, 0, low_pass)
 
 
 def points(count):
@@ -21,9 +21,9 @@ def points(count):
 
 
 @pytest.mark.parametrize("kind", ["fourier", "tangent"])
-@pytest.mark.parametrize("coordinates", [None, LOW, Coordinates(low_pass=3, even=True)])
-def test_every_point_has_features_of_norm_one(kind, coordinates):
-    features, x = made(kind, coordinates), points(7) - 0.5
+@pytest.mark.parametrize("low_pass", [None, LOW])
+def test_every_point_has_features_of_norm_one(kind, low_pass):
+    features, x = made(kind, low_pass), points(7) - 0.5
     sums = features.sums(x, torch.arange(7), 7)
     assert sums.shape == (7, features.width)
     assert sums.norm(dim=1).numpy() == pytest.approx(np.ones(7))
@@ -61,7 +61,7 @@ def test_high_frequencies_are_not_seen(kind):
     assert not torch.allclose(every.sums(x + wave, labels, 1), every.sums(x, labels, 1))
 
 
-def test_even_coordinates_are_weighed_by_their_frequency():
-    plain, even = LOW.basis(SIDE * SIDE), Coordinates(low_pass=3, even=True).basis(SIDE * SIDE)
-    assert torch.allclose(plain.T @ plain, torch.eye(9, dtype=torch.float64))
-    assert torch.allclose(even.norm(dim=0)[[0, 1, 4]] ** 2, torch.tensor([1.0, 2, 3]).double())
+def test_cosines_are_orthonormal_and_begin_with_the_mean():
+    basis = cosine_basis(SIDE * SIDE, LOW)
+    assert torch.allclose(basis.T @ basis, torch.eye(LOW * LOW, dtype=torch.float64))
+    assert torch.allclose(basis[:, 0], torch.full((SIDE * SIDE,), 1 / SIDE).double())
