@@ -49,6 +49,13 @@ def test_a_panel_is_made_and_shown(folder):
     assert len(other.seed) == 32
 
 
+def test_a_panel_beyond_all_calendars_is_shown(folder):
+    Panel("far", 10**6, 2**40, 2**40, "seed").save(folder / "far.json")
+    assert (
+        f"from second {2**40:,} (UTC) on" in done(folder, "waves show far.json --person me").stdout
+    )
+
+
 def test_a_new_ledger_waits_for_the_next_wave(folder):
     line = asked(folder, "daily", window=1)
     refused = privot(folder, *line.split())

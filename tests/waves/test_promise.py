@@ -66,6 +66,7 @@ def test_both_numbers_of_an_approximate_report_are_multiplied():
     promise = PanelGuarantee(ApproximateDP(0.5, 1e-7), window=4, waves=10)
     assert promise.in_all.epsilon == 1.5
     assert math.isclose(promise.in_all.delta, 3e-7)
+    assert PanelGuarantee(PureDP(0.1), window=1, waves=10**6).in_all.epsilon >= 1e5
 
 
 def test_promises_come_back_from_plain_values():

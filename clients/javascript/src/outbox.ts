@@ -103,7 +103,9 @@ export class Outbox {
   }
 
   async #unsettled(): Promise<Waiting[]> {
-    return (await this.#store.all()).filter((kept): kept is Waiting => kept.bytes !== null);
+    // A ledger may share the store: its entries are no reports.
+    const all = await this.#store.all();
+    return all.filter((kept): kept is Waiting => kept.bytes !== null && kept.fingerprint.length === 64);
   }
 }
 

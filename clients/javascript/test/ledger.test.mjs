@@ -120,6 +120,18 @@ for (const [where, make] of [
     assert.deepEqual((await outbox.waiting()).map(hex), (await ledger.reports(PANEL)).map(hex));
   });
 
+  law("an outbox that shares the store sends none of its entries", async (store) => {
+    const [ledger, shared] = [await Ledger.open(store(), OLD), store()];
+    const report = await ledger.report(device, RECORD, PANEL, at(SLOT));
+    const outbox = new Outbox(shared);
+    await outbox.keep(report);
+    assert.deepEqual((await outbox.waiting()).map(hex), [hex(report)]);
+    const answer = JSON.stringify({ accepted: 1, duplicates: 0, failed: [] });
+    await outbox.send("http://collector.invalid", { fetch: async () => new Response(answer) });
+    assert.deepEqual((await outbox.waiting()).map(hex), []);
+    assert.deepEqual((await ledger.reports(PANEL)).map(hex), [hex(report)]);
+  });
+
   law("three tenths are within a limit of three tenths", async (store) => {
     const small = Object.create(device, { promise: { value: { epsilon: 0.1, delta: 1e-7 } }, report: { value: () => device.report(RECORD) } });
     const ledger = await Ledger.open(store(), { ...OLD, limit: { epsilon: 0.3, delta: 1 } });

@@ -144,5 +144,9 @@ def _span(panel: Panel) -> str:
 
 
 def _date(panel: Panel, wave: int) -> str:
-    begin = datetime.fromtimestamp(panel.start + wave * panel.length, UTC)
+    seconds = panel.start + wave * panel.length
+    try:
+        begin = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"second {seconds:,}"
     return begin.strftime("%Y-%m-%d" if begin.timestamp() % _DAY == 0 else "%Y-%m-%d %H:%M")

@@ -10,12 +10,13 @@ adaptively (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from privot.errors import PrivotError
-from privot.privacy import ApproximateDP, PureDP, compose
+from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.guarantees.composition import guarantee_from_dict
+from privot.privacy.rounding import multiply_up
 from privot.waves.panel import Panel
 
 
@@ -53,8 +54,11 @@ class PanelGuarantee:
         """What all reports of one person in so many consecutive waves promise together."""
         if waves < 1:
             raise PrivotError(f"waves {waves!r} cannot be: give a number of waves, at least 1")
-        together: PureDP | ApproximateDP = compose(*[self.report] * -(-waves // self.window))
-        return together
+        count, report = -(-waves // self.window), self.report
+        losses: dict[str, Any] = {
+            name: multiply_up(getattr(report, name), count) for name in report.losses
+        }
+        return replace(report, **losses)
 
     @property
     def in_window(self) -> PureDP | ApproximateDP:
