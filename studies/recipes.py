@@ -29,6 +29,7 @@ RECIPES = {
     "reports.plans": "Errors that plans predicted, beside those that were measured.",
     "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",
+    "tables.contradicted": "How often a check contradicts models that are right, and wrong ones.",
     "tables.coverage": "Whether intervals of reports alone hold, on known populations.",
     "tables.numbers": "Numbers without declared bins: shapes and correlations of three tables.",
     "tables.pilot": "Two phases: bins made of the first people's model for the others.",

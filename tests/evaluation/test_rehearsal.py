@@ -68,6 +68,16 @@ def test_a_wrong_model_is_told_from_a_right_one(fitted):
     assert wrong[0, 2].p_value > 1e-5
 
 
+def test_tails_of_uneven_noise():
+    """One large eigenvalue and many small ones: two moments would call 1 in 1000 one in 2500."""
+    noise = np.append(1.0, np.full(9, 0.1))
+    drawn = np.random.default_rng(0).chisquare(1, (200_000, noise.size)) @ noise
+    powers = [float((noise**power).sum()) for power in (1, 2, 3)]
+    for share in (0.05, 0.01, 0.001):
+        above = Residual(float(np.quantile(drawn, 1 - share)), *powers).p_value
+        assert above == pytest.approx(share, rel=0.25)
+
+
 def test_codes_are_sums_of_atoms():
     rng = np.random.default_rng(0)
     law = LatentClasses(np.array([0.3, 0.7]), tuple(rng.dirichlet(np.ones(k), 2).T for k in (3, 4)))
@@ -81,7 +91,7 @@ def test_codes_are_sums_of_atoms():
 def test_errors_grow_by_what_reports_say_against_the_model():
     quiet, loud = (
         {
-            q: Residual(noise + more, noise, noise**2 / 4)
+            q: Residual(noise + more, noise, noise**2 / 4, noise**3 / 16)
             for q, noise in (((0, 1), 0.01), ((0, 2), 0.02))
         }
         for more in (0.0, 0.003)

@@ -31,7 +31,7 @@ from privot.evaluation.estimates import Interval, estimate
 from privot.evaluation.heard import Heard, Questions
 from privot.evaluation.moments import Drawn, NumberCheck, Told, check_correlation, check_number
 from privot.evaluation.outcome import Check, ColumnCheck, PairCheck
-from privot.evaluation.rehearsal import Beliefs, Columns, codes_of, rehearse, residuals
+from privot.evaluation.rehearsal import Beliefs, Columns, Residual, codes_of, rehearse, residuals
 from privot.evaluation.telling import require_told, tell
 from privot.local import LocalModel
 from privot.local.releases import Releases, how_asked
@@ -121,12 +121,12 @@ class _Checking:
         singles = [(i,) for i in range(len(self.names))]
         pairs = list(combinations(range(len(self.names)), 2))
         every: list[Columns] = [*singles, *pairs]
-        # A rehearsal takes about as long as all the rest, and so do two halves for a target.
-        steps = (2 if self.target is None else 3) * len(every)
+        # A rehearsal takes about as long as all the rest, and so do two pairs of halves for a target.
+        steps = (2 if self.target is None else 4) * len(every)
         progress(0, steps)
         rehearsed = rehearse(self.model, self.releases, every, self.seed)
         p_values = {c: r.p_value for c, r in own.items()}
-        refused = set(_holm(p_values))
+        refused = contradicted_by(own)
         growth = {n: rehearsed.growth(own, n, held_out=self.held_out) for n in (1, 2)}
         errors = {c: min(1.0, error * growth[len(c)]) for c, error in rehearsed.errors.items()}
         columns: list[ColumnCheck] = []
@@ -143,7 +143,7 @@ class _Checking:
                 self.model,
                 self.releases,
                 self.target,
-                rehearsed.models[0],
+                rehearsed,
                 growth[2],
                 seed=self.seed,
             )
@@ -205,6 +205,11 @@ class _Checking:
     def _dependence(self, columns: Columns) -> float:
         joint = codes_of(self.model).marginal(columns)
         return float(np.abs(joint - independent(joint)).sum() / 2)
+
+
+def contradicted_by(own: Mapping[Columns, Residual]) -> set[Columns]:
+    """Columns and pairs that reports contradict, with one false alarm in twenty checks at most."""
+    return set(_holm({columns: residual.p_value for columns, residual in own.items()}))
 
 
 def _holm(p_values: Mapping[Columns, float]) -> Iterable[Columns]:

@@ -116,6 +116,18 @@ class Linear:
         ]
         return np.array(areas), np.array([(answers == code).mean() for code in self.classes])
 
+    def moments(self, table: pa.Table) -> Array:
+        """Of scores and classes among records (7, G), as `scores` orders them."""
+        coded = self.model.schema.coded
+        codes = {name: column.encode_codes(name, table) for name, column in coded.items()}
+        missing, own = coded[self.target].alphabet.missing, codes.pop(self.target)
+        points = self.points(codes)
+        is_class = 1.0 * (own[:, None] == self.classes)
+        known = np.ones((len(own), 1)) if missing is None else 1.0 * (own != missing)[:, None]
+        known = np.broadcast_to(known, points.shape)
+        each = points * is_class, points * known, points**2, points, is_class, is_class, known
+        return np.array([one.mean(axis=0) for one in each])
+
     def square_where_known(self, table: pa.Table) -> Array:
         """Which part (G,) of the scores' squares is of records whose target is there."""
         coded = self.model.schema.coded
@@ -124,3 +136,8 @@ class Linear:
         square, there = self.points(codes) ** 2, own >= 0 if missing is None else own != missing
         part: Array = square[there].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12)
         return part
+
+
+def score(areas: Array, shares: Array) -> float:
+    """All classes, each by its share."""
+    return float(areas @ shares / max(shares.sum(), 1e-12))

@@ -14,14 +14,20 @@ is above 1.
 
 Of reports that the model has not seen, Q itself estimates its squared error.
 
-**Agreement.** $‖p̂ − m‖^2$ of a model that is right is about ΣV times a chi-square of $ν =
-(ΣV)^2/ΣV^2$ degrees of freedom over ν, if it has not seen the reports. A model follows some of the
-noise of its own, so that less is left of it, and alarms are rarer. How much less is another share for
-every column, from a hundredth, of a column of three categories, to all, of a number that is asked in
-eight codings and learned as one curve: a mean of these shares would make the latter cry wolf.
+**Agreement.** $‖p̂ − m‖^2$ of a model that is right, and has not seen the reports, is a sum of squares
+of nearly normal errors, of mean ΣV; with S their covariance, its tail is that of a chi-square of $ν =
+(\mathrm{tr} S^2)^3 / (\mathrm{tr} S^3)^2$ degrees of freedom with the same mean, variance and skewness
+(Pearson's, in Imhof's paper). Mean and variance alone call one in a thousand one in five thousand
+where one error is much larger than the others. A model follows some of the noise of its own reports,
+so that less is left of it, and alarms are rarer. How much less is another share for every column, from
+a hundredth, of a column of three categories, to all, of a number that is asked in eight codings and
+learned as one curve: a mean of these shares would make the latter cry wolf.
 
 Privacy review: functions of a release and of coins: post-processing. Rehearsed reports are of made-up
 people.
+
+References:
+    Imhof, *Computing the distribution of quadratic forms in normal variables* (1961).
 """
 
 from __future__ import annotations
@@ -57,12 +63,14 @@ class Residual:
     Arguments:
         square: ‖p̂ − m‖².
         noise: ΣV, what of it is the reports' noise.
-        fourth: Σ of squared covariances.
+        fourth: The trace of the squared covariance.
+        sixth: The trace of the covariance cubed.
     """
 
     square: float
     noise: float
     fourth: float
+    sixth: float
 
     @property
     def excess(self) -> float:
@@ -74,14 +82,15 @@ class Residual:
         """How probable as large a residual is, if the model is right; of its own reports, at most."""
         if self.fourth <= 0:  # nobody, or one person, was asked
             return 1.0
-        freedom = self.noise**2 / self.fourth
-        return float(chi2.sf(self.square / self.noise * freedom, freedom))
+        freedom = self.fourth**3 / self.sixth**2
+        above = self.excess / (2 * self.fourth) ** 0.5
+        return float(chi2.sf(freedom + above * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
     def mean(cls, some: Sequence[Residual]) -> Residual:
         """Of questions in several alphabets, of about as many cells each."""
-        square, noise, fourth = np.mean([astuple(each) for each in some], axis=0)
-        return cls(float(square), float(noise), float(fourth) / len(some))
+        square, noise, fourth, sixth = np.mean([astuple(each) for each in some], axis=0).tolist()
+        return cls(square, noise, fourth / len(some), sixth / len(some) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +127,18 @@ def residuals(heard: Heard, believed: Beliefs) -> dict[Columns, Residual]:
         # Shares add up to 1: of few cells their covariances count, of many hardly.
         told = estimate(heard, questions, full=shares.size <= _MOST_COVARIANCES)
         gap = told.mean - shares
-        noise, fourth = float(told.variance.sum()), float((told.spread**2).sum())
-        own, columns = Residual(float(gap @ gap), noise, fourth), heard.columns(questions)
+        powers = _traces(told.spread)
+        own, columns = Residual(float(gap @ gap), *powers), heard.columns(questions)
         found.setdefault(tuple(sorted(columns)), []).append(own)
     return {columns: Residual.mean(some) for columns, some in found.items()}
+
+
+def _traces(spread: Array) -> tuple[float, float, float]:
+    """Of a covariance, or of variances alone, and of its square and cube."""
+    if spread.ndim == 1:
+        return float(spread.sum()), float((spread**2).sum()), float((spread**3).sum())
+    square = float((spread**2).sum())
+    return float(np.trace(spread)), square, float((spread @ spread * spread).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +150,14 @@ class Rehearsed:
         squares: Squared error ‖m′ − m‖², likewise.
         residuals: Of each rehearsal.
         models: What each learned.
+        releases: What each one's people reported.
     """
 
     errors: dict[Columns, float]
     squares: dict[Columns, float]
     residuals: Sequence[dict[Columns, Residual]]
     models: Sequence[LocalModel] = ()
+    releases: Sequence[Releases] = ()
 
     def growth(self, own: dict[Columns, Residual], several: int, *, held_out: bool) -> float:
         """How much larger the model's errors are than rehearsed ones, as reports tell."""
@@ -166,7 +185,7 @@ def rehearse(
     """
     codes = codes_of(model)
     share = min(1.0, MOST_REHEARSED / len(releases))
-    errors, squares, found, models = [], [], [], []
+    errors, squares, found, models, reported = [], [], [], [], []
     for number in range(REHEARSALS):
         again = Releases(
             tuple(
@@ -183,9 +202,10 @@ def rehearse(
         squares.append([gap @ gap for gap in gaps])
         found.append(residuals(Heard.of(again), Beliefs.of(learned)))
         models.append(learned)
+        reported.append(again)
     means = [np.mean(each, axis=0).tolist() for each in (errors, squares)]
     of, square_of = (dict(zip(asked, mean, strict=True)) for mean in means)
-    return Rehearsed(of, square_of, found, models)
+    return Rehearsed(of, square_of, found, models, reported)
 
 
 def codes_of(model: LocalModel) -> LatentClasses:

@@ -1,0 +1,95 @@
+"""What halves of the reports say of a classifier, beside what it scores on people."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import privot
+from privot import Randomizer, Schema
+from privot.evaluation import halves
+from privot.evaluation.halves import Halves, told_by_halves
+from privot.evaluation.linear import Linear, score
+from privot.evaluation.rehearsal import rehearse
+from privot.local.releases import Releases
+
+SCHEMA = Schema.from_toml("""
+[columns.size]
+kind = "numeric"
+bounds = [0, 10]
+bins = 5
+[columns.color]
+kind = "categorical"
+categories = ["red", "green"]
+[columns.coin]
+kind = "boolean"
+[columns.rich]
+kind = "boolean"
+nullable = true
+""")
+pytest.importorskip("sklearn")
+
+
+def people(num, seed):
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(0, 10, num)
+    rich = size + rng.normal(0, 3, num) + 2 * (color := rng.random(num) < 0.4) > 6
+    return {
+        "size": size,
+        "color": np.where(color, "red", "green"),
+        "coin": rng.random(num) < 0.5,
+        "rich": np.where(rng.random(num) < 0.1, None, rich).tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    release = Releases.of(Randomizer.calibrate(SCHEMA, 6.0).privatize(people(4000, 0)))
+    model = privot.fit(release.newest, seed=0)
+    rehearsed = rehearse(model, release, [(0,)], 0)
+    whole, reported = rehearsed.models[0], rehearsed.releases[0]
+    both = Halves.of(model, release, 0), Halves.of(whole, reported, 0)
+    return model, (*both, whole, model.sample(20_000, seed=1))
+
+
+@pytest.mark.parametrize("target", ["rich", "size"])
+def test_the_interval_is_about_what_is_made(fitted, target):
+    model, rehearsed = fitted
+    told = told_by_halves(*rehearsed, target, seed=0)
+    made = score(*Linear.of(model, target, 0).on(pa.table(people(10_000, 1))))
+    width = told.high - told.low
+    assert 0.005 < width < 0.3
+    assert abs(told.estimate - made) < 4.5 * width / 3.29 + 0.01
+    assert told.estimate > (0.6 if target == "rich" else 0.1)
+
+
+def test_a_coin_is_not_told(fitted):
+    _, rehearsed = fitted
+    assert told_by_halves(*rehearsed, "coin", seed=0).low < 0.52
+
+
+def test_people_are_dealt_once(fitted):
+    _, (own, *_) = fitted
+    counts = [sum(source.counts.sum() for source in other.sources) for other in own.others]
+    assert sum(counts) == 4000
+    assert abs(counts[0] - 2000) < 250  # standard deviation 32
+
+
+def test_what_halves_cost_is_added(fitted):
+    """Halves that are rehearsed to teach nothing, of a whole that teaches, raise what is told."""
+    _, (own, rehearsed, whole, drawn) = fitted
+    nothing = Randomizer.calibrate(SCHEMA, 6.0, report_columns=1).privatize(people(400, 0))
+    alone = privot.fit(nothing, seed=0)
+    poor = Halves((alone, alone), rehearsed.others)
+    fair, more = (
+        told_by_halves(own, each, whole, drawn, "rich", seed=0) for each in (rehearsed, poor)
+    )
+    assert more.estimate > fair.estimate + 0.05
+
+
+def test_without_noise_a_normal_score_is_told_exactly():
+    """One column of many levels and a class by a probit of it: scores are about normal in it."""
+    gap = np.array([0.4])
+    share, spread = 0.5, 1 + gap[0] ** 2 * 0.25
+    moments = np.array([gap / 4, [0.0], [spread], [0.0], [share], [share], [1.0]])
+    told = halves._normal_score(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
+    assert told == pytest.approx(gap[0] * 0.5**0.5, rel=1e-6)
