@@ -85,6 +85,17 @@ def test_what_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
         read(tmp_path / "nowhere" / "journal")
 
 
+def test_a_line_is_flushed_before_anything_follows(tmp_path, monkeypatch):
+    path, flushed, fsync = tmp_path / "journal", [], os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (fsync(handle), flushed.append(path.read_bytes()))
+    )
+    with holding(path) as journal:
+        journal.append({"a": 1})
+        assert len(flushed) == 2  # the folder, which has the new file, and the line
+        assert flushed[-1] == path.read_bytes() != b""
+
+
 def test_threads_append_in_turn(tmp_path):
     path = tmp_path / "journal"
 

@@ -1,5 +1,6 @@
 """A device's ledger: one draw in any w waves, the same bytes again, and its owner's limit."""
 
+import os
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -73,6 +74,8 @@ def test_a_new_ledger_waits_where_a_lost_one_may_have_reported(tmp_path):
     with pytest.raises(NotDue, match=f"from wave {SLOT + 5} on"):
         report(ledger(tmp_path, now=begun), SLOT + 4)
     report(ledger(tmp_path), SLOT + 8)
+    with pytest.raises(NotDue, match="from wave 1 on"):
+        report(DeviceLedger(tmp_path / "first", "me", now=0.0), 0, replace(PANEL, window=1))
     nobody = DeviceLedger(tmp_path / "own", now=begun)
     first = PANEL.next_wave(nobody.person, SLOT + 5)
     if first < SLOT + 8:
@@ -122,6 +125,25 @@ def test_campaigns_add_up_to_the_owners_limit(tmp_path):
     assert held.spent().epsilon == 2.0
 
 
+def test_processes_draw_one_report_together(tmp_path):
+    ledger(tmp_path)
+    told = tmp_path / "told"
+    told.touch()
+    for _ in range(6):
+        if os.fork() == 0:
+            try:
+                made = report(ledger(tmp_path), SLOT)
+                handle = os.open(told, os.O_WRONLY | os.O_APPEND)
+                os.write(handle, made.to_bytes().hex().encode() + b"\n")
+            finally:
+                os._exit(0)
+    for _ in range(6):
+        os.wait()
+    lines = told.read_text().splitlines()
+    assert len(lines) == 6
+    assert len(set(lines)) == 1
+
+
 def test_three_tenths_are_within_a_limit_of_three_tenths(tmp_path):
     device = Device(DEVICE.fingerprint, DEVICE.program, {"kind": "PureDP", "epsilon": 0.1})
     held = ledger(tmp_path, limit=Limit(0.3))
@@ -150,6 +172,16 @@ def test_a_clock_that_was_set_back_gives_no_budget_back(tmp_path):
     report(held, SLOT + 36)
     with pytest.raises(LimitReached):
         report(held, 0, replace(PANEL, name="other", window=1))
+
+
+def test_what_is_drawn_by_a_clock_set_back_counts_as_drawn_last(tmp_path):
+    daily = [Panel(name, window=1, start=0, length=DAY, seed="public") for name in "abc"]
+    held = ledger(tmp_path, limit=Limit(2.0, days=7))
+    report(held, 36, daily[0])
+    report(held, 0, daily[1])
+    with pytest.raises(LimitReached):
+        report(held, 40, daily[2])
+    report(held, 43, daily[2])
 
 
 def test_deltas_are_limited_as_well(tmp_path):

@@ -33,7 +33,8 @@ $E x_{last} − E x_{before}$ with variance below $1 / (N_h (2p − 1)^2)$, for 
 
 **Privacy review.** Adjacency: one person's whole sequence. Who sees what: level and signs are public;
 sequence and changes stay on the device. Each sign is drawn **once**: drawn again, it is another budget,
-so that a device must keep what it has sent. An answer is given for every interval, whatever was found.
+so that a device must keep what it has sent, and the values of all waves so far as it gave them before:
+no ledger does that here yet. An answer is given for every interval, whatever was found.
 
 References:
     Erlingsson, Feldman, Mironov, Raghunathan, Talwar, Thakurta, *Amplification by shuffling: from
