@@ -39,6 +39,7 @@ RECIPES = {
     "tables.predicted": "What a plan predicts of a fit's error, beside what fits err by.",
     "tables.telling": "What a check by reports says of classifiers, beside what they score on people.",
     "tables.learned_spread": "How much of the truth's spread each loss learns, by batch size.",
+    "waves.rehearsed": "What a rehearsal predicts of a fit's error, beside what fits err by.",
     "waves.measures": "What history is worth: a share that grows, places that drift, a wave more.",
     "vectors.unit_means": "The mean of unit vectors: candidates beside PrivUnit, what bias is left.",
     "sliced.images": "Images from noisy sums, judged by classifiers trained on them.",

@@ -20,6 +20,7 @@ from privot.cli import (
     integral,
     plan,
     randomizer,
+    rehearse,
     reports,
     schema,
     serve,
@@ -82,6 +83,7 @@ datasets_app.command("fetch")(demo.fetch)
 datasets_app.command("check")(demo.check)
 app.command("demo")(demo.run)
 app.command("plan")(plan.plan)
+app.command("rehearse")(rehearse.rehearse)
 app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(reports.privatize)
 app.command("collect")(reports.collect)

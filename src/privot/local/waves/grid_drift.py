@@ -6,8 +6,9 @@ $$ \sum_s e^{−|t − s| / h} \sum_y n_{sy} \ln (A_s p)_y − \text{penalty} , 
 
 with the penalty of one release (`privot.local.grid.deconvolution`): where h is 0 it is the wave's own,
 where h is infinite that of all waves together. **h is learned**: half of some waves' reports are
-held out, and the h is taken under whose density of the others, earlier waves included, they are most
-likely; later waves are left out, as they are where a wave is the newest one. A wave more costs one fit.
+held out; of all h under whose densities of the others, earlier waves included, they are most likely, or
+less so by no more than a standard error, the largest is taken. Later waves are left out, as they are
+where a wave is the newest one. A wave more costs one fit.
 
 A **trend** needs no h: around the densities of all times, what each wave says of one share or of a
 number's shares is turned to paths (`paths`), with their bands.
@@ -109,19 +110,23 @@ class GridDrift:
             int(t): rng.binomial(self.counts[int(t)].astype(np.int64), _HELD_OUT).astype(np.float64)
             for t in tried
         }
-        scores: list[float] = []
+        people = np.concatenate(list(held.values()))
+        logs: list[Array] = []
         for reach in REACHES:
             told = [self._score(t, out, reach * unit) for t, out in held.items()]
-            scores.append(float(np.sum(told)))
-            if len(scores) > int(np.argmax(scores)) + _BEYOND:
+            logs.append(np.concatenate(told))
+            best = int(np.argmax([people @ each for each in logs]))
+            if len(logs) > best + _BEYOND:
                 break
-        return float(REACHES[int(np.argmax(scores))] * unit)
+        kept = [i for i, each in enumerate(logs) if _within(each - logs[best], people)]
+        return float(REACHES[max(kept)] * unit)
 
-    def _score(self, wave: int, held: Array, reach: float) -> float:
+    def _score(self, wave: int, held: Array, reach: float) -> Array:
+        """Log-likelihood of each report of a wave."""
         weights = self._near(self.times[wave] - self.times, reach)
         density = self._fitted(weights, (wave, held))
         channel = self._channels[self.asked[wave]]
-        return float(held @ np.log(channel.forward(_flat(density))))
+        return np.asarray(np.log(channel.forward(_flat(density))))
 
     @staticmethod
     def _near(ages: Array, reach: float) -> Array:
@@ -246,6 +251,12 @@ class GridDrift:
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
         reach = float(fields["reach"])
         return cls(sampler, arrays["times"], counts, tuple(fields["asked"]), randomizers, reach)
+
+
+def _within(gains: Array, people: Array) -> bool:
+    """Whether reports tell a gain apart from the best's by less than a standard error."""
+    mean = people @ gains / people.sum()
+    return bool(mean**2 <= people @ (gains - mean) ** 2 / people.sum() ** 2)
 
 
 def _flat(density: GridDensity) -> Array:

@@ -1,0 +1,58 @@
+"""`privot rehearse`: every line is stamped, and so is every file; refusals are one line."""
+
+import shlex
+import sys
+import warnings
+
+import pytest
+
+from privot.cli import main
+
+SCHEMA = '[columns.uses]\nkind = "boolean"\n'
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `privot …` in a folder with a schema; return (exit code, standard output, error)."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "census.csv").write_text("uses\n" + "true\nfalse\n" * 50)
+
+    def call(arguments):
+        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+PLAN = "rehearse schema.toml --epsilon 1 --people 400 --rehearsals 1"
+
+
+def test_every_line_and_file_is_stamped(run, tmp_path):
+    code, out, err = run(f"{PLAN} --prior census.csv")
+    assert code == 0, err
+    assert len(out.splitlines()) == 3
+    assert all(line.startswith("SIMULATED: ") for line in out.splitlines())
+    assert all(path.name.startswith("SIMULATED-") for path in (tmp_path / "rehearsal").iterdir())
+    code, _, err = run(f"{PLAN} --prior census.csv")
+    assert (code, len(err.splitlines())) == (2, 1)  # it is there
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (f"{PLAN} --prior nowhere.csv", "nowhere.csv"),
+        (f"{PLAN} --seed -1", "seed -1"),
+        ("rehearse schema.toml --epsilon 0 --people 400", "epsilon"),
+        ("rehearse schema.toml --epsilon 1 --people 0", "people"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(run, arguments, words):
+    code, _, err = run(arguments)
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert words in err
