@@ -64,7 +64,8 @@ def test_the_interval_is_about_what_is_made(fitted, target):
 
 def test_a_coin_is_not_told(fitted):
     _, rehearsed = fitted
-    assert told_by_halves(*rehearsed, "coin", seed=0).low < 0.52
+    # A 90 % interval around ½, its noise not seeded: one in ten thousand begins above .6.
+    assert told_by_halves(*rehearsed, "coin", seed=0).low < 0.6
 
 
 def test_people_are_dealt_once(fitted):
