@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 
-.PHONY: demo test test-slow optional client lint bench clean
+.PHONY: demo test test-slow optional client lint bench docs docs-open clean
 
 demo: .venv/learn  ## recover a map from noise; results in demo/
 	.venv/bin/privot demo -o demo --force
@@ -26,6 +26,12 @@ lint: .venv/dev  ## style and types
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+docs: .venv/docs  ## the site, in build/site; a warning is an error
+	.venv/bin/sphinx-build -q -W --keep-going -c site docs build/site
+
+docs-open: docs  ## the site, in a browser
+	.venv/bin/python -m webbrowser -t "file://$(CURDIR)/build/site/index.html"
+
 bench: .venv/dev  ## the samplers and the solver; rivals where they are installed
 	.venv/bin/python benchmarks/noise.py
 	.venv/bin/python benchmarks/solver.py
@@ -42,6 +48,10 @@ bench: .venv/dev  ## the samplers and the solver; rivals where they are installe
 
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch .venv/learn $@
+
+.venv/docs: .venv/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[docs]'
 	@touch .venv/learn $@
 
 clean:

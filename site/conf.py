@@ -1,0 +1,67 @@
+"""How the site is built: `make docs`. Pages are Markdown; the reference is made of docstrings."""
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+_HERE = Path(__file__).parent
+sys.path.insert(0, str(_HERE))
+
+project = "Privot"
+author = "The Privot developers"
+project_copyright = "2026, The Privot developers"
+
+extensions = [
+    "myst_parser",
+    "autodoc2",
+    "sphinx_copybutton",
+    "sphinxcontrib.bibtex",
+    "mathml",
+    "public_names",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "html_image"]
+myst_heading_anchors = 4
+
+# What is public is listed by hand in api/: modules, and what of them is shown.
+autodoc2_packages = [{"path": "../src/privot", "auto_mode": False}]
+autodoc2_render_plugin = "public_names.ShortNames"
+autodoc2_docstring_parser_regexes = [(r".*", "docstrings")]
+autodoc2_hidden_objects = {"private", "dunder", "inherited", "undoc"}
+autodoc2_class_docstring = "merge"
+autodoc2_sort_names = False
+
+bibtex_bibfiles = ["../references.bib"]
+bibtex_default_style = "plain"
+
+html_theme = "furo"
+html_title = "Privot"
+html_static_path = ["static"]
+html_css_files = ["privot.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#2346a0", "color-brand-content": "#2346a0"},
+    "dark_css_variables": {"color-brand-primary": "#8fb0ff", "color-brand-content": "#8fb0ff"},
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Pages that stand beside what they tell of, elsewhere in the repository, are pages of the site as well.
+_ELSEWHERE = {
+    "../../conformance/README.md": "/reference/conformance.md",
+    "../../clients/javascript/README.md": "/reference/javascript.md",
+    "../docs/reference/wire.md": "/reference/wire.md",
+}
+
+
+def _link_here(app: Sphinx, page: str, source: list[str]) -> None:
+    for there, here in _ELSEWHERE.items():
+        source[0] = source[0].replace(f"({there})", f"({here})")
+
+
+def setup(app: Sphinx) -> None:
+    """Register the rewriting of links."""
+    app.connect("source-read", _link_here)
