@@ -40,6 +40,8 @@ RECIPES = {
     "tables.telling": "What a check by reports says of classifiers, beside what they score on people.",
     "tables.learned_spread": "How much of the truth's spread each loss learns, by batch size.",
     "waves.rehearsed": "What a rehearsal predicts of a fit's error, beside what fits err by.",
+    "waves.page": "Writes docs/results/waves.md from its rows.",
+    "waves.year": "A year of weekly waves over real places, and the pictures of waves.",
     "waves.measures": "What history is worth: a share that grows, places that drift, a wave more.",
     "vectors.unit_means": "The mean of unit vectors: candidates beside PrivUnit, what bias is left.",
     "sliced.images": "Images from noisy sums, judged by classifiers trained on them.",
