@@ -76,15 +76,16 @@ def test_people_are_dealt_once(fitted):
 
 
 def test_what_halves_cost_is_added(fitted):
-    """Halves that are rehearsed to teach nothing, of a whole that teaches, raise what is told."""
+    """A whole that teaches what a half does changes what is told by what its own R² is less."""
     _, (own, rehearsed, whole, drawn) = fitted
-    nothing = Randomizer.calibrate(SCHEMA, 6.0, report_columns=1).privatize(people(400, 0))
-    alone = privot.fit(nothing, seed=0)
-    poor = Halves((alone, alone), rehearsed.others)
-    fair, more = (
-        told_by_halves(own, each, whole, drawn, "rich", seed=0) for each in (rehearsed, poor)
+    half = rehearsed.models[0]
+    told, less = (
+        told_by_halves(own, rehearsed, each, drawn, "size", seed=0).estimate
+        for each in (whole, half)
     )
-    assert more.estimate > fair.estimate + 0.05
+    scores = [score(*Linear.of(each, "size", 0).on(drawn)) for each in (whole, half)]
+    assert scores[0] != scores[1]
+    assert told - less == pytest.approx(scores[0] - scores[1], abs=1e-9)
 
 
 def test_without_noise_a_normal_score_is_told_exactly():

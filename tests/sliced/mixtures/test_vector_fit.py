@@ -21,8 +21,9 @@ def test_moments_of_labels_and_their_heaps_are_learned(components):
     for kind in "ab":
         own, real = drawn[kinds == kind], true[known == kind]
         assert own.mean(axis=0) == pytest.approx(real.mean(axis=0), abs=0.35)
-        # A single Gaussian of heaps that far apart is cut at the bounds.
-        assert np.cov(own.T) == pytest.approx(np.cov(real.T), abs=1.0, rel=0.2)
+        # A single Gaussian of heaps that far apart is cut at the bounds, which takes .19 ± .004.
+        rel = 0.25 if components == 1 else 0.1
+        assert np.cov(own.T) == pytest.approx(np.cov(real.T), abs=1.0, rel=rel)
         assert np.corrcoef(own[:, 2], own[:, 3])[0, 1] > 0.7
     apart = np.abs(drawn[kinds == "a", 0])
     # One Gaussian has a quarter of its points between the heaps; there are none.
