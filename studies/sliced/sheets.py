@@ -60,7 +60,9 @@ def sheets(path: Path, epsilons: list[float], others: Path | None) -> dict[str, 
         images, labels = drawn(model, ROWS * LABELS, seed=0)
         title = f"mixture by noisy sums, ε = {exactly(epsilon)}"
         found[title] = tiled(images.numpy(), labels.numpy())
-    for method, title in OTHERS.items() if others is not None else ():
+    if others is None:
+        return found
+    for method, title in OTHERS.items():
         file = others / f"{path.stem}_{method}.npy"
         if file.exists():
             found[title] = np.load(file)

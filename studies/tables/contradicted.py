@@ -62,7 +62,8 @@ def independent_columns(law: LatentClasses) -> LatentClasses:
 
 
 def _report(randomizer: Randomizer, law: LatentClasses, people: int, seed: int) -> Release:
-    rng, table = np.random.default_rng([seed, people]), {}
+    rng = np.random.default_rng([seed, people])
+    table: dict[str, Any] = {}
     codes = law.sample(people, rng)
     for index, (name, column) in enumerate(SCHEMA.coded.items()):
         table |= column.decode_codes(name, codes[:, index], rng)

@@ -168,11 +168,11 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-def ten_columns(when: float, num: int, seed: int) -> dict[str, Array]:
+def ten_columns(when: float, num: int, seed: int) -> dict[str, np.ndarray]:
     """People of two kinds, at a time from 0 to 1."""
     rng = np.random.default_rng(seed)
     kind = rng.random(num) < 0.4
-    people: dict[str, Array] = {}
+    people: dict[str, np.ndarray] = {}
     for i in range(7):
         letters = np.array(COLUMNS[f"c{i}"]["categories"])
         flat = np.linspace(1, 2, len(letters))
