@@ -1,6 +1,7 @@
 """Commands as users type them, run in this process: one of their own would mostly import PyTorch."""
 
 import io
+import shlex
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
@@ -41,3 +42,13 @@ def privot(folder, *arguments, stdin="", **environment):
             with pytest.raises(SystemExit) as stopped:
                 main()
     return Done(int(stopped.value.code or 0), printed.getvalue().decode(), err.getvalue())
+
+
+def typed(folder, *first):
+    """What runs a line as typed after `privot` (and `first`) there: exit code, output, error."""
+
+    def call(line=""):
+        done = privot(folder, *first, *shlex.split(line))
+        return done.returncode, done.stdout, done.stderr
+
+    return call

@@ -1,14 +1,12 @@
 """`privot plan`: the table, the sentence, the next command; JSON; one-line refusals; no PyTorch."""
 
 import json
-import shlex
 import subprocess
 import sys
-import warnings
 
 import pytest
 
-from privot.cli import main
+from commands import typed
 from privot.release import Randomizer, plan_reports
 from privot.schema import Schema
 
@@ -30,20 +28,10 @@ categories = ["a", "b", "c", "d", "e"]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(tmp_path):
     """Run `privot …` in a folder with a schema; return (exit code, standard output, error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
-
-    def call(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return typed(tmp_path)
 
 
 def test_the_table_has_a_row_a_way_of_reporting(run):
@@ -83,12 +71,12 @@ def test_numbers_are_those_of_the_library(run):
 
 
 @pytest.mark.parametrize("epsilon", ["1", "4", "8.5"])
-def test_the_next_command_calibrates_what_is_recommended(run, epsilon):
+def test_the_next_command_calibrates_what_is_recommended(run, tmp_path, epsilon):
     _, out, _ = run(f"plan schema.toml --epsilon {epsilon} --people 50000 --json")
     fields = json.loads(out)
     words = fields["command"].removeprefix("privot ")
     assert run(words)[0] == 0
-    joint = Randomizer.load("randomizer.json").joint
+    joint = Randomizer.load(tmp_path / "randomizer.json").joint
     assert list(joint.asked.lengths) == fields["table"]["recommended"]["columns"]
     assert "--report-columns" not in words
     assert joint.epsilon == float(epsilon)

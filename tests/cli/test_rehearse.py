@@ -1,32 +1,18 @@
 """`privot rehearse`: every line is stamped, and so is every file; refusals are one line."""
 
-import shlex
-import sys
-import warnings
-
 import pytest
 
-from privot.cli import main
+from commands import typed
 
 SCHEMA = '[columns.uses]\nkind = "boolean"\n'
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(tmp_path):
     """Run `privot …` in a folder with a schema; return (exit code, standard output, error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
     (tmp_path / "census.csv").write_text("uses\n" + "true\nfalse\n" * 50)
-
-    def call(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return typed(tmp_path)
 
 
 PLAN = "rehearse schema.toml --epsilon 1 --people 400 --rehearsals 1"

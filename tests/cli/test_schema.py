@@ -1,12 +1,10 @@
 """`privot schema`: what a record may be, what is wrong with records, and drafts that stay drafts."""
 
 import json
-import shlex
-import sys
 
 import pytest
 
-from privot.cli import main
+from commands import typed
 
 SCHEMA = """
 [columns.age]
@@ -21,19 +19,10 @@ radius = 1.0
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(tmp_path):
     """Run `privot schema …` beside a schema; return (exit code, standard output, error)."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
-
-    def call(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", "schema", *shlex.split(arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return typed(tmp_path, "schema")
 
 
 def test_every_column_is_told_as_it_is_reported(run):

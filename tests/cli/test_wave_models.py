@@ -1,15 +1,12 @@
 """`privot fit-waves`, `privot trend`, `privot sample --time`: times in words, one-line refusals."""
 
 import json
-import shlex
-import sys
-import warnings
 
 import numpy as np
 import pytest
 
+from commands import typed
 from moving_people import USES, uses_only, waves
-from privot.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +21,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, folder):
+def run(folder):
     """Run `privot …` there; return (exit code, standard output, error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-    monkeypatch.chdir(folder)
-
-    def call(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", *shlex.split(arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return typed(folder)
 
 
 FOUR = " ".join(f"wave-{i}.parquet" for i in range(4))

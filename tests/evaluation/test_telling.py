@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 import privot
@@ -11,34 +10,9 @@ from privot.evaluation.estimates import Interval
 from privot.evaluation.rehearsal import Rehearsed
 from privot.evaluation.telling import Telling, require_told, tell
 from privot.local.releases import Releases
+from rich_people import SCHEMA, people
 
-SCHEMA = Schema.from_toml("""
-[columns.size]
-kind = "numeric"
-bounds = [0, 10]
-bins = 5
-[columns.color]
-kind = "categorical"
-categories = ["red", "green"]
-[columns.coin]
-kind = "boolean"
-[columns.rich]
-kind = "boolean"
-nullable = true
-""")
 pytest.importorskip("sklearn")
-
-
-def people(num, seed):
-    rng = np.random.default_rng(seed)
-    size = rng.uniform(0, 10, num)
-    rich = size + rng.normal(0, 3, num) + 2 * (color := rng.random(num) < 0.4) > 6
-    return {
-        "size": size,
-        "color": np.where(color, "red", "green"),
-        "coin": rng.random(num) < 0.5,
-        "rich": np.where(rng.random(num) < 0.1, None, rich).tolist(),
-    }
 
 
 @pytest.fixture(scope="module")

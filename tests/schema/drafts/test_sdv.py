@@ -1,13 +1,11 @@
 """Drafts from SDV's metadata: kinds, what is left to declare, names in TOML, refusals."""
 
 import json
-import sys
 import tomllib
-import warnings
 
 import pytest
 
-from privot.cli import main
+from commands import typed
 from privot.errors import PrivotError
 from privot.schema import Schema
 from privot.schema.drafts.sdv import draft_schema
@@ -187,20 +185,10 @@ def test_a_table_of_single_table_metadata_is_refused():
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(tmp_path):
     """Run `privot …` in a folder with metadata; return (exit code, standard output, error)."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "metadata.json").write_text(json.dumps(HOTEL))
-
-    def call(arguments):
-        monkeypatch.setattr(sys, "argv", ["privot", *arguments.split()])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return typed(tmp_path)
 
 
 def test_the_command_writes_a_draft_that_check_refuses(run, tmp_path):
