@@ -1,4 +1,4 @@
-"""The numbers of the page that people decide by are those that were recorded."""
+"""The numbers that people decide by are those that were recorded, or are computed."""
 
 import json
 import re
@@ -149,3 +149,12 @@ def test_every_row_says_where():
     rows = [row for table in tables for row in table.splitlines()]
     assert len(rows) == 13
     assert not [row for row in rows if not re.search(r"\| \[[^|]*\]\([^|]*\) \|$", row)]
+
+
+def test_tables_of_the_parameters_are_what_is_computed_below_them():
+    page = (DOCS / "parameters.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    computed = [line for block in blocks for line in block.splitlines() if line.startswith("| ")]
+    shown = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE).splitlines()
+    assert len(computed) == 12
+    assert not set(computed) - set(shown)
