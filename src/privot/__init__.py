@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.errors import PrivotError
     from privot.evaluation import check, evaluate
-    from privot.local import FitSettings, Synthesizer, fit, fit_waves, refine
+    from privot.local import FitSettings, Synthesizer, fit, fit_waves, pair_weights, refine
     from privot.models import Model, load
     from privot.release import (
         Randomizer,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         collect,
         plan_reports,
         read_table,
+        weigh_pairs,
         write_table,
     )
     from privot.report import plot, write_report
@@ -31,9 +32,17 @@ __version__ = "0.1.0"
 _NAMES = {
     "errors": ("PrivotError",),
     "evaluation": ("check", "evaluate"),
-    "local": ("FitSettings", "Synthesizer", "fit", "fit_waves", "refine"),
+    "local": ("FitSettings", "Synthesizer", "fit", "fit_waves", "pair_weights", "refine"),
     "models": ("Model", "load"),
-    "release": ("Randomizer", "Release", "collect", "plan_reports", "read_table", "write_table"),
+    "release": (
+        "Randomizer",
+        "Release",
+        "collect",
+        "plan_reports",
+        "read_table",
+        "weigh_pairs",
+        "write_table",
+    ),
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
 }
@@ -54,10 +63,12 @@ __all__ = [
     "fit",
     "fit_waves",
     "load",
+    "pair_weights",
     "plan_reports",
     "plot",
     "read_table",
     "refine",
+    "weigh_pairs",
     "write_report",
     "write_table",
 ]

@@ -6,7 +6,9 @@ import pytest
 
 import privot
 from commands import privot as run
+from commands import typed
 from privot.errors import PrivotError
+from privot.evaluation.populations import with_columns_of
 
 SCHEMA = privot.Schema.from_toml("""
     [columns.paid]
@@ -114,3 +116,48 @@ def test_the_command_writes_the_same_schema(tmp_path):
 def test_what_is_no_model_of_a_release_is_refused():
     with pytest.raises(PrivotError, match="model is a dict"):
         privot.refine({"paid": [1.0]})
+
+
+THREE = privot.Schema.from_dict({"columns": {name: {"kind": "boolean"} for name in "abc"}})
+
+
+def of_three(n, seed):
+    rng = np.random.default_rng(seed)
+    a = rng.random(n) < 0.5
+    return {"a": a, "b": a ^ (rng.random(n) < 0.1), "c": rng.random(n) < 0.5}
+
+
+@pytest.fixture(scope="module")
+def of_pairs():
+    """A model of three columns, of which two depend."""
+    return privot.fit(privot.Randomizer.calibrate(THREE, 6.0).privatize(of_three(20_000, 0)))
+
+
+def test_weights_of_pairs_are_squares_of_what_the_model_has_of_dependence(of_pairs):
+    weights = privot.pair_weights(of_pairs)
+    assert [*weights] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert np.mean([*weights.values()]) == pytest.approx(1.0)
+    assert min(weights.values()) >= 0.1
+    # The distances are .4, 0 and 0, so the mean of the squares is a third of the first.
+    assert weights["a", "b"] == pytest.approx(0.1 + 0.9 * 3, abs=0.02)
+
+
+def test_a_model_without_dependence_weighs_all_pairs_alike(of_pairs):
+    assert {*privot.pair_weights(with_columns_of(of_pairs, 0.0, 0)).values()} == {1.0}
+    with pytest.raises(PrivotError, match="give what privot.fit made of a pilot's joint reports"):
+        privot.pair_weights(THREE)
+
+
+def test_calibrate_takes_a_pilot(of_pairs, tmp_path):
+    of_pairs.save(tmp_path / "pilot")
+    THREE.save(tmp_path / "schema.json")
+    calibrate = typed(tmp_path, "calibrate", "schema.json", "--epsilon", "1", "--pilot")
+    code, _, err = calibrate("pilot -o r.json")
+    assert code == 0, err
+    made = privot.Randomizer.load(tmp_path / "r.json").joint.asked
+    plain = privot.Randomizer.calibrate(THREE, 1.0)
+    assert made == privot.weigh_pairs(plain, privot.pair_weights(of_pairs)).joint.asked
+    assert made != plain.joint.asked
+    code, _, err = calibrate("nowhere -o r2.json")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert not (tmp_path / "r2.json").exists()

@@ -1,4 +1,7 @@
-"""Commands that choose a randomizer, and try to break it before anyone trusts it. No PyTorch."""
+"""Commands that choose a randomizer, and try to break it before anyone trusts it.
+
+No PyTorch, but to read a pilot's model.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from privot.errors import PrivotError
 from privot.privacy.rounding import at_least, at_most
 
 if TYPE_CHECKING:
+    from privot.release import Randomizer
     from privot.release.audits.audit import RandomizerAudit
 
 
@@ -45,6 +49,12 @@ def calibrate(
         Option(
             help="Instead of --epsilon: stddev (or scale, of laplace) of the noise on images and "
             "vectors, in units in which their bounds are -1 and 1."
+        ),
+    ] = None,
+    pilot: Annotated[
+        Path | None,
+        Option(
+            help="A model of the first people's reports: pairs that depend are asked more often."
         ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the expected noise as JSON.")] = False,
@@ -79,6 +89,8 @@ def calibrate(
         randomizer = state_noise(
             Schema.load(schema), noise, delta, mechanism=mechanism or "gaussian", shares=shares
         )
+    if pilot is not None:
+        randomizer = _weighed(randomizer, pilot)
     if shares and report == "auto" and randomizer.joint is None:
         note("columns with --share are reported one by one, and so are all others")
     if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
@@ -103,6 +115,20 @@ def calibrate(
         print(f"  {row['column']}: {row['in_words']}")
         if "reason" in row:
             print(f"    {row['reason']}")
+
+
+def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
+    """Its forms weighed by the pairs of a pilot's model, which alone needs PyTorch."""
+    from privot.local import LocalModel, pair_weights
+    from privot.models import load
+    from privot.release import weigh_pairs
+
+    model = load(pilot)
+    if not isinstance(model, LocalModel):
+        raise PrivotError(
+            f"--pilot {pilot} was not learned from reports: give a model by `privot fit`"
+        )
+    return weigh_pairs(randomizer, pair_weights(model))
 
 
 def _shares(given: list[str]) -> dict[str, float]:

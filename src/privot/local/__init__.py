@@ -3,7 +3,7 @@
 from privot.local.fitting import Synthesizer, fit
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.model import LocalModel
-from privot.local.refinement import refine
+from privot.local.refinement import pair_weights, refine
 from privot.local.settings import FitSettings
 from privot.local.waves.wave_fit import fit_waves
 from privot.local.waves.wave_model import WaveModel
@@ -16,5 +16,6 @@ __all__ = [
     "WaveModel",
     "fit",
     "fit_waves",
+    "pair_weights",
     "refine",
 ]

@@ -1,6 +1,7 @@
 """From records to reports: the randomizer on the device, the release that leaves it."""
 
 from privot.release.budget.stated_noise import state_noise
+from privot.release.budget.weighing import weigh_pairs
 from privot.release.collecting.collect import Collected, Collection, collect, collect_files
 from privot.release.collecting.payloads import from_reports
 from privot.release.collecting.wave_releases import WaveReleases, releases_by_wave
@@ -23,5 +24,6 @@ __all__ = [
     "read_table",
     "releases_by_wave",
     "state_noise",
+    "weigh_pairs",
     "write_table",
 ]

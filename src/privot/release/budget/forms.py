@@ -14,7 +14,8 @@ the less the noisier they are, while one-way errors no model takes away: so
 $γ_{ij} = .2 \min(1, ε/8)^3$, and $1/m^2$ of one of their $(K_i−1)(K_j−1)$ dimensions more. The sum is
 convex in π, and the multiplicative algorithm $π_C ← π_C \sqrt{g_C / \sum π g}$ with the gradient $−g$
 reaches its least value (Silvey, Titterington, Torsney 1978). Populations are not what a design assumes,
-so shares are tempered to their square roots, and every pair that fits is asked.
+so shares are tempered to their square roots, and every pair that fits is asked. Weights of pairs, where
+somebody gives them (`privot.release.budget.weighing`), multiply $γ_{ij}$, up to 1.
 
 The form of γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to 20
 columns of 2 to 42 values, 40 000 people: against all pairs or triples alike, two-way errors of latent
@@ -51,8 +52,12 @@ _SELDOM = 0.01  # forms with less than this share of a pair's average are left o
 _LARGEST_WEIGHT = 1000
 
 
-def choose_forms(sizes: Sequence[int], epsilon: float) -> tuple[Forms, tuple[int, ...]]:
+def choose_forms(
+    sizes: Sequence[int], epsilon: float, of_pairs: Array | None = None
+) -> tuple[Forms, tuple[int, ...]]:
     """Sets of columns to ask together, by their index, and the weights to draw them by.
+
+    With `of_pairs` (m, m), symmetric, the interactions of some pairs are wanted more than others'.
 
     Examples:
         >>> forms, weights = choose_forms([2, 10, 10, 9], 1.0)
@@ -74,7 +79,8 @@ def choose_forms(sizes: Sequence[int], epsilon: float) -> tuple[Forms, tuple[int
     if not pairs:
         alone = tuple((column,) for column in range(len(sizes)))
         return alone, (1,) * len(alone)
-    shares = _design(sizes, candidates, pairs, epsilon)
+    weights_of_pairs = None if of_pairs is None else np.array([of_pairs[pair] for pair in pairs])
+    shares = _design(sizes, candidates, pairs, epsilon, weights_of_pairs)
     kept = {
         form: share
         for form, share in zip(candidates, shares.tolist(), strict=True)
@@ -107,6 +113,7 @@ def _design(
     candidates: Sequence[tuple[int, ...]],
     pairs: Sequence[tuple[int, ...]],
     epsilon: float,
+    wanted: Array | None = None,
 ) -> Array:
     """Shares of the candidates of the least sum."""
     cells = [math.prod(sizes[column] for column in form) for form in candidates]
@@ -115,9 +122,8 @@ def _design(
     free = effective * (effective - 1)
     first, second = np.array(pairs).T
     dimensions = np.array([(sizes[i] - 1.0) * (sizes[j] - 1.0) for i, j in pairs])
-    needed = np.minimum(
-        1.0, _NEEDED * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
-    )
+    needed = _NEEDED * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
+    needed = np.minimum(1.0, needed if wanted is None else needed * wanted)
     both = needed * free[first] * free[second]
     number = incidence.number(pairs)
     apart = np.setdiff1d(np.arange(len(sizes)), pairs)

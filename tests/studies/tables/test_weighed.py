@@ -1,0 +1,29 @@
+"""Two phases, two ways: the pilot is the same, everybody reports once, and only the forms differ."""
+
+import numpy as np
+import pyarrow as pa
+
+from privot.release import Randomizer
+from privot.schema import Schema
+from studies.tables.weighed import both_ways
+
+SCHEMA = Schema.from_dict(
+    {"columns": {name: {"kind": "categorical", "categories": list("stuvw")} for name in "abcd"}}
+)
+
+
+def test_the_others_are_asked_the_pair_that_depends_more_often():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(5, size=(4000, 4))
+    codes[:, 1] = codes[:, 0]
+    people = pa.table({name: np.array(list("stuvw"))[codes[:, i]] for i, name in enumerate("abcd")})
+    models = dict(both_ways(Randomizer.calibrate(SCHEMA, 4.0), people, 0))
+    assert [*models] == ["default", "weighed"]
+    asked = {}
+    for name, model in models.items():
+        assert [told["reports"] for told in model.made_with["promises"]] == [800, 3200]
+        assert model.earlier[0].joint.asked == models["default"].randomizer.joint.asked
+        forms = model.randomizer.joint.asked
+        shares = np.array(forms.weights) / sum(forms.weights)
+        asked[name] = sum(s for form, s in zip(forms.forms, shares) if {0, 1} <= {*form})
+    assert asked["weighed"] > 1.3 * asked["default"]
