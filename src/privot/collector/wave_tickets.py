@@ -14,6 +14,12 @@ key is gone, no nonce can be told to be of a person, nor two to be of one. Until
 could tell whose a nonce is: they must not be who sees them used. A person who takes part in no wave
 looks like one who does, except to the service that they do not ask.
 
+*Gone* is as gone as the file's old content. An overwritten key may live on in a backup, a snapshot, a
+copy-on-write file system or free blocks of the disk; whoever finds it there, knows the ids and sees
+nonces can tell whose each is, in that wave. Keep `path` where nothing stays: in memory (tmpfs), or on an
+encrypted disk that no backup reads. If a restart loses the key, who has used a ticket gets another in
+that wave, so that a device that draws twice has two reports taken; a ledger draws once all the same.
+
 A clock that is set back finds a later wave's key, and is refused.
 """
 

@@ -102,7 +102,11 @@ class GridDrift:
         return GridSampler(self._made[time], self.sampler.name, self.sampler.randomizer)
 
     def learned(self, seed: int) -> float:
-        """h, in units of time, under which held-out reports are most likely."""
+        """h, in units of time: the largest under which held-out reports are as likely as under the best.
+
+        As likely is within a standard error of the difference. After two reaches beyond the best no
+        more are tried.
+        """
         rng, last = np.random.default_rng([seed, 7]), len(self.times) - 1
         tried = np.unique(np.linspace(min(last, max(1, last // 3)), last, _MOST_WAVES).round())
         unit = (self.times[-1] - self.times[0]) / max(last, 1)
@@ -118,8 +122,7 @@ class GridDrift:
             best = int(np.argmax([people @ each for each in logs]))
             if len(logs) > best + _BEYOND:
                 break
-        kept = [i for i, each in enumerate(logs) if _within(each - logs[best], people)]
-        return float(REACHES[max(kept)] * unit)
+        return float(REACHES[farthest(logs, people)] * unit)
 
     def _score(self, wave: int, held: Array, reach: float) -> Array:
         """Log-likelihood of each report of a wave."""
@@ -253,10 +256,30 @@ class GridDrift:
         return cls(sampler, arrays["times"], counts, tuple(fields["asked"]), randomizers, reach)
 
 
-def _within(gains: Array, people: Array) -> bool:
-    """Whether reports tell a gain apart from the best's by less than a standard error."""
-    mean = people @ gains / people.sum()
-    return bool(mean**2 <= people @ (gains - mean) ** 2 / people.sum() ** 2)
+def farthest(logs: Sequence[Array], people: Array) -> int:
+    """The last of some densities under which reports are as likely as under the best, or nearly.
+
+    Nearly is by no more than a standard error of the mean difference, each person told once.
+
+    Examples:
+        >>> likely = np.log([0.5, 0.5])
+        >>> farthest([likely - 1.0, likely, likely - [0.1, -0.09]], np.array([10.0, 10.0]))
+        2
+        >>> farthest([likely - 1.0, likely, likely - [0.1, -0.09]], np.array([9000.0, 9000.0]))
+        1
+
+    Arguments:
+        logs: Under each density, log-likelihoods of distinct reports (reports,).
+        people: How often each came (reports,).
+    """
+    best = logs[int(np.argmax([people @ each for each in logs]))]
+    gains = [each - best for each in logs]
+    means = [people @ gain / people.sum() for gain in gains]
+    errors = [
+        (people @ (gain - mean) ** 2) ** 0.5 / people.sum()
+        for gain, mean in zip(gains, means, strict=True)
+    ]
+    return max(i for i, mean in enumerate(means) if -mean <= errors[i])
 
 
 def _flat(density: GridDensity) -> Array:
