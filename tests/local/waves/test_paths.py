@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from privot.local.waves.paths import Paths, random_slope, random_walk
 
 TIMES = np.linspace(0.0, 1.0, 12)
+STEPS, SUDDEN = (0.01, 0.03, 0.1, 0.3, 1.0), 0.02
 
 
 def told(path, precision, rng):
@@ -26,21 +28,48 @@ def test_kernels_are_covariances_of_what_they_say(kernel):
     assert np.abs(own - kernel(fine)).max() < 0.01
 
 
-def test_the_posterior_is_that_of_the_gaussian():
+@pytest.mark.parametrize("times", [TIMES, TIMES**2])
+def test_the_posterior_is_that_of_gaussians_with_a_step_and_without(times):
     rng = np.random.default_rng(0)
-    slopes, precisions = told(np.sin(3 * TIMES)[:, None], 40.0, rng)
-    paths = Paths(TIMES, slopes, precisions)
-    candidates, weights = paths._candidates, paths.weights
-    means, logs = [], []
-    for each in candidates:
-        prior = each.prior + 1e-9 * np.eye(len(TIMES))
-        cov = prior + np.diag(1 / precisions[:, 0])
-        seen = slopes[:, 0] / precisions[:, 0]
-        means.append(prior @ np.linalg.solve(cov, seen))
-        logs.append(-seen @ np.linalg.solve(cov, seen) / 2 - np.linalg.slogdet(cov)[1] / 2)
-    expected = np.exp(np.array(logs) - max(logs))
-    assert np.allclose(weights, expected / expected.sum(), atol=1e-6)
-    assert np.allclose(paths.mean[:, 0], weights @ np.array(means), atol=1e-3)
+    truth = np.sin(3 * times) + 0.3 * (times >= times[5])
+    slopes, precisions = told(truth[:, None], 40.0, rng)
+    found = Paths(times, slopes, precisions)
+    seen, noise = slopes[:, 0] / precisions[:, 0], np.diag(1 / precisions[:, 0])
+    means, seconds, logs = [], [], []
+    for each in found._candidates:
+        for size in (0.0, *STEPS):
+            for wave in range(1, 12) if size else [0]:
+                after = (np.arange(12) >= wave) * 1.0
+                prior = each.prior + size * np.outer(after, after)
+                gain = prior @ np.linalg.inv(prior + noise)
+                means.append(gain @ seen)
+                seconds.append(np.outer(means[-1], means[-1]) + prior - gain @ prior)
+                likely = multivariate_normal(np.zeros(12), prior + noise).logpdf(seen)
+                share = SUDDEN * (times[wave] - times[wave - 1]) / 5 if size else 1 - SUDDEN
+                logs.append(likely + np.log(share))
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    mean, second = (np.tensordot(weights, np.array(x), 1) for x in (means, seconds))
+    assert np.allclose(found.mean[:, 0], mean, atol=1e-3)
+    assert np.allclose(found.covariance[0], second - np.outer(mean, mean), atol=3e-5)
+
+
+def test_waves_on_either_side_of_a_jump_are_pooled():
+    """Twelve waves told apart err by 1 in standard errors of one; two halves, by 6^-1/2 = .41."""
+    errors = []
+    for seed in range(20):
+        jump = np.where(TIMES[6] <= TIMES, 1.0, 0.0)[:, None]
+        paths = Paths(TIMES, *told(jump, 400.0, np.random.default_rng(seed)))
+        errors.append((paths.mean - jump) * 400**0.5)
+    assert 0.3 < np.sqrt(np.mean(np.square(errors))) < 0.55
+
+
+def test_one_number_that_jumps_is_no_reason_to_believe_that_another_did():
+    rng = np.random.default_rng(5)
+    truth = np.stack([np.where(TIMES[6] <= TIMES, 1.0, 0.0), np.zeros(12)], axis=1)
+    paths = Paths(TIMES, *told(truth, 400.0, rng))
+    assert np.abs(paths.mean[:, 1]).max() < 4.5 * 400**-0.5
+    assert np.abs(paths.mean[:, 0] - truth[:, 0]).max() < 4.5 * 400**-0.5
 
 
 def test_drift_is_learned_and_bands_hold():

@@ -18,9 +18,20 @@ all K numbers; so that bands hold what is not known of the drift. Nothing is lef
 between waves is a wave without reports.
 
 **Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to K, where w
-is 0 before τ and 1 from then on. Its evidence against none follows from the same matrices, averaged over
-q, kernels and s². The **p-value** compares the largest one with those of paths drawn from the model
-without a step, at the drift that was learned, and reported with the waves' own noise.
+is 0 before τ and 1 from then on. Paths with one are averaged with those without, at a probability of
+.02 before any report, over s² evenly and over τ by the time since the wave before. So after a jump waves
+on either side of it are still pooled, as far as their own drift allows. With
+$V = (K + D^{-1})^{-1}$, the step itself, given reports, has mean and variance
+
+$$ \hat c = \frac{s^2 a}{1 + s^2 b} ,\quad \frac{s^2}{1 + s^2 b} , \qquad
+   a = w^⊤ (h − D Σ h) ,\quad b = w^⊤ V w , $$
+
+the path moves by $\hat c\,(I − K V) w$, and the evidence gains
+$\tfrac12 s^2 a^2 / (1 + s^2 b) − \tfrac12 \ln(1 + s^2 b)$.
+
+The **p-value** of a change compares the largest evidence of a step against none, averaged over q,
+kernels and s², with those of paths drawn from the model without a step, at the drift that it learned,
+and reported with the waves' own noise.
 
 Privacy: a function of reports, hence post-processing.
 
@@ -42,6 +53,8 @@ from privot.schema import Array
 _ANYWHERE = 4.0
 _DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))
 _STEPS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # s²
+_SUDDEN = 0.02  # probability of a step before any report
+_LEAST = 1e-4  # weight of what is averaged
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,37 +88,65 @@ class Paths:
 
     @cached_property
     def weights(self) -> Array:
-        """Of every drift and kernel, by the evidence; 1 in sum."""
-        logs = np.array([each.evidence(self.slopes.T) for each in self._candidates])
-        found = np.exp(logs - logs.max())
+        """Of every drift and kernel without a step, by the evidence; 1 in sum."""
+        found = np.exp(self._logs - self._logs.max())
         return np.asarray(found / found.sum())
+
+    @cached_property
+    def _logs(self) -> Array:
+        return np.array([each.evidence(self.slopes.T) for each in self._candidates])
+
+    @cached_property
+    def _after(self) -> Array:
+        """1 from each wave but the first on (T, T − 1)."""
+        return np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
+
+    @cached_property
+    def _shares(self) -> list[tuple[float, Array]]:
+        """Of every drift and kernel, the weight without a step and those with one (sizes, T − 1)."""
+        gaps = np.diff(self._scaled)
+        priors = _SUDDEN * gaps / max(gaps.sum(), 1e-300) / len(_STEPS)
+        gains = [each.steps(self.slopes.T, self._after) for each in self._candidates]
+        found = [*zip(self._logs, gains, strict=True)]
+        most = max(alone + each.max(initial=0.0) for alone, each in found)
+        sums = [
+            ((1 - _SUDDEN) * np.exp(alone - most), priors * np.exp(alone + each - most))
+            for alone, each in found
+        ]
+        total = sum(alone + steps.sum() for alone, steps in sums)
+        return [(float(alone / total), steps / total) for alone, steps in sums]
 
     @property
     def drift(self) -> float:
-        """The mean of q: the variance, in logits, that a path gains over all waves."""
-        return float(self.weights @ [each.drift for each in self._candidates])
+        """The mean of q: the variance, in logits, that a path gains over all waves beside a step."""
+        pairs = zip(self._shares, self._candidates, strict=True)
+        return float(sum((alone + steps.sum()) * each.drift for (alone, steps), each in pairs))
 
     @cached_property
-    def _kept(self) -> list[tuple[float, _Candidate]]:
-        pairs = zip(self.weights, self._candidates, strict=True)
-        return [(float(weight), each) for weight, each in pairs if weight > 1e-4]
+    def _parts(self) -> list[tuple[Array, Array, Array]]:
+        """Weights (n,), means (n, K, T) and the mean of covariances (K, T, T) of each kernel kept."""
+        found = []
+        for (alone, steps), each in zip(self._shares, self._candidates, strict=True):
+            if alone + steps.sum() > _LEAST:
+                found.append(each.stepped(self.slopes.T, self._after, alone, steps))
+        return found
 
     @cached_property
     def mean(self) -> Array:
         """(T, K)."""
-        total = sum(weight for weight, _ in self._kept)
-        means = [weight * each.mean(self.slopes.T) for weight, each in self._kept]
+        total = sum(weights.sum() for weights, _, _ in self._parts)
+        means = [np.tensordot(weights, means, 1) for weights, means, _ in self._parts]
         return np.asarray(np.sum(means, axis=0).T / total)
 
     @cached_property
     def covariance(self) -> Array:
         """Of a number at two times (K, T, T)."""
-        total, middle = sum(weight for weight, _ in self._kept), self.mean.T
+        total, middle = sum(weights.sum() for weights, _, _ in self._parts), self.mean.T
         found = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
-        for weight, each in self._kept:
-            off = each.mean(self.slopes.T) - middle
-            found += weight / total * (each.posterior + off[:, :, None] * off[:, None, :])
-        return found
+        for weights, means, spread in self._parts:
+            off = (means - middle) * np.sqrt(weights)[:, None, None]
+            found += spread + np.einsum("nks,nkt->kst", off, off, optimize=True)
+        return found / total
 
     def at(self, time: float) -> tuple[Array, Array]:
         """Means and variances (K,) at a time between the first and the last."""
@@ -125,9 +166,8 @@ class Paths:
         return self._steps(self.slopes.T)
 
     def _steps(self, slopes: Array) -> Array:
-        after = np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
         logs = np.array([each.evidence(slopes) for each in self._candidates])
-        gains = np.array([each.steps(slopes, after) for each in self._candidates])
+        gains = np.array([each.steps(slopes, self._after) for each in self._candidates])
         joint = logs[:, None, None] + gains
         highest = joint.max()
         found = np.exp(joint - highest).sum(axis=0).mean(axis=0)
@@ -186,14 +226,37 @@ class _Candidate:
         """Up to a constant of the reports."""
         return float((slopes * self.mean(slopes)).sum()) / 2 - self.half_log_det
 
-    def steps(self, slopes: Array, after: Array) -> Array:
-        """Gains of log evidence by steps (sizes, T − 1)."""
+    def _unexplained(self, slopes: Array, after: Array) -> tuple[Array, Array]:
+        """Of every number and wave, a and b (K, T − 1)."""
         spread = np.einsum("ts,ktr,rs->ks", after, self.inner, after, optimize=True)
         # What the paths leave unexplained: K⁻¹ Σ h = h − D Σ h.
-        along = after.T @ (slopes - self.precisions * self.mean(slopes)).T
+        return (slopes - self.precisions * self.mean(slopes)) @ after, spread
+
+    def steps(self, slopes: Array, after: Array) -> Array:
+        """Gains of log evidence by steps (sizes, T − 1)."""
+        along, spread = self._unexplained(slopes, after)
         bend = 1 + _STEPS[:, None, None] * spread
-        gain = _STEPS[:, None, None] * along.T**2 / bend / 2 - np.log(bend) / 2
+        gain = _STEPS[:, None, None] * along**2 / bend / 2 - np.log(bend) / 2
         return np.asarray(gain.sum(axis=1))
+
+    def stepped(
+        self, slopes: Array, after: Array, alone: float, steps: Array
+    ) -> tuple[Array, Array, Array]:
+        """Weights (n,) and means (n, K, T) without a step and with each, and the sum of covariances.
+
+        The weight without one is `alone`, those with one are `steps` (sizes, T − 1).
+        """
+        along, spread = self._unexplained(slopes, after)
+        sizes, waves = np.nonzero(steps > _LEAST * (alone + steps.sum()) / steps.size)
+        weights = np.append(alone, steps[sizes, waves])
+        # Of a step, what the path keeps: (I − K V) w.
+        ways = after.T[None] - np.einsum("tr,krs,sn->knt", self.prior, self.inner, after)
+        variance = _STEPS[sizes, None] / (1 + _STEPS[sizes, None] * spread[:, waves].T)
+        moved = (variance * along[:, waves].T)[:, :, None] * ways[:, waves].swapaxes(0, 1)
+        means = self.mean(slopes) + np.concatenate([np.zeros_like(moved[:1]), moved])
+        roots = ways[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
+        more = np.einsum("kns,knt->kst", roots, roots, optimize=True)
+        return weights, means, weights.sum() * self.posterior + more
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Paths (K, T) of the prior."""
