@@ -3,8 +3,9 @@
     python benchmarks/device_ledgers.py              # a table, and exit code 1 if any slot has two draws
     python benchmarks/device_ledgers.py --kills 20
 
-Reports are told to a file of their own after the ledger hands them out, as if they had been sent.
-`tests/waves/test_ledger.py` runs the same, and shows that without a ledger second draws are found.
+The same of a tree's answers, of which each interval has one. What is drawn is told to a file of its own
+after the ledger hands it out, as if it had been sent. `tests/waves` run the same, and show that without
+a ledger second draws are found.
 """
 
 import argparse
@@ -21,12 +22,15 @@ from pathlib import Path
 
 from privot import PrivotError, Randomizer, Schema
 from privot.device import Device
-from privot.waves import DeviceLedger, Panel
+from privot.waves import ChangeTree, DeviceLedger, Panel, TreeLedger
 
 KILLS = 100
 SCHEMA = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
 DEVICE = Device.from_json(Randomizer.calibrate(SCHEMA, epsilon=1.0).to_json())
 PANEL = Panel("bits", window=3, start=0, length=3600, seed="public", waves=10**6)
+TREE = ChangeTree(waves=4000, changes=50, epsilon=1.0, seed="public")
+DAYS = Panel("tree", window=4000, start=0, length=3600, seed="public", waves=4000)
+TOLD = next(str(n) for n in range(1000) if TREE.level_of(str(n)) == 0)
 WAVES = 60  # that one run goes through, if it is not killed
 
 
@@ -41,19 +45,39 @@ def careless(path):
     return partial(DEVICE.report, {"bit": True})
 
 
-def run(make, told, clock):
-    """A device's life: in each wave of its own that its clock shows it makes a report, and sends it."""
+def reports(make, wave):
+    """What a device sends in a wave, with the slots that it is of: its report, if one is due."""
+    return [(wave, make(now=3600.0 * wave))] if PANEL.is_due("me", wave) else []
+
+
+def told_bits(path):
+    """A device that keeps a ledger of a tree's answers."""
+    ledger = TreeLedger(DeviceLedger(path, TOLD, now=-1.0), TREE, DAYS)
+    return lambda wave: ledger.tell(wave % 40 < 20, now=3600.0 * wave)
+
+
+def careless_bits(path):
+    """A device that keeps nothing, and begins anew with every start."""
+    return told_bits(path.with_name(f"ledger-{os.getpid()}"))
+
+
+def answers(make, wave):
+    """What a device sends in a wave: all its answers, by their intervals."""
+    return [(each.interval, each) for each in make(wave)]
+
+
+def run(make, sends, told, clock):
+    """A device's life: in each wave that its clock shows it sends what is due."""
     handle = os.open(told, os.O_WRONLY | os.O_APPEND)
     for wave in clock:
-        if PANEL.is_due("me", wave):
-            with suppress(PrivotError):
-                report = make(now=3600.0 * wave)
-                os.write(handle, f"{wave} {report.to_bytes().hex()}\n".encode())
+        with suppress(PrivotError):
+            for slot, each in sends(make, wave)[-3:]:
+                os.write(handle, f"{slot} {each.to_bytes().hex()}\n".encode())
     os.close(handle)
 
 
-def drawn(folder, kills, jumps, device=kept):
-    """The draws that were sent: a set of pairs (wave, bytes), from runs that were killed.
+def drawn(folder, kills, jumps, device=kept, sends=reports):
+    """The draws that were sent: a set of pairs (slot, bytes), from runs that were killed.
 
     A run begins in the wave that was last sent, or so many waves before or after. It is killed within a
     few milliseconds after so many reports, or while it starts.
@@ -67,7 +91,7 @@ def drawn(folder, kills, jumps, device=kept):
         clock = [max(0, first + t + chance.randint(-jumps, jumps)) for t in range(WAVES)]
         child = os.fork()
         if child == 0:
-            run(device(folder / "ledger"), told, clock)
+            run(device(folder / "ledger"), sends, told, clock)
             os._exit(0)
         ended = False
         while number < kills and not ended and told.read_bytes().count(b"\n") < enough:
@@ -79,7 +103,12 @@ def drawn(folder, kills, jumps, device=kept):
         if not ended:
             os.waitpid(child, 0)
     pairs = (line.split() for line in told.read_text().splitlines())
-    return {(int(wave), report) for wave, report in pairs}
+    return {(int(slot), made) for slot, made in pairs}
+
+
+def answered(folder, kills, jumps, careless=False):
+    """The same of a tree's answers, and of the intervals that they are of."""
+    return drawn(folder, kills, jumps, careless_bits if careless else told_bits, answers)
 
 
 def second_draws(draws):
@@ -88,17 +117,26 @@ def second_draws(draws):
     return sum(b - a < PANEL.window for a, b in pairwise(waves))
 
 
+def second_answers(drawn):
+    """How many answers there are of an interval that has one."""
+    return len(drawn) - len({interval for interval, _ in drawn})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=KILLS)
     kills, found = parser.parse_args().kills, 0
-    print("| clock | kills | draws sent | second draws within w waves |")
-    print("|---|---:|---:|---:|")
-    for name, jumps in (("right", 0), ("jumps by up to 5 waves, to and fro", 5)):
-        with tempfile.TemporaryDirectory() as temporary:
-            draws = drawn(Path(temporary), kills, jumps)
-        found += second_draws(draws)
-        print(f"| {name} | {kills} | {len(draws)} | {second_draws(draws)} |", flush=True)
+    print("| what | clock | kills | draws sent | second draws |")
+    print("|---|---|---:|---:|---:|")
+    for what, draw, second in (
+        ("reports of a panel, in w waves", drawn, second_draws),
+        ("answers of a tree, of an interval", answered, second_answers),
+    ):
+        for clock, jumps in (("right", 0), ("jumps by up to 5 waves, to and fro", 5)):
+            with tempfile.TemporaryDirectory() as temporary:
+                sent = draw(Path(temporary), kills, jumps)
+            found += second(sent)
+            print(f"| {what} | {clock} | {kills} | {len(sent)} | {second(sent)} |", flush=True)
     sys.exit(int(found > 0))
 
 

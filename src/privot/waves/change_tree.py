@@ -29,12 +29,13 @@ only, but from a larger constant: `stderr` says which is smaller. *Memoization*,
 and repeat it, promises less than is believed: see `privot.waves.memoization`.
 
 **Estimates** are least squares: the mean answer of an interval, divided by 2p − 1, estimates
-$E x_{last} − E x_{before}$ with variance below $1 / (N_h (2p − 1)^2)$, for $N_h$ people in the level.
+$E x_{last} − E x_{before}$ with variance below $1 / (N (2p − 1)^2)$, for N people of its level who
+answered.
 
 **Privacy review.** Adjacency: one person's whole sequence. Who sees what: level and signs are public;
 sequence and changes stay on the device. Each sign is drawn **once**: drawn again, it is another budget,
 so that a device must keep what it has sent, and the values of all waves so far as it gave them before:
-no ledger does that here yet. An answer is given for every interval, whatever was found.
+`privot.waves.tree_ledger` does. An answer is given for every interval, whatever was found.
 
 References:
     Erlingsson, Feldman, Mironov, Raghunathan, Talwar, Thakurta, *Amplification by shuffling: from
@@ -153,23 +154,24 @@ class ChangeTree:
     def estimate(self, signs: Sequence[Signs]) -> tuple[Array, Array]:
         """The share of ones in every wave (T,), and its standard error (T,), from signs (n, m) by level.
 
+        A sign of 0 is an answer that did not come; a row need not be one person's.
+
         Raises:
-            PrivotError: if they are not those of every level, with people in the finest.
+            PrivotError: if they are not those of every level, or nobody answered in some interval of
+                level 0.
         """
         if [each.shape[1:] for each in signs] != [(self.intervals(h),) for h in range(self.levels)]:
             raise PrivotError(
                 "signs are not those of this tree's levels: give one array (n, m) a level"
             )
-        people = [len(each) for each in signs]
-        stderr = self.stderr(people)
-        design, weights = self._normal(people)
-        gaps = [np.full(self.intervals(h), self._gap(h)) for h in range(self.levels)]
+        people = np.concatenate([np.count_nonzero(each, axis=0) for each in signs])
+        if not people[: self.waves].all():
+            wave = int(people[: self.waves].argmin())
+            raise PrivotError(f"signs of level 0 lack wave {wave}: wait for an answer of that wave")
         sums = np.concatenate([each.sum(axis=0, dtype=np.int64) for each in signs])
-        means = (
-            sums / np.maximum(np.repeat(people, [len(g) for g in gaps]), 1) / np.concatenate(gaps)
-        )
-        solved = np.linalg.solve(design.T * weights @ design, design.T @ (weights * means))
-        return solved, stderr
+        gaps, weights, inverse = self._solved(people)
+        told = weights * sums / np.maximum(people, 1) / gaps
+        return inverse @ (self._design.T @ told), np.sqrt(np.diag(inverse))
 
     def stderr(self, people: Sequence[int]) -> Array:
         """What to expect of so many people by level: standard errors (T,), from above."""
@@ -177,19 +179,24 @@ class ChangeTree:
             raise PrivotError(
                 f"people {[*people]!r} cannot be: give numbers by level, the first above 0"
             )
-        design, weights = self._normal(people)
-        return np.sqrt(np.diag(np.linalg.inv(design.T * weights @ design)))
+        each = [self.intervals(level) for level in range(self.levels)]
+        _, _, inverse = self._solved(np.repeat(people, each))
+        return np.sqrt(np.diag(inverse))
 
     def _gap(self, level: int) -> float:
         return 1 - 2 * self.words(level) / WORDS
 
-    def _normal(self, people: Sequence[int]) -> tuple[Array, Array]:
-        """Which waves each interval compares (rows, T), and the inverse variances (rows,)."""
-        weights = [np.full(self.intervals(h), n * self._gap(h) ** 2) for h, n in enumerate(people)]
-        return self._design, np.concatenate(weights)
+    def _solved(self, people: NDArray[np.integer]) -> tuple[Array, Array, Array]:
+        """Of people by interval, 2p − 1, inverse variances, and the covariance of shares (T, T)."""
+        gaps = np.concatenate(
+            [np.full(self.intervals(h), self._gap(h)) for h in range(self.levels)]
+        )
+        weights = people * gaps**2
+        return gaps, weights, np.linalg.inv(self._design.T * weights @ self._design)
 
     @cached_property
     def _design(self) -> Array:
+        """Which waves each interval compares (intervals, T)."""
         rows = []
         for level in range(self.levels):
             for index in range(self.intervals(level)):

@@ -36,6 +36,7 @@ import time
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from privot.device.device import Device
 from privot.device.report import Report
@@ -158,14 +159,14 @@ class DeviceLedger:
             spent = self._spent(journal, panel)
             if wave not in spent:
                 self._require_due(panel, wave, [*spent])
-                self._require_within(panel, promise, journal, seconds)
+                self.require_within(panel, promise, journal, seconds)
                 made = device.report(record, word=word, now=seconds).to_bytes()
                 journal.append(
                     {
                         "campaign": panel.to_dict(),
                         "wave": wave,
                         "promise": promise.to_dict(),
-                        "time": max(seconds, _latest(journal)),
+                        "time": max(seconds, latest(journal)),
                         "report": base64.b64encode(made).decode(),
                     }
                 )
@@ -183,17 +184,13 @@ class DeviceLedger:
         with holding(self.path) as journal:
             return _sum(journal, days, time.time() if now is None else now)
 
+    def begun_in(self, panel: Panel) -> int:
+        """The wave in which this ledger was begun; below 0 before the first."""
+        return int((self._head["begun"] - panel.start) // panel.length)
+
     def _spent(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
-        found = {}
-        for line in journal.lines[1:]:
-            if line["campaign"]["name"] == panel.name:
-                if line["campaign"] != panel.to_dict():
-                    raise PrivotError(
-                        f"campaign {panel.name!r} had another panel when this device reported: give "
-                        "that one; a changed panel is a campaign with a name of its own"
-                    )
-                found[int(line["wave"])] = base64.b64decode(line["report"])
-        return found
+        lines = lines_of(journal, panel.to_dict())
+        return {int(line["wave"]): base64.b64decode(line["report"]) for line in lines}
 
     def _require_due(self, panel: Panel, wave: int, spent: list[int]) -> None:
         name, last = panel.name, max(spent, default=None)
@@ -211,7 +208,7 @@ class DeviceLedger:
                 f"wave {wave} of campaign {name!r} is less than {panel.window} waves after wave {last}, "
                 "which is spent: keep the id of a person"
             )
-        begun = int((self._head["begun"] - panel.start) // panel.length)
+        begun = self.begun_in(panel)
         least = begun + (panel.window if self._head["own_id"] else 1)
         if self.wait and begun >= 0 and wave < least:
             raise NotDue(
@@ -219,12 +216,13 @@ class DeviceLedger:
                 f"from wave {least} on, and it is wave {wave}"
             )
 
-    def _require_within(
+    def require_within(
         self, panel: Panel, promise: PureDP | ApproximateDP, journal: Journal, now: float
     ) -> None:
+        """Refuse what would pass the owner's limit; nothing of a tree's own answers counts twice."""
         if self.limit is None:
             return
-        epsilon, delta = _losses(journal, self.limit.days, now)
+        epsilon, delta = _losses(journal, self.limit.days, now, panel.name)
         more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
         most, most_slack = _written(self.limit.epsilon), _written(self.limit.delta)
         if epsilon + more > most or delta + slack > most_slack:
@@ -235,16 +233,42 @@ class DeviceLedger:
             )
 
 
-def _latest(journal: Journal) -> float:
+def lines_of(journal: Journal, campaign: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a journal has of a campaign.
+
+    Raises:
+        PrivotError: if a campaign of that name was another.
+    """
+    found = [line for line in journal.lines[1:] if line["campaign"]["name"] == campaign["name"]]
+    if any(line["campaign"] != campaign for line in found):
+        raise PrivotError(
+            f"campaign {campaign['name']!r} had another panel when this device reported: give "
+            "that one; a changed panel is a campaign with a name of its own"
+        )
+    return found
+
+
+def latest(journal: Journal) -> float:
+    """The time of the last line; 0 if there is none."""
     return max((float(line["time"]) for line in journal.lines[1:]), default=0.0)
 
 
-def _losses(journal: Journal, days: float | None, now: float) -> tuple[Fraction, Fraction]:
-    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3."""
-    since = -1.0 if days is None else max(now, _latest(journal)) - days * _DAY
-    counted = [line["promise"] for line in journal.lines[1:] if line["time"] > since]
-    epsilon = sum((_written(each["epsilon"]) for each in counted), Fraction(0))
-    return epsilon, sum((_written(each.get("delta", 0.0)) for each in counted), Fraction(0))
+def _losses(
+    journal: Journal, days: float | None, now: float, asking: str = ""
+) -> tuple[Fraction, Fraction]:
+    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3.
+
+    The answers of a tree are one promise, as of the last one; none for the campaign that asks.
+    """
+    since = -1.0 if days is None else max(now, latest(journal)) - days * _DAY
+    counted: dict[Any, dict[str, float]] = {}
+    for number, line in enumerate(journal.lines[1:]):
+        name, tree = line["campaign"]["name"], "tree" in line["campaign"]
+        if line["time"] > since and "promise" in line and not (tree and name == asking):
+            counted[name if tree else number] = line["promise"]
+    epsilon = sum((_written(each["epsilon"]) for each in counted.values()), Fraction(0))
+    delta = sum((_written(each.get("delta", 0.0)) for each in counted.values()), Fraction(0))
+    return epsilon, delta
 
 
 def _written(number: float) -> Fraction:
