@@ -36,13 +36,13 @@ from privot.local.grid.deconvolution import deconvolve
 from privot.local.grid.density import GridDensity, GridSampler
 from privot.local.grid.evidence import average_by_evidence
 from privot.local.grid.grid_fit import allowed_nodes
+from privot.local.waves.reach import REACHES, farthest
 from privot.local.waves.shares import Course, Followed, Told, basis_of
 from privot.release import Randomizer, Release
 from privot.release.reports.rows import ReportTable
 from privot.schema import Array, from_unit
 from privot.schema.rules.where import RANGE
 
-REACHES = (0.0, 0.7, 1.5, 3.0, 5.0, 8.0, 14.0, 25.0, np.inf)  # h, in waves
 _HELD_OUT, _MOST_WAVES = 0.5, 8
 _BEYOND = 2  # reaches tried after the best
 _HATS, _RAREST = 12, 1e-6
@@ -254,32 +254,6 @@ class GridDrift:
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
         reach = float(fields["reach"])
         return cls(sampler, arrays["times"], counts, tuple(fields["asked"]), randomizers, reach)
-
-
-def farthest(logs: Sequence[Array], people: Array) -> int:
-    """The last of some densities under which reports are as likely as under the best, or nearly.
-
-    Nearly is by no more than a standard error of the mean difference, each person told once.
-
-    Examples:
-        >>> likely = np.log([0.5, 0.5])
-        >>> farthest([likely - 1.0, likely, likely - [0.1, -0.09]], np.array([10.0, 10.0]))
-        2
-        >>> farthest([likely - 1.0, likely, likely - [0.1, -0.09]], np.array([9000.0, 9000.0]))
-        1
-
-    Arguments:
-        logs: Under each density, log-likelihoods of distinct reports (reports,).
-        people: How often each came (reports,).
-    """
-    best = logs[int(np.argmax([people @ each for each in logs]))]
-    gains = [each - best for each in logs]
-    means = [people @ gain / people.sum() for gain in gains]
-    errors = [
-        (people @ (gain - mean) ** 2) ** 0.5 / people.sum()
-        for gain, mean in zip(gains, means, strict=True)
-    ]
-    return max(i for i, mean in enumerate(means) if -mean <= errors[i])
 
 
 def _flat(density: GridDensity) -> Array:
