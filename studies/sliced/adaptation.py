@@ -4,11 +4,11 @@ Target records are the **training** split without its labels, and private; accur
 **test** split. Pairs: `studies.sliced.pairs`.
 
 Methods: `source` (nothing of the target), `sums` (`privot.sliced.adapt`), `sums_anyway` (the same where
-it refuses to run), `sums_no_noise` (the same at ε = 10⁶: what noise costs), `dp_swd` (as published,
-noisy slices, source-branch gradient), `dp_dann` (clipped, noised gradients), and without privacy `swd`
-(as published, both branches) and `dann`. Every
-method has the same networks, the same changes of source images, and as many training steps as ours in
-all its stages.
+it refuses to run), `sums_no_noise` (the same at ε = 10⁶: what noise costs), `dp_coral` (one noisy
+mean and covariance for all classes), `dp_swd` (as published, noisy slices, source-branch gradient),
+`dp_dann` (clipped, noised gradients), and without privacy `swd` (as published, both branches) and
+`dann`. Every method has the same networks, the same changes of source images, and as many training
+steps as ours in all its stages; private batches are a quarter of the target at most.
 
 Rows are JSON files, one a run:
 
@@ -44,12 +44,15 @@ from privot.sliced.adaptation.classifier import Classifier, as_records
 from privot.sliced.adaptation.rounds import Course
 from privot.training import train
 from studies.common.rows import write_row
+from studies.rivals.coral import fit_coral
 from studies.rivals.dann import DANNSettings, fit_dann
 from studies.rivals.joint_slices import JointSettings, align_slices, fit_joint
 from studies.sliced.pairs import Pair, load_pair
 
 EPSILON, DELTA = 10.0, 1e-5
-METHODS = ("source", "sums", "sums_anyway", "sums_no_noise", "dp_swd", "dp_dann", "swd", "dann")
+METHODS = (
+    "source", "sums", "sums_anyway", "sums_no_noise", "dp_coral", "dp_swd", "dp_dann", "swd", "dann",
+)  # fmt: skip
 _NO_NOISE = 1e6
 
 
@@ -87,8 +90,18 @@ def run_method(
     if method == "swd":
         joint = JointSettings(network=settings, steps=steps, num_projections=128)
         return align_slices(*data, joint), spent
+    if method == "dp_coral":
+        classifier, promise = fit_coral(*data, settings, steps)
+        return classifier, paid | {"neighboring": promise.neighboring, "releases": 2}
+    few = len(pair.target_x) // 4
     if method == "dp_swd":
-        classifier, plan = fit_joint(*data, JointSettings(network=settings, steps=steps))
+        joint = JointSettings(
+            network=settings,
+            steps=steps,
+            batch_size=min(JointSettings.batch_size, few),
+            num_projections=min(JointSettings.num_projections, settings.feature_dim),
+        )
+        classifier, plan = fit_joint(*data, joint)
         return classifier, paid | {"neighboring": "replace_one", "releases": plan.steps}
     if method in ("dann", "dp_dann"):
         private = method == "dp_dann"
@@ -97,7 +110,7 @@ def run_method(
             epsilon=settings.epsilon if private else None,
             delta=DELTA,
             steps=steps // 2 if private else steps,
-            batch_size=min(64, len(pair.target_x) // 4),
+            batch_size=min(64, few),
         )
         classifier, _ = fit_dann(*data, dann)
         told = paid | {"neighboring": "zero_out", "releases": dann.steps}

@@ -4,10 +4,11 @@ CelebA cannot be shipped: give the folder of its aligned photographs (`img_align
 for training), or any folder of photographs. Each is cut to its middle square of at most 148 pixels, and
 scaled to 64 × 64.
 
-The generator is the paper's (Table 5): five transposed convolutions from a code of 32. The published run
-slices 8 192 features of an encoder that is trained on the photographs themselves, without noise, so no ε
-holds for it; here the lowest 52 × 52 frequencies of each color are sliced, 8 112 numbers, by the public
-cosine transform. Noise is our accountant's for the plan. `--plan` tells it, and spends nothing.
+The generator is the paper's (Table 5): five transposed convolutions from a code of 32. The published
+run compares distributions "in a latent space of dimension 8192", as Nguyen et al. do; how that space is
+learned, and whether its learning is in the ε, the paper does not say. Here the lowest 52 × 52
+frequencies of each color are sliced, 8 112 numbers, by the public cosine transform. Noise is our
+accountant's for the plan. `--plan` tells it, and spends nothing.
 
 Usage:
     python -m studies sliced.faces --plan

@@ -2,10 +2,10 @@
 
     python -m studies sliced.page
 
-Reads `images.json`, `vectors.json`, `tables.json`, `rivals.json`, `adaptation.json`, `timing.json`,
-`frechet.json`, and what papers published (`published_images.json`, `published_adaptation.json`), in
-`docs/results/sliced`, and rewrites the tables of the page (`studies.common.pages`). Noise is what the
-accountant works out on the spot.
+Reads `images.json`, `held_out.json`, `vectors.json`, `tables.json`, `rivals.json`, `tuning.json`,
+`adaptation.json`, `timing.json`, `frechet.json`, and what papers published (`published_images.json`,
+`published_adaptation.json`), in `docs/results/sliced`, and rewrites the tables of the page
+(`studies.common.pages`). Noise is what the accountant works out on the spot.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ import numpy as np
 
 from studies.common.pages import Tables, folder_of, page_options, rewrite, table
 from studies.common.rows import Row, Rows, in_order, read_rows, select
-from studies.sliced.accounts import accounting_table, published_epsilons
+from studies.sliced.accounts import accounting_table
+from studies.sliced.comparison import (
+    DATA,
+    FITS,
+    SCORES,
+    best_table,
+    held_out_table,
+    of_fit,
+    pair_title,
+    rivals_table,
+    tuning_table,
+)
 
-# Data and ε of the fits in the main table.
-FITS = (("mnist", 10), ("mnist", 1), ("fashion_mnist", 10), ("fashion_mnist", 1))
 DIGITS = ("mnist_usps", "usps_mnist")
-DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion"}
 SYNTHETIC = ("fonts_mnist", "mnist_usps_features")
 METHODS = {
     "source": "source only",
     "sums": "**noisy sums, rounds**",
     "sums_anyway": "the same, not refused",
+    "dp_coral": "CORAL, noisy moments",
     "dp_swd": "noisy slices (DP-SWD)",
     "dp_dann": "DP-DANN",
     "sums_no_noise": "our rounds, next to no noise",
     "swd": "SWD",
     "dann": "DANN",
-}
-NAMES = {"usps": "USPS", "mnist": "MNIST", "fonts": "Fonts", "features": "(features)"}
-USUAL = {10: 18, 1: 14}  # frequencies of what is left, by default, of 60 000 images
-# By method, and frequencies of what is left; None for the default.
-OURS = {
-    ("mixture", None): "**mixtures by noisy sums**",
-    ("mixture, augmented", None): "**the same, moved in public**",
-    ("mixture", 28): "**mixtures, all frequencies of what is left**",
-    ("mixture, augmented", 28): "**these, moved in public**",
 }
 VECTORS = {
     "mixture": "**mixtures by noisy sums**",
@@ -52,14 +52,6 @@ VECTORS = {
     "slices": "a network on noisy slices, 2,000 releases",
     "dp_merf": "DP-MERF, noise calibrated exactly",
     "real": "real records",
-}
-RIVALS = {
-    "dp_merf": "DP-MERF, noise calibrated exactly",
-    "dp_merf_cosines": "DP-MERF on low frequencies",
-    "dp_ntk": "DP-MERF with features of DP-NTK",
-    "published": "published method, run honestly",
-    "dpgan": "DPGAN (Opacus)",
-    "swd": "SWD without privacy, label by label",
 }
 
 
@@ -76,10 +68,10 @@ def images_table(rows: Rows) -> str:
     for (data, epsilon), method, kept in product(
         FITS, sorted(in_order(rows, "method")), frequencies
     ):
-        found = _of(select(rows, method=method, residual_low_pass=kept), data, epsilon)
+        found = of_fit(select(rows, method=method, residual_low_pass=kept), data, epsilon)
         if not found:
             continue
-        scores = [percents([row[key] for row in found]) for key in _SCORES]
+        scores = [percents([row[key] for row in found]) for key in SCORES]
         body.append([
             DATA[data], f"{max(row['epsilon'] for row in found):.4g}",
             "moved in public" if method != "mixture" else "as drawn",
@@ -89,7 +81,6 @@ def images_table(rows: Rows) -> str:
     return table(_IMAGES_HEAD, body)
 
 
-_SCORES = ("logistic_regression", "mlp")
 _IMAGES_HEAD = (
     "data", "ε", "draws", "components a label", "frequencies of what is left", "logistic regression",
     "MLP", "seconds of the fit",
@@ -110,46 +101,11 @@ def vectors_table(rows: Rows) -> str:
     """Classifiers trained on drawn vectors, by ε and method."""
     body = [
         [VECTORS[row["method"]], "none" if row["epsilon"] is None else f"{row['epsilon']:.4g}",
-         *(f"{100 * row[key]:.1f}" for key in _SCORES), f"{row['fit_seconds']:.1f}"]
+         *(f"{100 * row[key]:.1f}" for key in SCORES), f"{row['fit_seconds']:.1f}"]
         for method in VECTORS
         for row in sorted(select(rows, method=method), key=lambda row: -(row["epsilon"] or 0.0))
     ]  # fmt: skip
     return table(("method", "ε", "logistic regression", "MLP", "processor seconds"), body)
-
-
-def rivals_table(images: Rows, rivals: Rows, published: Rows) -> str:
-    """Ours, others under our protocol, and published claims, with claimed and honest ε."""
-    body = []
-    for epsilon in (10, 1):
-        for (method, kept), name in OURS.items():
-            own = select(images, method=method, residual_low_pass=kept or USUAL[epsilon])
-            cells = [" / ".join(_means(_of(own, data, epsilon), *_SCORES)) for data in DATA]
-            if any(cells):
-                body.append([name, f"{epsilon}", f"{epsilon}", *cells])
-        for method in (m for m in RIVALS if m != "swd"):
-            found = [r for r in select(rivals, method=method) if r["epsilon_claimed"] == epsilon]
-            body += _rival_rows(found, method, f"{epsilon}")
-    body += _rival_rows(select(rivals, method="swd"), "swd", "none")
-    noise_alone = published_epsilons()
-    for row in published:
-        honest, cells = row["epsilon_honest"], [row[data] for data in DATA]
-        told = (
-            f"none as run; its σ alone: {noise_alone[honest]:.3g}"
-            if honest in noise_alone
-            else honest
-        )
-        body.append([f"*{row['method']}, as claimed*", row["epsilon_claimed"], told, *cells])
-    return table(
-        ("method", "ε claimed", "ε honest", *(f"{d}, LogReg / MLP" for d in DATA.values())), body
-    )
-
-
-def _rival_rows(rows: Rows, method: str, claimed: str) -> list[list[str]]:
-    if not rows:
-        return []
-    spent = [r["epsilon_honest"] for r in rows if r["epsilon_honest"] is not None]
-    cells = [" / ".join(_means(select(rows, dataset=data), "logreg", "mlp")) for data in DATA]
-    return [[RIVALS[method], claimed, f"{max(spent):.4g}" if spent else "none", *cells]]
 
 
 def adaptation_table(
@@ -167,14 +123,14 @@ def adaptation_table(
         cells = [name, *_promise(own)]
         for pair in pairs:
             values = [row["accuracy"] for row in select(own, pair=pair)]
-            told = percents(values) if seeds else f"{100 * np.mean(values):.1f}"
+            told = percents(values) if seeds or not values else f"{100 * np.mean(values):.1f}"
             cells.append(told if values else "")
             if published:
                 cells.append(claims.get(method, {}).get(pair, ""))
         body.append(cells)
     titles: list[str] = []
     for pair in pairs:
-        titles += [_title(pair), "published"] if published else [_title(pair)]
+        titles += [pair_title(pair), "published"] if published else [pair_title(pair)]
     records = [str(f"{select(rows, pair=p)[0]['target_records']:,}") for p in pairs]
     counts = [cell for r in records for cell in ([r, ""] if published else [r])]
     body.append(["private target records", "", "", *counts])
@@ -203,7 +159,7 @@ def curve_table(rows: Rows, pairs: Sequence[str]) -> str:
             cells.append(f"{100 * np.mean(found):.1f} ({len(found)})" if found else asks)
         body.append(cells)
     body.append(["source only", *(f"{100 * _mean(rows, p, 'source'):.1f}" for p in pairs)])
-    return table(("ε", *map(_title, pairs)), body)
+    return table(("ε", *map(pair_title, pairs)), body)
 
 
 def refusals_table(rows: Rows, pairs: Sequence[str]) -> str:
@@ -212,7 +168,7 @@ def refusals_table(rows: Rows, pairs: Sequence[str]) -> str:
     for pair in pairs:
         (first, *_) = select(rows, pair=pair, method="sums")
         told = first.get("refused", "; runs").split("; ")[-1]
-        body.append([_title(pair), f"{first['target_records']:,}", told])
+        body.append([pair_title(pair), f"{first['target_records']:,}", told])
     return table(("pair", "private records", "what is said at ε = 10"), body)
 
 
@@ -229,7 +185,7 @@ def frechet_table(rows: Rows) -> str:
     keys = ("frechet", "precision", "recall", "coverage", "spread")
     body = []
     for data, epsilon in FITS:
-        found = _of(rows, data, epsilon)
+        found = of_fit(rows, data, epsilon)
         if found:
             means = [np.mean([row[key] for row in found]) for key in keys]
             body.append([f"{DATA[data]}, ε = {epsilon}", *_judged(means)])
@@ -241,15 +197,6 @@ def _judged(values: Sequence[float]) -> list[str]:
     return [f"{values[0]:.3g}", *(f"{value:.2f}" for value in values[1:])]
 
 
-def _of(rows: Rows, data: str, epsilon: float) -> Rows:
-    found = [r for r in select(rows, data=data) if abs(r["epsilon"] - epsilon) < 0.01 * epsilon]
-    return sorted(found, key=lambda row: int(row["seed"]))
-
-
-def _means(rows: Rows, *keys: str) -> list[str]:
-    return [f"{100 * np.mean([row[key] for row in rows]):.1f}" for key in keys] if rows else []
-
-
 def _mean(rows: Rows, pair: str, method: str) -> float:
     return float(np.mean([row["accuracy"] for row in select(rows, pair=pair, method=method)]))
 
@@ -258,11 +205,6 @@ def _promise(rows: Rows) -> tuple[str, str]:
     spent: Any = rows[0]["epsilon"]
     told = "none" if spent is None else f"{max(row['epsilon'] for row in rows):.4g}"
     return told, rows[0]["neighboring"] or ""
-
-
-def _title(pair: str) -> str:
-    source, target, *rest = (NAMES.get(name, name.title()) for name in pair.split("_"))
-    return " ".join([f"{source} → {target}", *rest])
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -277,7 +219,9 @@ def run(chosen: argparse.Namespace) -> None:
 
 def tables_of(folder: Path) -> Tables:
     """The page's tables, of the rows in its folder."""
-    names = ("images", "vectors", "tables", "rivals", "adaptation", "timing", "frechet")
+    names = (
+        "images", "held_out", "vectors", "tables", "rivals", "tuning", "adaptation", "timing", "frechet",
+    )  # fmt: skip
     rows = {name: read_rows(folder, name) for name in names}
     adaptation = rows["adaptation"]
     claimed = {name: read_rows(folder, f"published_{name}") for name in ("images", "adaptation")}
@@ -288,6 +232,9 @@ def tables_of(folder: Path) -> Tables:
         "vectors": lambda: vectors_table(rows["vectors"]),
         "tables": lambda: central_table(rows["tables"]),
         "rivals": lambda: rivals_table(rows["images"], rows["rivals"], claimed["images"]),
+        "held_out": lambda: held_out_table(rows["held_out"]),
+        "tuning": lambda: tuning_table(rows["tuning"]),
+        "best": lambda: best_table(rows),
         "digits": lambda: adaptation_table(
             adaptation, DIGITS, seeds=True, published=claimed["adaptation"]
         ),

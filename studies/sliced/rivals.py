@@ -42,7 +42,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from studies.common.rows import write_row
+from studies.common.rows import write_row, write_rows
 from studies.rivals.dp_merf import DPMERFSettings, fit_dp_merf
 from studies.rivals.dpgan import DPGANSettings, fit_dpgan
 from studies.rivals.image_generator import ImageGenerator
@@ -59,16 +59,19 @@ _HELD_OUT, _TUNING_DRAWS = 10_000, 10_000
 EMBEDDINGS = {
     "dp_merf": DPMERFSettings(bandwidth=3.5, steps=600),
     "dp_merf_cosines": DPMERFSettings(bandwidth=3.0, low_pass=10, steps=600),
-    "dp_ntk": DPMERFSettings(features="tangent", num_frequencies=200, low_pass=10, steps=600),
+    "dp_ntk": DPMERFSettings(features="tangent", num_frequencies=800, steps=600),
 }
-_CANDIDATES = (
-    {"bandwidth": 2.5},
+_TUNING = {"steps": 300, "batch_size": 250}
+_CANDIDATES: tuple[dict[str, Any], ...] = (
     {"bandwidth": 3.5},
     {"bandwidth": 5.0},
-    {"bandwidth": 5.0, "num_frequencies": 300},
     {"bandwidth": 10.0},
     {"bandwidth": 3.0, "low_pass": 10},
-    {"features": "tangent", "num_frequencies": 200, "low_pass": 10},
+    {"bandwidth": 5.0, "low_pass": 10},
+    {"bandwidth": 10.0, "low_pass": 10},
+    {"bandwidth": 5.0, "low_pass": 14},
+    {"features": "tangent", "num_frequencies": 800},
+    {"features": "tangent", "num_frequencies": 800, "low_pass": 10},
 )
 
 
@@ -200,19 +203,21 @@ def run_rival(path: Path, chosen: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def tune(path: Path, epsilon: float, seed: int) -> list[dict[str, Any]]:
-    """DP-MERF's features, compared on held-out training images."""
+def tune(path: Path, epsilon: float, seed: int, output: Path) -> list[dict[str, Any]]:
+    """Features of DP-MERF and DP-NTK, compared on held-out training images; a row for each."""
     data = load(path)
     kept = len(data["x_train"]) - _HELD_OUT
     held_out = {"x_test": data["x_train"][kept:], "y_test": data["y_train"][kept:]}
     rows = []
     for candidate in _CANDIDATES:
-        settings = DPMERFSettings(**candidate, steps=400)
+        settings = DPMERFSettings(**candidate, **_TUNING)
         fitted = fit_merf(data["x_train"][:kept], data["y_train"][:kept], epsilon, seed, settings)
         x, y = fitted.draw(_TUNING_DRAWS, seed)
         accuracy = score(LogisticRegression(max_iter=100), x, y, held_out)
-        rows.append(asdict(settings) | {"held_out": accuracy})
+        told = {"dataset": path.stem, "epsilon": epsilon, "seed": seed, "held_out": accuracy}
+        rows.append(told | asdict(settings))
         print(json.dumps(rows[-1]), flush=True)
+        write_rows(output / f"tuning_{path.stem}_{epsilon:g}_{seed}.json", rows)
     return rows
 
 
@@ -245,6 +250,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
     if chosen.tune:
-        tune(chosen.data, chosen.epsilon, chosen.seed)
+        tune(chosen.data, chosen.epsilon, chosen.seed, chosen.output)
         return
     print(json.dumps(run_rival(chosen.data, chosen)))

@@ -10,7 +10,13 @@ import torch
 
 from privot.errors import PrivotError
 from studies.rivals import dpgan as module
-from studies.rivals.dpgan import PACKAGE, DPGANSettings, fit_dpgan
+from studies.rivals.dpgan import (
+    PACKAGE,
+    DPGANSettings,
+    fit_dpgan,
+    private_critic,
+    raise_critic,
+)
 
 SMALL = DPGANSettings(steps=60, batch_size=50, hidden=16, latent_dim=2)
 
@@ -65,43 +71,62 @@ class TestWithOpacus:
         assert epsilon(fitted.noise_multiplier) <= 2.0 + 1e-6
         assert epsilon(0.9 * fitted.noise_multiplier) > 2.1
 
-    def test_a_gradient_is_clipped_a_pair_and_noised(self, monkeypatch):
-        """Each step's sum: norms of at most C a pair; its noise has standard deviation σ C."""
+    def test_gradients_are_clipped_a_pair(self):
+        """The sum that is noised is that of each pair's own gradient, of norm C at most."""
+        settings = DPGANSettings(gradient_norm=0.5, batch_size=8)
+        weights = torch.Generator().manual_seed(0)
+        critic = torch.nn.Sequential(
+            torch.nn.Linear(3, 5), torch.nn.LeakyReLU(0.2), torch.nn.Linear(5, 1)
+        )
+        with torch.no_grad():
+            for weight in critic.parameters():
+                weight.copy_(torch.randn(weight.shape, generator=weights))
+        pairs = torch.randn((8, 2, 3), generator=weights) * torch.logspace(-2, 1, 8)[:, None, None]
+        wanted, norms = torch.zeros(sum(p.numel() for p in critic.parameters())), []
+        for pair in pairs:
+            level = critic(pair)[:, 0]
+            parts = torch.autograd.grad(level[1] - level[0], list(critic.parameters()))
+            gradient = torch.cat([part.flatten() for part in parts])
+            norms.append(float(gradient.norm()))
+            wanted += gradient * min(1.0, 0.5 / norms[-1])
+        assert min(norms) < 0.5 < max(norms)
+        private, optimizer = private_critic(critic, 0.0, settings, weights)
+        raise_critic(pairs, private, optimizer)
+        found = torch.cat([p.summed_grad.flatten() for p in optimizer.params])
+        assert torch.allclose(found, wanted, atol=1e-5)
+
+    def test_sums_of_random_batches_are_noised(self, monkeypatch):
+        """Noise has standard deviation σ C, anew in every step, and batches are Poisson samples."""
         optimizers = pytest.importorskip("opacus.optimizers")
-        sums, noised, norms, sizes = [], [], [], []
-        accumulate = optimizers.DPOptimizer.clip_and_accumulate
-        noise = optimizers.DPOptimizer.add_noise
+        noise = optimizers.DPOptimizerFastGradientClipping.add_noise
+        step = module.raise_critic
+        noises, sizes = [], []
 
         def flat(parts):
             return torch.cat([part.flatten() for part in parts]).clone()
 
-        def recorded_sum(self):
-            each = torch.cat([part.flatten(1) for part in self.grad_samples], dim=1)
-            shortened = each * (0.01 / each.norm(dim=1)).clamp(max=1.0)[:, None]
-            accumulate(self)
-            sums.append(flat(p.summed_grad for p in self.params))
-            norms.append(float((sums[-1] - shortened.sum(dim=0)).abs().max()))
-            sizes.append(len(each))
-
         def recorded_noise(self):
+            before = flat(p.summed_grad for p in self.params)
             noise(self)
-            noised.append(flat(p.grad for p in self.params))
+            noises.append(flat(p.grad for p in self.params) - before)
 
-        monkeypatch.setattr(optimizers.DPOptimizer, "clip_and_accumulate", recorded_sum)
-        monkeypatch.setattr(optimizers.DPOptimizer, "add_noise", recorded_noise)
+        def recorded_step(pairs, *others):
+            sizes.append(len(pairs))
+            step(pairs, *others)
+
+        monkeypatch.setattr(optimizers.DPOptimizerFastGradientClipping, "add_noise", recorded_noise)
+        monkeypatch.setattr(module, "raise_critic", recorded_step)
         settings = DPGANSettings(
             steps=100, batch_size=50, hidden=16, latent_dim=2, gradient_norm=0.01
         )
         fitted = fit_dpgan(_records(), 2.0, 1e-5, settings, seed=0)
-        assert len(sums) == settings.steps
-        assert max(norms) < 1e-5
-        # Batches are Poisson samples: of sizes that differ, with mean 50 and variance 47.5.
+        assert len(sizes) == len(noises) == settings.steps
+        # Sizes differ, with mean 50 and variance 47.5.
         assert abs(np.mean(sizes) - 50) < 3
         assert 25 < np.var(sizes) < 80
-        noise_seen = torch.cat([b - a for a, b in zip(sums, noised, strict=True)])
         wanted = fitted.noise_multiplier * settings.gradient_norm
-        assert abs(float(noise_seen.std()) / wanted - 1) < 0.02
-        assert all(not torch.equal(a, b) for a, b in pairwise(noised))
+        assert abs(float(torch.cat(noises).std()) / wanted - 1) < 0.02
+        assert all(not torch.equal(a, b) for a, b in pairwise(noises))
 
     def test_an_empty_batch_is_noised_and_counted(self):
         settings = DPGANSettings(steps=40, batch_size=1, hidden=8, latent_dim=2)

@@ -41,14 +41,25 @@ def test_sums_are_of_their_label(kind):
 
 
 def test_tangents_are_the_gradient_of_the_network():
-    features, x = made("tangent"), points(1)
+    """Of ten equal rows of gradients one is kept, √10 times: every inner product is the network's."""
+    features, x = made("tangent"), points(2)
     weights = features.weights.double().requires_grad_()
-    signs = features.signs.double().requires_grad_()
-    seen = torch.cat([x, torch.ones(1, 1).double()], dim=1)
-    ((seen @ weights).relu() @ signs).sum().backward()
-    gradient = torch.cat([weights.grad.T.flatten(), signs.grad])
-    found = features.sums(x, torch.tensor([0]), 1)[0]
-    assert torch.allclose(found, gradient / gradient.norm())
+    last = torch.randn(10, 20, generator=torch.Generator().manual_seed(1)).double()
+    last = (last + (features.slopes - last.sum(0)) / 10).requires_grad_()
+    bias = torch.zeros(10).double().requires_grad_()
+    gradients = []
+    for point in x:
+        hidden = (torch.cat([point, torch.ones(1).double()]) @ weights).relu()
+        output = last @ torch.nn.functional.layer_norm(hidden, (20,)) + bias
+        found = torch.autograd.grad(output.sum(), [weights, last, bias])
+        gradient = torch.cat([part.flatten() for part in found])
+        gradients.append(gradient / gradient.norm())
+    gradients = torch.stack(gradients)
+    found = features.sums(x, torch.arange(2), 2)
+    assert torch.allclose(found @ found.T, gradients @ gradients.T)
+    first = gradients[:, : weights.numel()].reshape(2, *weights.shape).mT.flatten(1)
+    assert torch.allclose(found[:, : weights.numel()], first)
+    assert not torch.allclose(found[0], found[1], atol=0.01)
 
 
 @pytest.mark.parametrize("kind", ["fourier", "tangent"])
