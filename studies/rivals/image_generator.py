@@ -50,14 +50,16 @@ class ImageGenerator(nn.Module):
                 nn.Upsample(scale_factor=2),
                 nn.Conv2d(8, 1, 5, padding=2),
                 nn.Sigmoid(),
-            ).to(memory_format=torch.channels_last)  # half the time
+            )
 
     def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """One image (n, 784) for each label, from fresh latents; differentiable in the weights."""
         latent = torch.randn(len(labels), LATENT_DIM, generator=rng)
         one_hot = nn.functional.one_hot(labels, NUM_LABELS).to(latent)
         maps = self.dense(torch.cat([latent, one_hot], dim=1)).reshape(-1, 16, 7, 7)
-        images: Tensor = self.convolutions(maps.contiguous(memory_format=torch.channels_last))
+        # In this format convolutions take half the time.
+        maps = maps.contiguous(memory_format=torch.channels_last)
+        images: Tensor = self.convolutions(maps)
         return images.flatten(1)
 
     @torch.no_grad()

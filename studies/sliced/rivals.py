@@ -61,7 +61,7 @@ EMBEDDINGS = {
     "dp_merf_cosines": DPMERFSettings(bandwidth=3.0, low_pass=10, steps=600),
     "dp_ntk": DPMERFSettings(features="tangent", num_frequencies=800, steps=600),
 }
-_TUNING = {"steps": 300, "batch_size": 250}
+_TUNING: dict[str, Any] = {"steps": 300, "batch_size": 250}
 _CANDIDATES: tuple[dict[str, Any], ...] = (
     {"bandwidth": 3.5},
     {"bandwidth": 5.0},
