@@ -49,7 +49,7 @@ RECIPES = {
     "sliced.sheets": "Sheets of images that methods draw at one epsilon, beside real ones.",
     "sliced.frechet": "Distances of drawn images to real ones.",
     "sliced.rivals": "Other private generators of images, under the same protocol.",
-    "sliced.adaptation": "Accuracy on a private target from a labeled source, by eight methods.",
+    "sliced.adaptation": "Accuracy on a private target from a labeled source, by nine methods.",
     "sliced.toy": "Distances under noise on both sides, between Gaussians.",
     "sliced.lengths": "The law of a projected difference's length, beside the published bounds.",
     "sliced.faces": "Faces of 64 × 64 × 3 pixels through the published slices: for a GPU.",
