@@ -151,6 +151,16 @@ def test_every_row_says_where():
     assert not [row for row in rows if not re.search(r"\| \[[^|]*\]\([^|]*\) \|$", row)]
 
 
+def test_each_answer_leads_to_a_yes_and_a_no():
+    question = PAGE.split("## Whom do the people trust?")[1].split("\n## ")[0]
+    answers = re.findall(r"^\*\*\[.*\]\(#([\w-]+)\)\*\*", question, re.MULTILINE)
+    assert len(answers) == 3
+    sections = {part.split("\n")[0].lower().replace(" ", "-"): part for part in PAGE.split("\n## ")}
+    for answer in answers:
+        for outcome in ("\n**Yes**, ", "\n**No**, "):
+            assert outcome in sections[answer], (answer, outcome)
+
+
 def test_tables_of_the_parameters_are_what_is_computed_below_them():
     page = (DOCS / "parameters.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
