@@ -4,9 +4,12 @@ import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
+
+from playground import client_script  # noqa: E402 - it stands beside this file
 
 project = "Privot"
 author = "The Privot developers"
@@ -62,6 +65,17 @@ def _link_here(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"({there})", f"({here})")
 
 
+def _write_client(app: Sphinx, exception: Exception | None) -> None:
+    if exception is not None or app.builder.format != "html":
+        return
+    try:
+        script = client_script()
+    except FileNotFoundError as error:
+        raise ExtensionError(str(error)) from None
+    (Path(app.outdir) / "_static" / "playground" / "client.js").write_text(script, "utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Register the rewriting of links."""
+    """Register the rewriting of links, and what the playground draws with."""
     app.connect("source-read", _link_here)
+    app.connect("build-finished", _write_client)

@@ -22,6 +22,10 @@ class Browser:
 
     Arguments:
         profile: An empty folder, where it keeps what a page stores.
+
+    Attributes:
+        events: What it told of without being asked, oldest first; `act("Network.enable")` and the like
+            make it tell more.
     """
 
     def __init__(self, profile: Path) -> None:
@@ -43,10 +47,11 @@ class Browser:
         os.close(from_it)
         self._out, self._in = os.fdopen(own_end, "wb"), os.fdopen(back_end, "rb")
         self._number, self._session, self._rest = 0, None, b""
-        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
-        attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+        self.events: list[dict] = []
+        target = self.act("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.act("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
-        self._ask("Page.enable")
+        self.act("Page.enable")
 
     def __enter__(self) -> Browser:
         return self
@@ -54,7 +59,7 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         with suppress(OSError, AssertionError):
             self._session = None
-            self._ask("Browser.close")
+            self.act("Browser.close")
         self._process.wait()
         self._out.close()
         self._in.close()
@@ -62,12 +67,12 @@ class Browser:
     def open(self, url: str, width: int = 760, height: int = 900) -> None:
         """Go to a page, in a window of this size."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1.5, "mobile": False}
-        self._ask("Emulation.setDeviceMetricsOverride", **size)
-        self._ask("Page.navigate", url=url)
+        self.act("Emulation.setDeviceMetricsOverride", **size)
+        self.act("Page.navigate", url=url)
 
     def run(self, script: str) -> object:
         """The value of an expression on the page; promises are awaited."""
-        answer = self._ask(
+        answer = self.act(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
         if "exceptionDetails" in answer:
@@ -85,10 +90,11 @@ class Browser:
 
     def screenshot(self, path: Path) -> None:
         """The whole page as PNG."""
-        answer = self._ask("Page.captureScreenshot", captureBeyondViewport=True)
+        answer = self.act("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
-    def _ask(self, method: str, **parameters: object) -> dict:
+    def act(self, method: str, **parameters: object) -> dict:
+        """A command of the protocol, and its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -101,6 +107,7 @@ class Browser:
                 if "error" in answer:
                     raise AssertionError(answer["error"])
                 return answer["result"]
+            self.events.append(answer)
 
     def _read(self) -> bytes:
         while b"\0" not in self._rest:
