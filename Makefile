@@ -26,7 +26,7 @@ lint: .venv/dev  ## style and types
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-docs: .venv/docs  ## the site, in build/site; a warning is an error
+docs: .venv/docs  ## the site, in build/site; scripts of the gallery that changed run; a warning is an error
 	.venv/bin/sphinx-build -q -W --keep-going -c site docs build/site
 
 docs-open: docs  ## the site, in a browser
@@ -55,4 +55,4 @@ bench: .venv/dev  ## the samplers and the solver; rivals where they are installe
 	@touch .venv/learn $@
 
 clean:
-	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis clients/javascript/dist
+	rm -rf .venv demo build dist docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis clients/javascript/dist

@@ -1,6 +1,8 @@
 """How the site is built: `make docs`. Pages are Markdown; the reference is made of docstrings."""
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -20,10 +22,26 @@ extensions = [
     "autodoc2",
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
+    "sphinx_gallery.gen_gallery",
     "mathml",
     "public_names",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
+
+# Scripts of the gallery run when they have changed; what is made of them is under no version control.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "",
+    "within_subsection_order": "gallery_order.place",
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "thumbnail_size": (320, 224),
+    "write_computation_times": False,
+    "show_signature": False,
+}
+# What scripts fit on made-up records is nobody's account of what was spent on real ones.
+os.environ.setdefault("PRIVOT_STATE_DIR", tempfile.mkdtemp(prefix="privot-gallery-"))
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "html_image"]
 myst_heading_anchors = 4
@@ -57,6 +75,7 @@ _ELSEWHERE = {
     "../../conformance/README.md": "/reference/conformance.md",
     "../../clients/javascript/README.md": "/reference/javascript.md",
     "../docs/reference/wire.md": "/reference/wire.md",
+    "../examples/gallery/": "/gallery/index.rst",
 }
 
 

@@ -3,9 +3,20 @@
 import base64
 
 import matplotlib as mpl
+import matplotlib.style
 import pytest
 
-from privot.report.panels import INK, data_uri, new_figure, styled, write_page
+from privot.report.panels import (
+    INK,
+    LEARNED,
+    NIGHT,
+    PRIVATE,
+    RECEIVED,
+    data_uri,
+    new_figure,
+    styled,
+    write_page,
+)
 
 
 def test_the_style_holds_inside_alone():
@@ -15,6 +26,13 @@ def test_the_style_holds_inside_alone():
     figure = new_figure(2, 1)
     assert figure.get_size_inches().tolist() == [2, 1]
     assert dict(mpl.rcParams) == before
+
+
+def test_the_style_is_one_that_matplotlib_takes_by_name():
+    with mpl.style.context(["privot.report.paper", "privot.report.night"]):
+        colors = mpl.rcParams["axes.prop_cycle"].by_key()["color"]
+        assert mpl.colors.same_color(mpl.rcParams["figure.facecolor"], NIGHT)
+    assert mpl.colors.same_color(colors[:3], [PRIVATE, RECEIVED, LEARNED])
 
 
 def test_a_figure_is_a_picture_of_its_size():

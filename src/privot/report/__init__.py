@@ -2,6 +2,7 @@
 
 from privot.report.figures import plot
 from privot.report.pages import write_image_fit_report
+from privot.report.panels import LIGHT
 from privot.report.table_pages import write_check_report, write_report
 
-__all__ = ["plot", "write_check_report", "write_image_fit_report", "write_report"]
+__all__ = ["LIGHT", "plot", "write_check_report", "write_image_fit_report", "write_report"]

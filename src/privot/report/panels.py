@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import jinja2
-import matplotlib as mpl
+import matplotlib.style as mpl_style
 import numpy as np
 import pyarrow as pa
 from matplotlib.axes import Axes
@@ -36,19 +36,6 @@ MUTED = "#6b7488"
 NIGHT = "#0a0f1e"
 PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
 
-_RC: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.edgecolor": "#c9cfdb",
-    "axes.labelcolor": MUTED,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "legend.frameon": False,
-}
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("privot.report", "templates"),
     autoescape=True,
@@ -66,7 +53,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def styled() -> AbstractContextManager[None]:
     """The context in which axes must be made to take our style."""
-    return mpl.rc_context(_RC)
+    return mpl_style.context("privot.report.paper")
 
 
 def data_uri(figure: Figure, dpi: int = 160) -> str:
