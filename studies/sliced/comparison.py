@@ -28,7 +28,7 @@ OURS = {
 RIVALS = {
     "dp_merf": "DP-MERF, noise calibrated exactly",
     "dp_merf_cosines": "DP-MERF on low frequencies",
-    "dp_ntk": "DP-MERF with features of DP-NTK",
+    "dp_ntk": "DP-NTK, noise calibrated exactly",
     "published": "published method, run honestly",
     "dpgan": "DPGAN (Opacus)",
     "swd": "SWD without privacy, label by label",

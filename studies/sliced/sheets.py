@@ -1,6 +1,6 @@
 """Sheets of images side by side: real ones, and those that methods draw at one ε.
 
-    python -m studies sliced.sheets --data mnist.npz --epsilon 10 1 -o sheets.png
+    python -m studies sliced.sheets --data mnist.npz --epsilon 10 --others kept -o sheets.png
 
 A column a label, six draws of each, chosen by nobody: the first of seed 0. Other methods' draws are
 those that `studies.sliced.rivals --keep FOLDER` kept, at its ε; `--others FOLDER` reads them.
@@ -21,11 +21,11 @@ from privot.sliced import fit
 from studies.sliced.images import DELTA, SCHEMA, as_table, drawn, load_split
 
 ROWS, LABELS = 6, 10
-ACROSS = 4  # sheets in a row
+ACROSS = 5  # sheets in a row
 _GRAYS = 24
 # By method; what is kept of it is a file of that name.
 OTHERS = {
-    "dp_ntk": "DP-MERF with features of DP-NTK",
+    "dp_ntk": "DP-NTK",
     "dp_merf_cosines": "DP-MERF on low frequencies",
     "dp_merf": "DP-MERF",
     "dpgan": "DPGAN",
