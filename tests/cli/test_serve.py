@@ -19,6 +19,7 @@ from privot.collector.folder import FolderStore
         (["--seal-every", "-1"], "give minutes"),
         (["--seal-every", "nan"], "give minutes"),
         (["--token-file", "nothing"], "cannot be read"),
+        (["--panel", "nothing"], "cannot be read"),
         (["--store", "redis://here", "--release", "there"], "not known"),
         (["--store", "postgresql://here/x"], "--release is missing"),
         (["--port", "99999"], "port"),

@@ -1,12 +1,16 @@
 """`privot fit-waves`, `privot trend`, `privot sample --time`: times in words, one-line refusals."""
 
 import json
+import time
 
 import numpy as np
 import pytest
 
 from commands import typed
 from moving_people import USES, uses_only, waves
+from privot.release.collecting.wave_releases import wave_metadata
+from privot.release.reports.rows import shard_name, write_manifest, write_reports
+from privot.waves import Panel
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +76,35 @@ def test_what_cannot_be_used_is_one_line(run, arguments, words):
     assert code == 2
     assert len(err.splitlines()) == 1
     assert words in err
+
+
+def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
+    day, now = 86_400, int(time.time())
+    start = now - now % day - 5 * day  # so that the sixth wave is today's
+    panel = Panel("uses", window=1, start=start, length=day, seed="public", waves=10)
+    sealed, counts = folder / "sealed", []
+    sealed.mkdir()
+    for number, wave in enumerate(
+        waves(np.linspace(0.1, 0.6, 6), 300, drawn=uses_only, schema=USES)
+    ):
+        more = wave_metadata(panel, number)
+        made = wave.randomizer.to_json()
+        counts.append(write_reports(sealed / shard_name(number), [wave.table], made, more))
+        if number == 3:
+            write_manifest(sealed, counts)
+            code, out, err = run("fit-waves sealed -o known --force")
+            assert code == 0, err
+            assert "4 waves, " in out
+    write_manifest(sealed, counts)
+    code, out, err = run("fit-waves sealed --onto known -o longer --force")
+    assert code == 0, err
+    assert "wave 5 has not ended" in err
+    days = [str(np.datetime64(start, "s").astype("datetime64[D]") + each) for each in range(5)]
+    told = json.loads(run("trend longer --column uses --value true --json")[1])
+    assert told["times"] == days
+    for arguments, words in {
+        "fit-waves sealed --onto longer -o other": "no wave after the model's last",
+        "fit-waves sealed --start 2026-01-05 -o other": "leave out --times and --start",
+    }.items():
+        code, _, err = run(arguments)
+        assert (code, words in err) == (2, True), err

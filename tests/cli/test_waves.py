@@ -9,7 +9,7 @@ from commands import privot
 from privot import Randomizer, Schema
 from privot.device import Report
 from privot.release.collecting.payloads import Payloads
-from privot.waves import Panel
+from privot.waves import Answer, ChangeTree, Panel
 
 SCHEMA = '[columns.smokes]\nkind = "boolean"\n'
 
@@ -81,3 +81,28 @@ def test_reports_are_what_a_collector_takes_and_limits_hold(folder):
     assert words in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
     done(folder, second, "4")
+
+
+def test_a_bit_is_told_and_its_answers_are_printed_again(folder):
+    panel = Panel("daily", 9, int(time.time()) - 86_400 * 7 - 100, 86_400, "seed", 9)
+    panel.save(folder / "daily.json")
+    line = "waves tell yes --panel daily.json --changes 2 --epsilon 2 --ledger mine --person a"
+    refused = privot(folder, *line.split())
+    assert (refused.returncode, "takes no part" in refused.stderr) == (2, True)
+    printed = done(folder, f"{line} --first").stdout
+    tree = ChangeTree(9, 2, 2.0, "seed")
+    answers = [Answer.from_bytes(each.encode()) for each in printed.splitlines(keepends=True)]
+    level = tree.level_of("a")
+    assert [(each.level, each.interval) for each in answers] == [
+        (level, index) for index in range(8 >> level)
+    ]
+    assert done(folder, f"{line.replace('yes', 'no')} --first").stdout == printed
+    for wrong, words in {
+        line.replace("yes", "1"): "yes or no",
+        line.replace("--changes 2", "--changes 3"): "had another panel",
+    }.items():
+        assert words in privot(folder, *wrong.split(), "--first").stderr
+    endless = Panel("endless", 9, 0, 86_400, "seed")
+    endless.save(folder / "endless.json")
+    found = privot(folder, *line.replace("daily", "endless").split())
+    assert "no last wave" in found.stderr

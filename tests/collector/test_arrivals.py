@@ -10,6 +10,7 @@ from privot.collector.arrivals import Campaign
 from privot.device import Report, write_batch
 from privot.device.report import WireError
 from privot.errors import PrivotError
+from privot.waves import Panel
 
 
 def garbage(report):
@@ -107,3 +108,20 @@ def test_a_body_of_the_most_reports_fits():
     most = CAMPAIGN.most_reports
     assert len(write_batch(made(most))) <= CAMPAIGN.most_bytes(as_json=False)
     assert changed(made(1)[0]) != made(1)[0]
+
+
+def test_a_campaign_with_a_panel_takes_reports_of_its_waves_alone():
+    panel = Panel("people", window=2, start=7200, length=7200, seed="public", waves=3)
+    campaign = Campaign(TEXT.encode(), None, panel)
+    drawn = [Report.from_bytes(each) for each in made(12)]
+    sent = [Report(e.fingerprint, e.id, hour, e.payload).to_bytes() for hour, e in enumerate(drawn)]
+    arrivals = campaign.read(write_batch(sent), as_json=False)
+    assert arrivals.places == [2, 3, 4, 5, 6, 7]
+    assert {(each.place, each.reason) for each in arrivals.refused} == {
+        (place, "wave") for place in (0, 1, 8, 9, 10, 11)
+    }
+    assert campaign.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
+    of_ticket = campaign.read(write_batch(sent), as_json=False, until=7200 * 3)
+    assert of_ticket.places == [4, 5]
+    with pytest.raises(PrivotError, match="within an hour"):
+        Campaign(TEXT.encode(), None, Panel("people", 2, 60, 7200, "public"))

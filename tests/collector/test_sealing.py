@@ -9,9 +9,13 @@ import pytest
 from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector import sealing
+from privot.collector.arrivals import Campaign
 from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
+from privot.device import Report
 from privot.errors import PrivotError
 from privot.release.collecting.payloads import from_reports
+from privot.release.collecting.wave_releases import sealed_waves
+from privot.waves import Panel
 
 
 def held(folder):
@@ -122,4 +126,44 @@ def test_an_address_that_cannot_be_written_loses_nothing(opened, tmp_path):
     assert held(tmp_path / "r") == ids_of(reports)
     assert shelf_at(str(tmp_path)) == FolderShelf(tmp_path)
     assert shelf_at("s3://a/b/") == AddressShelf("s3://a/b")
+    store.close()
+
+
+PANEL = Panel("people", window=3, start=7200, length=3600 * 24, seed="public", waves=6)
+IN_WAVES = Campaign(CAMPAIGN.text, None, PANEL)
+
+
+def in_wave(reports, wave):
+    """The same, made in a wave."""
+    hour = (PANEL.start + wave * PANEL.length) // 3600 + 5
+    read = [Report.from_bytes(each) for each in reports]
+    return [Report(each.fingerprint, each.id, hour, each.payload).to_bytes() for each in read]
+
+
+def test_shards_of_a_panel_are_of_one_wave_each_and_say_which(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(sealing, "_SHARD_ROWS", 40)
+    store, reports = opened(), made(160)
+    sent = {wave: in_wave(reports[40 * wave : 40 * wave + 40], wave) for wave in range(4)}
+    store.append(*rows([*sent[2], *sent[0], *sent[1][:30]]))
+    seal(store, IN_WAVES, FolderShelf(tmp_path / "release"))
+    store.append(*rows([*sent[3], *sent[1]]))
+    assert seal(store, IN_WAVES, FolderShelf(tmp_path / "release")).total == 160
+    assert held(tmp_path / "release") == ids_of(reports)
+    found = sealed_waves(tmp_path / "release")
+    assert found.panel == PANEL
+    for wave, paths in found.shards.items():
+        ids = [each for path in paths for each in Release.open(path).table["report_id"].to_pylist()]
+        assert len(ids) == 40
+        assert set(ids) == ids_of(sent[wave])
+        assert all(Release.open(path).randomizer == RANDOMIZER for path in paths)
+    store.close()
+
+
+def test_what_was_stored_of_no_wave_is_put_in_quarantine(opened, tmp_path):
+    store, reports = opened(), made(20)
+    store.append(*rows([*in_wave(reports[:12], 1), *reports[12:]]))  # of today, beyond all waves
+    done = seal(store, IN_WAVES, FolderShelf(tmp_path))
+    assert (done.rows, done.quarantined) == (12, 8)
+    aside = (tmp_path / "quarantine-000000.csv").read_text()
+    assert aside.count("of no wave of the campaign's panel") == 8
     store.close()

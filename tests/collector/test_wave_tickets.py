@@ -10,10 +10,11 @@ from collector.test_app import calls
 from privot import PrivotError
 from privot.collector.admission import NotAdmitted, tickets
 from privot.collector.app import Collector, Desk
+from privot.collector.arrivals import Campaign
 from privot.collector.committing import GroupCommit
 from privot.collector.folder import FolderStore
 from privot.collector.wave_tickets import WaveTickets
-from privot.device import write_batch
+from privot.device import Report, write_batch
 from privot.waves import Panel
 
 PANEL = Panel("bits", window=4, start=0, length=3600, seed="public", waves=40)
@@ -105,5 +106,27 @@ def test_a_collector_takes_one_report_for_a_ticket(office, tmp_path):
     now[0] = 4 * 3600.0
     assert post(*reports) == 413
     assert writer.store.count == 1
+    writer.close()
+    writer.store.close()
+
+
+@pytest.mark.parametrize(("hour", "status"), [(4, 200), (3, 422), (5, 422), (41, 422), (0, 422)])
+def test_a_report_has_to_be_of_the_wave_of_its_ticket(office, tmp_path, hour, status):
+    now, given, admit = office
+    now[0] = 4 * 3600.0 + 100
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    campaign = Campaign(CAMPAIGN.text, None, PANEL)
+    writer = GroupCommit(FolderStore(tmp_path / "store", campaign.example))
+    collector = Collector([Desk(campaign, writer)], admit, reports_each=1)
+    drawn = Report.from_bytes(made(1)[0])
+    sent = Report(drawn.fingerprint, drawn.id, hour, drawn.payload).to_bytes()
+    body = {
+        "content": write_batch([sent]),
+        "headers": BATCH | {"authorization": given.give(person)},
+    }
+    (answer,) = calls(collector, ("POST", f"/v1/campaigns/{campaign.fingerprint}/reports", body))
+    assert answer.status_code == status
+    assert [each["reason"] for each in answer.json()["failed"]] == ["wave"] * (status == 422)
+    assert writer.store.count == (status == 200)
     writer.close()
     writer.store.close()

@@ -44,6 +44,10 @@ def serve(
     token_file: Annotated[
         Path | None, Option(help="Take reports only from who sends one of its lines as a token.")
     ] = None,
+    panel: Annotated[
+        Path | None,
+        Option(help="In which people report again: panel.json. Shards are of one wave each."),
+    ] = None,
     seal_every: Annotated[
         float, Option(help="Minutes after which reports become shards; 0 only at the end.")
     ] = 60.0,
@@ -64,13 +68,16 @@ def serve(
     from privot.collector.server import Sealer, listen
     from privot.collector.server import serve as run
     from privot.collector.stores import open_store, release_address
+    from privot.waves import Panel
 
     if not 0 <= seal_every * 60 <= _MOST_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
     for each in origin or []:
         _require_origin(each)
     admit = everybody if token_file is None else tokens(token_file)
-    campaigns = {campaign.fingerprint: campaign for campaign in map(Campaign.load, randomizers)}
+    waves = None if panel is None else Panel.load(panel)
+    loaded = [Campaign.load(path, waves) for path in randomizers]
+    campaigns = {campaign.fingerprint: campaign for campaign in loaded}
     desks, sealers = [], []
     with listen(host, port) as listener:
         for campaign in campaigns.values():

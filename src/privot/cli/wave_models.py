@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import Force, tell_quarantined, training_bar
+from privot.cli.console import Force, note, tell_quarantined, training_bar
 from privot.errors import PrivotError
 
 if TYPE_CHECKING:
     from privot.local import WaveModel
     from privot.release import Release
+    from privot.release.collecting.wave_releases import SealedWaves
+
+_DAY = 86_400
 
 
 def fit_waves(
     context: typer.Context,
-    waves: Annotated[list[Path], Argument(help="Releases, one of each wave, in order.")],
+    waves: Annotated[
+        list[Path],
+        Argument(
+            help="Releases, one of each wave, in order; or one that says of what wave all is."
+        ),
+    ],
     times: Annotated[
         str | None,
         Option(help="Numbers or dates, with commas between; 1,2,3 and so on by default."),
@@ -42,7 +52,8 @@ def fit_waves(
     """Learn a population that moves, from waves of reports of one schema.
 
     How fast it moves is learned from the reports. OUTPUT/report.html shows the trends of all columns
-    with their bands, and sudden changes.
+    with their bands, and sudden changes. Of a release of `privot serve --panel` waves and their times
+    are read from it, of those that have ended; with --onto, of those after the model's.
 
     Example: privot fit-waves wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
@@ -53,9 +64,9 @@ def fit_waves(
     from privot.models.files import FILES
     from privot.release.collecting.collect import checked
     from privot.release.collecting.inbox import quarantine_of
+    from privot.release.collecting.wave_releases import sealed_waves
     from privot.report.trends import write_wave_report
 
-    when = _times(times, start, every, len(waves), onto)
     require_place(output, waves)
     before = None if onto is None else load(onto)
     if before is not None and not isinstance(before, WaveModel):
@@ -63,8 +74,14 @@ def fit_waves(
             f"{onto} is no model of waves: give the folder that privot fit-waves wrote"
         )
     claim_folder(output, FILES, inputs=waves, force=force or onto == output)
+    sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
+    if sealed is None:
+        paths, when = waves, _times(times, start, every, len(waves), onto)
+    else:
+        folder = context.with_resource(TemporaryDirectory(prefix="privot-"))
+        paths, when = _of_panel(sealed, before, (times, start), Path(folder))
     releases: list[Release] = []
-    for number, path in enumerate(waves):
+    for number, path in enumerate(paths):
         aside = quarantine_of(output.with_name(f"{output.name}.{number}"))
         claim_file(aside, inputs=waves, force=force or onto == output)
         release, found = context.with_resource(checked(path, aside, strict))
@@ -73,8 +90,8 @@ def fit_waves(
             tell_quarantined(found)
     if before is not None:
         model: WaveModel = before
-        for release, time in zip(releases, when or [], strict=True):
-            model = model.add(release, time)
+        for release, after in zip(releases, when or [], strict=True):
+            model = model.add(release, after)
     else:
         with training_bar(then="") as progress:
             model = fit_model(releases, when, seed=seed, progress=progress)
@@ -85,6 +102,42 @@ def fit_waves(
         f"{sum(model.people):,} reports, {model.guarantee} for one report"
     )
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
+
+
+def _of_panel(
+    sealed: SealedWaves,
+    before: WaveModel | None,
+    given: tuple[str | None, str | None],
+    folder: Path,
+) -> tuple[list[Path], list[str | float]]:
+    """A release of each wave that has ended, and when it began: its day, or its number."""
+    from pyarrow import parquet
+
+    from privot.local.waves.times import in_words, read_time
+    from privot.release.reports.rows import shard_name, write_manifest
+
+    if given != (None, None):
+        raise PrivotError("the release says the times of its waves: leave out --times and --start")
+    panel = sealed.panel
+    paths: list[Path] = []
+    times: list[str | float] = []
+    dated = panel.start % _DAY == panel.length % _DAY == 0
+    for wave, shards in sealed.shards.items():
+        begins = (panel.start + wave * panel.length) / _DAY
+        when = in_words(begins, dated) if dated else float(wave)
+        last = None if before is None else read_time(before.times[-1])[0]
+        if panel.start + (wave + 1) * panel.length > time.time():
+            note(f"wave {wave} has not ended: it is left out")
+        elif last is None or read_time(when)[0] > last:
+            paths.append(folder / f"wave-{wave}")
+            times.append(when)
+            paths[-1].mkdir()
+            for number, shard in enumerate(shards):
+                (paths[-1] / shard_name(number)).symlink_to(shard.resolve())
+            write_manifest(paths[-1], [parquet.read_metadata(each).num_rows for each in shards])
+    if not paths:
+        raise PrivotError("the release has no wave after the model's last: there is nothing to add")
+    return paths, times
 
 
 def _times(
@@ -139,10 +192,10 @@ def trend(
         print(json.dumps(told | {"change": None if change is None else asdict(change)}))
         return
     print(f"{found.name}, with bands of {100 * level:g} %")
-    for time, estimate, low, high in zip(
+    for when, estimate, low, high in zip(
         found.times, found.estimate, found.low, found.high, strict=True
     ):
-        print(f"  {time:>10}  {estimate:9.4f}   {low:.4f} to {high:.4f}")
+        print(f"  {when:>10}  {estimate:9.4f}   {low:.4f} to {high:.4f}")
     if change is not None:
         print(
             f"a sudden change: most probably at {change.time} ({change.low} to {change.high}), "

@@ -1,7 +1,8 @@
 """Who may send: nobody is asked by default, or whoever holds a token or a signed ticket.
 
 An admission is any function of the `Authorization` header's value and the campaign's fingerprint that
-raises `NotAdmitted`. Two are here, both against floods and neither about persons:
+raises `NotAdmitted`, or returns the second until which who came is admitted (None: without end). Two are
+here, both against floods and neither about persons:
 
 - `tokens`: `Bearer` and one of a file's tokens. All devices of one app have the same.
 - `tickets`: `Ticket` and a text that a service of yours signed (Ed25519) for a device that it knows:
@@ -32,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from privot.errors import PrivotError
 
-Admission = Callable[[str, str], None]
+Admission = Callable[[str, str], int | None]
 _LEAST_TOKEN = 16
 NONCE_BYTES = 16
 _HEAD = struct.Struct(f">I{NONCE_BYTES}s")
@@ -92,7 +93,7 @@ def tickets(
     seen: dict[bytes, tuple[int, int]] = {}
     latest = 0.0
 
-    def admit(authorization: str, fingerprint: str) -> None:
+    def admit(authorization: str, fingerprint: str) -> int:
         nonlocal latest
         latest = max(latest, clock())
         kind, _, text = authorization.partition(" ")
@@ -114,5 +115,6 @@ def tickets(
         if len(seen) >= _MOST_TICKETS:
             raise NotAdmitted("too many tickets are in use: send it again later")
         seen[nonce] = until, used + 1
+        return int(until)
 
     return admit

@@ -151,7 +151,7 @@ class Collector:
         as_json = is_json(request)
         self._require_open()
         try:
-            self._admit(request.headers.get("authorization", ""), desk.campaign.fingerprint)
+            until = self._admit(request.headers.get("authorization", ""), desk.campaign.fingerprint)
         except NotAdmitted as error:
             raise Refusal(401, "admission", str(error), close=True) from None
         most = desk.campaign.most_bytes(as_json)
@@ -159,7 +159,7 @@ class Collector:
         try:
             with self._room.holding(length):
                 body = await body_of(request, most, self._seconds)
-                arrivals = _read(desk.campaign, body, as_json)
+                arrivals = _read(desk.campaign, body, as_json, until)
                 if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
                     words = f"the batch has {found:,} reports: send at most {self._each:,} at once"
                     raise Refusal(413, "many", words)
@@ -230,9 +230,9 @@ class Collector:
         return refusal_answer(error)
 
 
-def _read(campaign: Campaign, body: bytes, as_json: bool) -> Arrivals:
+def _read(campaign: Campaign, body: bytes, as_json: bool, until: int | None) -> Arrivals:
     try:
-        return campaign.read(body, as_json)
+        return campaign.read(body, as_json, until)
     except WireError as error:
         raise Refusal(413 if error.reason == "many" else 400, error.reason, str(error)) from None
 

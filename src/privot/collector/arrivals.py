@@ -3,9 +3,11 @@
 A batch is refused as a whole where nobody can tell where its reports begin; else each report is
 refused for itself, by a word for counters and a line for its sender. Only the form is looked at
 here: version, fingerprint, extensions, length, checksum. Whether a device draws what a payload says
-is asked when records are sealed, of many at once.
+is asked when records are sealed, of many at once. A campaign with a panel takes reports of its waves
+alone, and from who shows a ticket those of the ticket's wave.
 
-**Privacy review.** No reason holds anything that was sent.
+**Privacy review.** No reason holds anything that was sent. A ticket's end is compared with the hour of
+reports and forgotten: what is stored does not say by which ticket it came.
 """
 
 from __future__ import annotations
@@ -15,16 +17,22 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from privot.collector.records import Records, Words, same_head, sums_of
+from privot.collector.records import Records, Words, hours_of, same_head, sums_of
 from privot.device import Device, Report, read_batch, write_batch
 from privot.device.report import VERSION, WireError
 from privot.errors import PrivotError
 from privot.release.collecting.payloads import Payloads
+from privot.release.collecting.wave_releases import require_whole_hours, waves_of_hours
 from privot.release.randomizer import Randomizer
+from privot.waves import Panel
 
 MOST_REPORTS = 1000
 _MOST_BODY = 2**23
+_OTHER_WAVE = (
+    "a report is of another wave than is collected: report once, in the waves of your slot"
+)
 # A report's JSON beside its payload, with room for spaces.
 _JSON_HEAD = 1024
 
@@ -69,13 +77,18 @@ class Campaign:
     Arguments:
         text: The bytes of `randomizer.json`, as devices get them.
         signature: Of `randomizer.json.sig`, if there is one.
+        panel: In which people report again; then reports say a wave of it.
 
     Raises:
-        PrivotError: if it was altered, or devices cannot draw by it.
+        PrivotError: if it was altered, or devices cannot draw by it; if waves begin within an hour.
     """
 
-    def __init__(self, text: bytes, signature: bytes | None = None) -> None:
-        self.text, self.signature = text, signature
+    def __init__(
+        self, text: bytes, signature: bytes | None = None, panel: Panel | None = None
+    ) -> None:
+        self.text, self.signature, self.panel = text, signature, panel
+        if panel is not None:
+            require_whole_hours(panel)
         self.randomizer = Randomizer.from_json(text)
         self.payloads = Payloads(self.randomizer)
         if Device.from_json(text.decode()).fingerprint != self.payloads.fingerprint:
@@ -88,12 +101,12 @@ class Campaign:
         self.read(write_batch([self.example]), as_json=False)  # compiles, before anybody waits
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, panel: Panel | None = None) -> Self:
         """Read `randomizer.json`, and `randomizer.json.sig` beside it."""
         path = Path(path)
         signed = path.with_name(path.name + ".sig")
         try:
-            return cls(path.read_bytes(), signed.read_bytes() if signed.exists() else None)
+            return cls(path.read_bytes(), signed.read_bytes() if signed.exists() else None, panel)
         except OSError as error:
             raise PrivotError(
                 f"randomizer {path} cannot be read ({error.strerror}): check the path"
@@ -114,8 +127,20 @@ class Campaign:
         each = _JSON_HEAD + 4 * self.record_bytes // 3 if as_json else 4 + self.record_bytes
         return 1024 + self.most_reports * each
 
-    def read(self, body: bytes, as_json: bool) -> Arrivals:
-        """A batch, binary or JSON.
+    def waves_of(self, records: Records) -> NDArray[np.int64]:
+        """The wave of each record (n,), of a campaign with a panel; −1 where there is none."""
+        if self.panel is None:
+            return np.zeros(len(records), np.int64)
+        return waves_of_hours(self.panel, hours_of(records))
+
+    def read(self, body: bytes, as_json: bool, until: int | None = None) -> Arrivals:
+        """A batch, binary or JSON; of a campaign with a panel, the reports of its waves.
+
+        Arguments:
+            body: The request's.
+            as_json: Whether it is JSON.
+            until: The second at which the sender's ticket ends, if one was asked for: then all reports
+                are to be of the wave that it is of.
 
         Raises:
             WireError: if it is none, or has too many reports (reason `many`).
@@ -134,11 +159,22 @@ class Campaign:
         records = np.frombuffer(held, np.uint8).reshape(len(long), self.record_bytes)
         right, entries = sums_of(records)
         right &= same_head(records, self.example)
+        late = self._of_other_waves(records, until) & right
+        right &= ~late
+        refused += [Refused(long[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(late)]
         places = [i for i, good in zip(long, right.tolist(), strict=True) if good]
         kept = {*places, *(each.place for each in refused)}
         refused += [self._refusal(i, p) for i, p in enumerate(parts) if i not in kept]
         refused.sort()
         return Arrivals(records[right], entries[right], places, refused)
+
+    def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
+        """Which records say no wave of the panel, or another than a ticket's."""
+        if self.panel is None:
+            return np.zeros(len(records), np.bool_)
+        waves = self.waves_of(records)
+        asked = waves if until is None else self.panel.wave_at(until - 1)
+        return np.asarray((waves < 0) | (waves != asked))
 
     def _refusal(self, index: int, part: bytes) -> Refused:
         try:

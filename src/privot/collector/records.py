@@ -55,6 +55,12 @@ def same_head(records: Records, example: bytes) -> NDArray[np.bool_]:
     return np.asarray(same & (records[:, last] == head[last]).all(axis=1))
 
 
+def hours_of(records: Records) -> NDArray[np.int64]:
+    """The time of each record (n,), in steps of the program."""
+    words = np.ascontiguousarray(records[:, ID_AT + ID_BYTES : ID_AT + ID_BYTES + 4])
+    return words.view(">u4")[:, 0].astype(np.int64)
+
+
 @njit(cache=True, nogil=True)
 def _sums(
     records: Records, table: NDArray[np.uint32], right: NDArray[np.bool_], entries: Words

@@ -3,7 +3,9 @@ r"""Sealing: records become shards of a release, in random order, that `privot f
 A sealing takes all that a store holds, reads it as rows, puts what no device writes into
 `quarantine-000000.csv`, and the rest, ordered by ids (which are uniform coins: in random order,
 `privot.release.streaming.publishing`), into Parquet shards; then the manifest is replaced, which
-names all shards so far. Shards are written to a folder, or to any address that fsspec knows.
+names all shards so far. Shards are written to a folder, or to any address that fsspec knows. Of a
+campaign with a panel each shard is of one wave, and says so (`privot.release.collecting.wave_releases`,
+which has the privacy review of that).
 
 **Once.** A sealing that breaks off is done again by the next one, first of all, with the same
 records: the order is theirs, so shards have the same rows under the same names, and no manifest
@@ -37,11 +39,13 @@ from privot.device.report import ID_BYTES
 from privot.disk.state import flush_folder
 from privot.errors import PrivotError
 from privot.files import replacing_file
+from privot.release.collecting.wave_releases import wave_metadata
 from privot.release.reports.rows import MANIFEST, manifest_text, shard_name, write_reports
 from privot.release.streaming.publishing import reordered, write_scattered
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
 _BUCKET_BYTES = 2**25
+_NO_WAVE = "it is of no wave of the campaign's panel"
 
 
 @dataclass(frozen=True)
@@ -125,15 +129,18 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
     with TemporaryDirectory(prefix="privot-") as work:
         buckets = 1 + batch.reports * campaign.record_bytes // _BUCKET_BYTES
         aside = Path(work) / "aside.csv"
-        parts, quarantined = _parts(store.taken(batch), campaign, buckets, Path(work), aside)
+        waves, quarantined = _parts(store.taken(batch), campaign, buckets, Path(work), aside)
         if quarantined:
             with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
                 shutil.copyfile(aside, draft)
         rows: list[int] = []
         size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.record_bytes))
-        for table in reordered(parts, buckets, size) if parts else ():
-            with shelf.writing(shard_name(len(batch.shards) + len(rows))) as draft:
-                rows.append(write_reports(draft, [table], campaign.randomizer.to_json()))
+        made_by, panel = campaign.randomizer.to_json(), campaign.panel
+        for wave, parts in sorted(waves.items()):
+            more = None if panel is None else wave_metadata(panel, wave)
+            for table in reordered(parts, buckets, size):
+                with shelf.writing(shard_name(len(batch.shards) + len(rows))) as draft:
+                    rows.append(write_reports(draft, [table], made_by, more))
     if rows:
         with shelf.writing(MANIFEST) as draft:
             draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
@@ -143,20 +150,31 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
 
 def _parts(
     pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
-) -> tuple[list[Path], int]:
-    """Rows of all records that can be, scattered over buckets; and how many cannot, put aside."""
-    parts: list[Path] = []
+) -> tuple[dict[int, list[Path]], int]:
+    """By wave, rows of all records that can be, in buckets; and how many cannot, put aside."""
+    parts: dict[int, list[Path]] = {}
     quarantined = 0
     with open(aside, "w", newline="", encoding="utf-8") as out:
         lines = csv.writer(out)
         lines.writerow(["reason", "report"])
-        for records in pieces:
+        for wave, records in _by_wave(pieces, campaign):
             ids, payloads = records[:, ID_AT : ID_AT + ID_BYTES], records[:, PAYLOAD_AT:-CRC_BYTES]
             rows, against = campaign.payloads.rows(ids, payloads)
+            if wave < 0:  # stored before the campaign had its panel
+                against, rows = [_NO_WAVE] * len(records), rows.slice(0, 0)
             for row in np.flatnonzero([words is not None for words in against]).tolist():
                 lines.writerow([against[row], base64.b64encode(records[row].tobytes()).decode()])
                 quarantined += 1
             if len(rows):
-                parts.append(work / f"part-{len(parts):06d}.arrow")
-                write_scattered(parts[-1], [rows], buckets)
+                own = parts.setdefault(wave, [])
+                own.append(work / f"part-{wave}-{len(own):06d}.arrow")
+                write_scattered(own[-1], [rows], buckets)
     return parts, quarantined
+
+
+def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
+    """Records of one wave each; all of wave 0 where there is no panel."""
+    for records in pieces:
+        waves = campaign.waves_of(records)
+        for wave in np.unique(waves).tolist():
+            yield wave, records[waves == wave]

@@ -177,14 +177,19 @@ class ReportTable:
             write_reports(draft, self.pieces(), randomizer)
 
 
-def write_reports(path: Path, pieces: Iterable[pa.Table], randomizer: str) -> int:
-    """Write Parquet that carries the randomizer's JSON, piece by piece; returns the rows."""
+def write_reports(
+    path: Path,
+    pieces: Iterable[pa.Table],
+    randomizer: str,
+    more: Mapping[bytes, bytes] | None = None,
+) -> int:
+    """Write Parquet that carries the randomizer's JSON, and more of its kind; returns the rows."""
     rows = 0
     pieces = iter(pieces)
     first = next(pieces, None)
     if first is None:
         raise PrivotError("there are no rows: give at least one record")
-    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode()})
+    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(more or {})})
     # Noisy numbers and ids never repeat: a dictionary would only be built to be thrown away.
     repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
