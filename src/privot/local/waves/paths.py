@@ -144,8 +144,8 @@ class Paths:
         total, middle = sum(weights.sum() for weights, _, _ in self._parts), self.mean.T
         found = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
         for weights, means, spread in self._parts:
-            off = (means - middle) * np.sqrt(weights)[:, None, None]
-            found += spread + np.einsum("nks,nkt->kst", off, off, optimize=True)
+            off = ((means - middle) * np.sqrt(weights)[:, None, None]).swapaxes(0, 1)
+            found += spread + off.swapaxes(1, 2) @ off
         return found / total
 
     def at(self, time: float) -> tuple[Array, Array]:
@@ -228,7 +228,7 @@ class _Candidate:
 
     def _unexplained(self, slopes: Array, after: Array) -> tuple[Array, Array]:
         """Of every number and wave, a and b (K, T − 1)."""
-        spread = np.einsum("ts,ktr,rs->ks", after, self.inner, after, optimize=True)
+        spread = (after * (self.inner @ after)).sum(axis=1)
         # What the paths leave unexplained: K⁻¹ Σ h = h − D Σ h.
         return (slopes - self.precisions * self.mean(slopes)) @ after, spread
 
@@ -250,13 +250,12 @@ class _Candidate:
         sizes, waves = np.nonzero(steps > _LEAST * (alone + steps.sum()) / steps.size)
         weights = np.append(alone, steps[sizes, waves])
         # Of a step, what the path keeps: (I − K V) w.
-        ways = after.T[None] - np.einsum("tr,krs,sn->knt", self.prior, self.inner, after)
+        ways = after.T - (self.prior @ self.inner @ after).swapaxes(1, 2)
         variance = _STEPS[sizes, None] / (1 + _STEPS[sizes, None] * spread[:, waves].T)
         moved = (variance * along[:, waves].T)[:, :, None] * ways[:, waves].swapaxes(0, 1)
         means = self.mean(slopes) + np.concatenate([np.zeros_like(moved[:1]), moved])
         roots = ways[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
-        more = np.einsum("kns,knt->kst", roots, roots, optimize=True)
-        return weights, means, weights.sum() * self.posterior + more
+        return weights, means, weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Paths (K, T) of the prior."""
