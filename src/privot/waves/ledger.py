@@ -23,7 +23,8 @@ are those of the clock, which is taken to stand still while it shows less than i
 a clock that was set forward ages what was spent, and a limit without days it cannot move.
 
 **Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
-holds reports, which may leave, and times; it holds no value. Refusals depend on clock, panel and
+holds reports, which may leave, and times; it holds no value but the bits of trees, if there are any
+(`privot.waves.tree_ledger`). Refusals depend on clock, panel and
 earlier draws, never on a value; a record that cannot be used is refused before anything is drawn or
 written.
 """
