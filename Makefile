@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 
-.PHONY: demo test test-slow optional client lint bench docs docs-open clean
+.PHONY: demo test test-slow optional client lint bench docs docs-open dist-check release-notes clean
 
 demo: .venv/learn  ## recover a map from noise; results in demo/
 	.venv/bin/privot demo -o demo --force
@@ -35,6 +35,12 @@ docs-open: docs  ## the site, in a browser
 bench: .venv/dev  ## the samplers and the solver; rivals where they are installed
 	.venv/bin/python benchmarks/noise.py
 	.venv/bin/python benchmarks/solver.py
+
+dist-check: .venv/python  ## sdist and wheel: built, looked into, installed where nothing else is, and used
+	.venv/bin/python scripts/check_distributions.py
+
+release-notes:  ## what CHANGELOG.md says of a version: make release-notes VERSION=0.1.0
+	@$(PYTHON) scripts/release_notes.py $(VERSION)
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -104,8 +104,8 @@ def test_the_wheel_knows_nothing_of_studies():
     ]
 
 
-def test_device_install_works_without_torch():
-    """A device declares, calibrates and privatizes with torch nowhere in sight."""
+def test_releases_are_made_without_torch():
+    """Who declares, calibrates and privatizes does so with torch nowhere in sight."""
     code = """
 import sys
 class Block:

@@ -2,11 +2,16 @@
 
 import math
 import pickle
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError, printable, require_count, require_seed
+from privot.errors import PrivotError, extra_of, printable, require_count, require_seed
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\r\x1b[2J", "\x9b1A", "\u202e", "\udcff", "\0"])
@@ -38,3 +43,20 @@ def test_a_whole_number_of_any_library_comes_back_as_an_int(value):
 def test_no_other_value_is_a_count(value):
     with pytest.raises(PrivotError, match=r"n .* cannot be: give a whole number from 1 to 10"):
         require_count("n", value, 10)
+
+
+def test_every_package_of_an_extra_is_known_with_it():
+    """A package that several extras bring is told with the first of them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["dependencies"] == []
+    named = {}
+    for extra in ("release", "learn", "serve", "ray"):
+        for requirement in project["optional-dependencies"][extra]:
+            package = re.match(r"[\w-]+", requirement)[0]
+            named.setdefault(package, extra)
+    del named["privot"]
+    assert {name: extra_of(ModuleNotFoundError(name=name)) for name in named} == {
+        name: (name, extra) for name, extra in named.items()
+    }
+    assert extra_of(ModuleNotFoundError(name="antigravity")) is None
+    assert extra_of(ModuleNotFoundError()) is None

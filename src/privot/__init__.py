@@ -1,7 +1,8 @@
 """Generative models, synthetic data and distances learned from data that stay private.
 
-Names and submodules load on first use: `import privot` takes milliseconds, and what runs on a device
-(`Schema`, `Randomizer`, `Release`) works where PyTorch is not installed.
+Names and submodules load on first use: `import privot` takes milliseconds. What a person's device runs,
+`privot.device` and the ledger of `privot.waves`, needs Python alone; `Schema`, `Randomizer` and
+`Release` come with the extra `release`, and whatever learns with the extra `learn`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ _NAMES = {
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
 }
+# Packages that stand on PyTorch.
+_LEARNING = {
+    "transport", "generators", "models", "training", "local", "sliced", "integral",
+    "evaluation", "report", "demo",
+}  # fmt: skip
 _WHERE = {name: package for package, names in _NAMES.items() for name in names}
 
 __all__ = [
@@ -77,14 +83,19 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WHERE and name not in {module.name for module in iter_modules(__path__)}:
         raise AttributeError(f"module 'privot' has no attribute {name!r}")
+    package = _WHERE.get(name, name)
     try:
-        module = importlib.import_module(f"privot.{_WHERE.get(name, name)}")
+        module = importlib.import_module(f"privot.{package}")
     except ModuleNotFoundError as error:
-        if error.name in ("torch", "numba", "safetensors", "matplotlib", "jinja2"):
-            raise ModuleNotFoundError(
-                f"privot.{name} needs {error.name}: pip install 'privot[learn]'", name=error.name
-            ) from None
-        raise
+        from privot.errors import extra_of
+
+        if (found := extra_of(error)) is None:
+            raise
+        missing, extra = found
+        extra = "learn" if package in _LEARNING else extra
+        raise ModuleNotFoundError(
+            f"privot.{name} needs {missing}: pip install 'privot[{extra}]'", name=missing
+        ) from None
     value = getattr(module, name) if name in _WHERE else module
     globals()[name] = value
     return value

@@ -32,9 +32,34 @@ SMALLEST_DELTA = 1e-300
 # What all generators of random numbers take, with room for seeds derived from it.
 MOST_SEED = 2**63 - 1
 
+_RELEASE = ("numpy", "scipy", "pyarrow", "pydantic", "cryptography", "narwhals", "typer", "rich")
+_LEARN = ("torch", "numba", "safetensors", "matplotlib", "jinja2")
+_SERVE = ("starlette", "uvicorn", "uvloop", "httptools", "fsspec", "psycopg")
+_EXTRAS = {
+    **dict.fromkeys(_RELEASE, "release"),
+    **dict.fromkeys(_LEARN, "learn"),
+    **dict.fromkeys(_SERVE, "serve"),
+    "ray": "ray",
+}
+
 
 class PrivotError(ValueError):
-    """Input that cannot be used, or a promise that cannot be made."""
+    """Input that cannot be used, or a promise that cannot be made.
+
+    Examples:
+        >>> issubclass(PrivotError, ValueError)
+        True
+    """
+
+
+def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
+    """What is not installed, and the extra that brings it; None if none of ours does.
+
+    >>> extra_of(ModuleNotFoundError(name="pyarrow.compute"))
+    ('pyarrow', 'release')
+    """
+    package = (error.name or "").partition(".")[0]
+    return (package, _EXTRAS[package]) if package in _EXTRAS else None
 
 
 def printable(text: str) -> str:

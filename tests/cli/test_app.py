@@ -1,6 +1,7 @@
 """The six commands on a CSV of one's own, and every refusal: one line, exit code 2, nothing written."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 
 from cli.conftest import SCHEMA
 from commands import privot
+from privot import __version__
 
 
 def test_the_six_commands_leave_what_they_say(whole):
@@ -148,3 +150,26 @@ def test_help_names_an_example_for_every_command(folder):
         done = privot(folder, command, "--help")
         assert done.returncode == 0
         assert "Example: privot" in done.stdout
+
+
+def test_the_version_is_told(folder):
+    assert privot(folder, "--version").stdout == f"privot {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"_PRIVOT_COMPLETE": "complete_bash", "COMP_WORDS": "privot sliced ", "COMP_CWORD": "2"},
+        {"_PRIVOT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "privot sliced "},
+    ],
+)
+def test_a_shell_completes_commands(folder, typed):
+    done = privot(folder, **typed)
+    assert done.returncode == 0
+    assert set(re.findall(r"fit|train|adapt|draws", done.stdout)) == {"fit", "train", "adapt"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_what_a_shell_is_told_asks_this_program(folder, shell):
+    told = privot(folder, _PRIVOT_COMPLETE=f"source_{shell}").stdout
+    assert f"_PRIVOT_COMPLETE=complete_{shell}" in told

@@ -14,9 +14,10 @@ from mechanisms.test_choice import choices
 from privot.local import FitSettings
 from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.mechanisms.forms import TableForm
-from privot.mechanisms.mechanism import require_codes, require_epsilon
+from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy import PureDP
+from privot.privacy.rounding import require_epsilon
 from privot.release import Release
 from privot.release.audits.audit import audit_randomizer
 

@@ -12,11 +12,6 @@ from __future__ import annotations
 import os
 import sys
 
-_EXTRAS = {
-    **dict.fromkeys(("torch", "numba", "safetensors", "matplotlib", "jinja2"), "learn"),
-    **dict.fromkeys(("starlette", "uvicorn", "uvloop", "httptools", "fsspec", "psycopg"), "serve"),
-    "ray": "ray",
-}
 _INTERRUPTED = 130
 
 
@@ -45,11 +40,12 @@ def _run() -> int:
     """Run the command; its exit code."""
     import warnings
 
-    from privot.cli.console import complain, short_warnings
-    from privot.errors import PrivotError
+    from privot.errors import PrivotError, extra_of, printable
 
-    warnings.showwarning = short_warnings
     try:
+        from privot.cli.console import short_warnings
+
+        warnings.showwarning = short_warnings
         from privot.cli.app import run
 
         return run()
@@ -57,17 +53,18 @@ def _run() -> int:
         if isinstance(error.__cause__, BrokenPipeError):
             # What is left in the buffer has nowhere to go, and Python would say so once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        complain(str(error))
+        _say(printable(" ".join(str(error).split())))
         return 2
     except ModuleNotFoundError as error:
-        if (needed := (error.name or "").partition(".")[0]) not in _EXTRAS:
+        if (found := extra_of(error)) is None:
             raise
-        complain(f"this command needs {needed}: pip install 'privot[{_EXTRAS[needed]}]'")
+        needed, extra = found
+        _say(f"this command needs {needed}: pip install 'privot[{extra}]'")
         return 2
 
 
 def _say(line: str) -> None:
-    """`complain`, where not even the console may have been imported."""
+    """A line, where not even the console may have been imported."""
     print(f"privot: {line}", file=sys.stderr)
 
 

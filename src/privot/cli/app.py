@@ -1,15 +1,16 @@
 """Which commands there are, and what they are called.
 
 The modules behind a command are imported when it runs, so that `privot --help` answers at once and
-the device's commands work where PyTorch is not installed.
+those before `privot fit` work where PyTorch is not installed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from privot import __version__
 from privot.cli import (
     account,
     account_sliced,
@@ -105,8 +106,19 @@ app.command("audit")(randomizer.audit)
 app.command("sign")(randomizer.sign)
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"privot {__version__}")
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version.")
+]
+
+
 @app.callback()
-def _root() -> None:
+def _root(version: _Version = False) -> None:
     """Learn generative models and synthetic data from records that stay private.
 
     First steps: [bold]privot demo[/bold]

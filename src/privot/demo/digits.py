@@ -29,8 +29,7 @@ from privot.evaluation.distances import unit_pixels
 from privot.evaluation.one_report import directions, name_labels
 from privot.evaluation.prediction import learn_labels
 from privot.local import FitSettings, fit
-from privot.mechanisms.mechanism import require_epsilon
-from privot.privacy.rounding import at_most
+from privot.privacy.rounding import at_most, require_epsilon
 from privot.release import Randomizer, Release
 from privot.report.pages import write_results
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images

@@ -43,7 +43,7 @@ from privot.integral.densities.secure import Floats
 from privot.integral.learners.networks import Network, NetworkSettings
 from privot.integral.learners.tilts import FeatureTilt, tell_apart
 from privot.integral.learners.trees import Trees
-from privot.mechanisms.mechanism import require_epsilon
+from privot.privacy.rounding import require_epsilon
 
 Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]

@@ -69,7 +69,7 @@ from dataclasses import dataclass
 
 from privot.errors import PrivotError
 from privot.integral.densities.density import TiltedDensity
-from privot.mechanisms.mechanism import require_epsilon
+from privot.privacy.rounding import require_epsilon
 
 BOUND = math.log(2)
 HIGH_REGIME = 1 / 3  # of γ_Q
@@ -85,6 +85,10 @@ class Edges:
 
     Raises:
         PrivotError: if one is not in [−1, 1].
+
+    Examples:
+        >>> Edges(gamma_p=0.5, gamma_q=0.2).is_high
+        False
     """
 
     gamma_p: float

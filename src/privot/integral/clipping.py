@@ -55,8 +55,7 @@ from privot.integral.densities.references import Reference
 from privot.integral.densities.secure import Floats, SecureGenerator
 from privot.integral.learners.networks import NetworkSettings
 from privot.integral.learners.tilts import ConstantTilt, Estimator, ShiftedTilt, fit_log_ratio
-from privot.mechanisms.mechanism import require_epsilon
-from privot.privacy.rounding import require_delta
+from privot.privacy.rounding import require_delta, require_epsilon
 
 NormalizerKind = Literal["auto", "exact", "estimated", "none"]
 _EXACT_ETA = 1e-9
@@ -143,6 +142,13 @@ def mollify(
     """Clip and normalize a log ratio that was already learned, whatever it is.
 
     The records serve only to place the window of a tilt that is not normalized.
+
+    Examples:
+        >>> from privot.integral import StandardNormal
+        >>> records = np.random.default_rng(0).normal(1.0, 1.0, (100, 1))
+        >>> density = mollify(lambda x: x[:, 0], records, StandardNormal(1), epsilon=1.0)
+        >>> density.epsilon <= 1.0
+        True
     """
     settings = settings or ClippedRatioSettings()
     blank = _blank(reference, epsilon, settings)

@@ -35,14 +35,11 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees.guarantee import ApproximateDP, PureDP
-from privot.privacy.rounding import at_least, at_most, percent_at_least, require_finite
+from privot.privacy.rounding import at_least, at_most, percent_at_least
 from privot.schema import Array, Column, Domain
 
 # Reports that are less likely than this, whatever the record, are nobody's.
 UNHEARD_OF = 2.0**-64
-
-# e^ε has more than 400 digits beyond; whoever wants that wants no noise.
-LARGEST_EPSILON = 1000.0
 
 _KINDS: dict[str, type[Mechanism]] = {}
 
@@ -245,19 +242,37 @@ class Mechanism(ABC):
 
 
 def mechanism_kind(kind: object) -> type[Mechanism]:
-    """The class of a kind."""
+    """The class of a kind.
+
+    Examples:
+        >>> from privot.mechanisms import Laplace
+        >>> mechanism_kind("laplace") is Laplace
+        True
+    """
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
     return _KINDS[kind]
 
 
 def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
-    """All kinds that are known, or those for a column, by name."""
+    """All kinds that are known, or those for a column, by name.
+
+    Examples:
+        >>> from privot.schema import BooleanColumn
+        >>> list(mechanism_kinds(BooleanColumn(kind="boolean")))
+        ['randomized_response', 'subset_selection', 'unary_encoding']
+    """
     return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 
 
 def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism that `to_dict` described."""
+    """Return the mechanism that `to_dict` described.
+
+    Examples:
+        >>> from privot.mechanisms import Laplace
+        >>> mechanism_from_dict(Laplace(scale=1.0, grid=2.0**-10).to_dict()).scale
+        1.0
+    """
     cls = mechanism_kind(description.get("kind"))
     values = {name: value for name, value in description.items() if name != "kind"}
     expected = {f.name for f in fields(cls)}
@@ -267,13 +282,6 @@ def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
         )
     parts = {n: mechanism_from_dict(v) if isinstance(v, Mapping) else v for n, v in values.items()}
     return cls(**parts)
-
-
-def require_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is not a positive number, or so large that it promises nothing."""
-    require_finite("epsilon", epsilon, positive=True)
-    if epsilon > LARGEST_EPSILON:
-        raise PrivotError(f"epsilon is {epsilon!r}: give at most {LARGEST_EPSILON:g}")
 
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:

@@ -31,6 +31,8 @@ _REFUSED_DELTA, _FEWEST = 0.1, 1000
 # Beyond this ε a factor is no protection, and nobody reads its digits.
 _LARGEST_FACTOR_EPSILON = 34.5  # e^34.5 is about 10^15
 EVERY_DIGIT = 17
+# e^ε has more than 400 digits beyond; whoever wants that wants no noise.
+LARGEST_EPSILON = 1000.0
 
 
 def round_up(exact: Fraction) -> float:
@@ -113,6 +115,13 @@ def require_finite(name: str, value: float, *, positive: bool = False) -> None:
     if not number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
         wanted = "finite and positive" if positive else "finite and at least 0"
         raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
+
+
+def require_epsilon(epsilon: float) -> None:
+    """Refuse an ε that is not a positive number, or so large that it promises nothing."""
+    require_finite("epsilon", epsilon, positive=True)
+    if epsilon > LARGEST_EPSILON:
+        raise PrivotError(f"epsilon is {epsilon!r}: give at most {LARGEST_EPSILON:g}")
 
 
 def require_delta(delta: float, *, positive: bool = False) -> None:

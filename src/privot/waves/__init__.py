@@ -4,14 +4,31 @@
 keeps it on a device, for all campaigns together within the `Limit` of its owner. `ChangeTree` follows a
 bit that seldom changes, and `TreeLedger` draws each of its answers once. `memoization_loss` says what it
 costs to remember answers, for comparison.
+
+A device in a panel needs the standard library alone: names of change trees, whose sums are arrays, load
+NumPy when they are first used.
 """
 
-from privot.waves.change_tree import ChangeTree
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from privot.waves.ledger import DeviceLedger, Limit, LimitReached, NotDue
 from privot.waves.memoization import memoization_loss
 from privot.waves.panel import Panel
 from privot.waves.promise import PanelGuarantee
-from privot.waves.tree_ledger import Answer, TreeLedger, signs_of
+
+if TYPE_CHECKING:
+    from privot.waves.change_tree import ChangeTree
+    from privot.waves.tree_ledger import Answer, TreeLedger, signs_of
+
+_OF_TREES = {
+    "Answer": "tree_ledger",
+    "ChangeTree": "change_tree",
+    "TreeLedger": "tree_ledger",
+    "signs_of": "tree_ledger",
+}
 
 __all__ = [
     "Answer",
@@ -26,3 +43,9 @@ __all__ = [
     "memoization_loss",
     "signs_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_TREES:
+        raise AttributeError(f"module 'privot.waves' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"privot.waves.{_OF_TREES[name]}"), name)

@@ -58,9 +58,9 @@ from numpy.typing import NDArray
 
 from privot.device.words import WORDS, NextWord, system_word
 from privot.errors import PrivotError, require_count
-from privot.mechanisms.mechanism import require_epsilon
 from privot.mechanisms.samplers.entropy import random_words, words_outside
 from privot.privacy import PureDP
+from privot.privacy.rounding import require_epsilon
 
 _MOST_WAVES = 2**12
 _HALF = WORDS // 2

@@ -34,7 +34,7 @@ import math
 from itertools import product
 
 from privot.errors import require_count
-from privot.mechanisms.mechanism import require_epsilon
+from privot.privacy.rounding import require_epsilon
 
 _MOST_WAVES = 1000
 

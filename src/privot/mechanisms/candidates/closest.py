@@ -59,8 +59,8 @@ from privot.mechanisms.candidates.codebook import (
     Words,
 )
 from privot.mechanisms.candidates.gain import best_share, is_close, mean_of_closest, on_sphere
-from privot.mechanisms.mechanism import require_epsilon
 from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
+from privot.privacy.rounding import require_epsilon
 from privot.schema import Array
 
 Indices = NDArray[np.int64]

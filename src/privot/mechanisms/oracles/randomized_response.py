@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms.mechanism import require_codes, require_epsilon
+from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.samplers.entropy import WORDS, random_word, random_words, words_outside
-from privot.privacy.rounding import percent_at_most
+from privot.privacy.rounding import percent_at_most, require_epsilon
 from privot.schema import Array, Column
 
 _BLOCK = 2**14

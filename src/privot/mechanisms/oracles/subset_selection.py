@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
-from privot.mechanisms.mechanism import require_codes, require_epsilon
+from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.samplers.entropy import (
     EXACT,
@@ -46,6 +46,7 @@ from privot.mechanisms.samplers.entropy import (
     uniforms_below,
     words_outside,
 )
+from privot.privacy.rounding import require_epsilon
 from privot.schema import Array, Column
 
 _SMALL = 16  # up to here, one report at a time is faster than arrays

@@ -35,9 +35,10 @@ from scipy.special import gammaln
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import codes_of_bits
-from privot.mechanisms.mechanism import require_codes, require_epsilon
+from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.oracles.frequency_oracle import FrequencyOracle
 from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
+from privot.privacy.rounding import require_epsilon
 from privot.schema import Array, Column
 
 _BLOCK_BITS = 2**20

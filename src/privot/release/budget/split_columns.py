@@ -39,7 +39,6 @@ from privot.mechanisms import (
     mechanism_kind,
     mechanism_kinds,
 )
-from privot.mechanisms.mechanism import LARGEST_EPSILON
 from privot.privacy import (
     ApproximateDP,
     PureDP,
@@ -47,7 +46,7 @@ from privot.privacy import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from privot.privacy.rounding import check_delta, round_up, sum_up
+from privot.privacy.rounding import LARGEST_EPSILON, check_delta, round_up, sum_up
 from privot.release.reports.candidates import reason_beside_others
 from privot.schema import Column, Schema
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from privot.errors import MOST_PEOPLE, PrivotError
-from privot.mechanisms.mechanism import LARGEST_EPSILON
+from privot.privacy.rounding import LARGEST_EPSILON
 
 LEAST_EPSILON = 2.0**-10
 _HALVINGS = 16  # of a range of 2^20, or 2^38, to a thousandth

@@ -37,7 +37,7 @@ from itertools import combinations
 import numpy as np
 
 from privot.errors import MOST_PEOPLE
-from privot.mechanisms.mechanism import LARGEST_EPSILON
+from privot.privacy.rounding import LARGEST_EPSILON
 from privot.release.budget.forms import choose_forms
 from privot.release.budget.information import joint_errors, pair_share, split_errors
 from privot.release.planning.columns import Forecast
