@@ -46,6 +46,13 @@ class CampaignFolder:
         randomizer: What is done to each record.
         title: Of its pages.
         questions: What people are asked, by column; a column's name where there is none.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> CampaignFolder(Path("ask"), randomizer, "A bit", questions={}).web.name
+        'web'
     """
 
     folder: Path
@@ -91,6 +98,16 @@ def create(
 
     Raises:
         PrivotError: if browsers cannot draw it, a question is of no column, or the folder exists.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> with TemporaryDirectory() as home:
+        ...     made = create(randomizer, Path(home) / "ask", title="A bit", collector="https://example.org")
+        ...     made.web.name
+        'web'
     """
     questions = dict(questions or {})
     if randomizer.program is None:

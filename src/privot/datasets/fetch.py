@@ -143,7 +143,13 @@ bounds = [[-8.7, 1.8], [49.8, 60.9]]
 
 
 def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Home towns of made-up people, drawn in proportion to population: longitude, latitude."""
+    """Home towns of made-up people, drawn in proportion to population: longitude, latitude.
+
+    Examples:
+        >>> people = draw_people(3, seed=0)
+        >>> people.num_rows, people.column_names
+        (3, ['longitude', 'latitude'])
+    """
     num_people = require_count("people", num_people, MOST_ROWS)
     places = pa_csv.read_csv(PLACES_FILE)
     population = places["population"].to_numpy().astype(float)

@@ -43,7 +43,14 @@ _IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Gray images (n, height, width) of bytes with labels (n,): to learn from, and held out."""
+    """Gray images (n, height, width) of bytes with labels (n,): to learn from, and held out.
+
+    Examples:
+        >>> shapes = (2, 4, 4), 2, (1, 4, 4), 1
+        >>> dots = LabeledImages("dots", *(np.zeros(shape, np.uint8) for shape in shapes))
+        >>> dots.x_train.shape, len(dots.checksums())
+        ((2, 4, 4), 4)
+    """
 
     name: str
     x_train: np.ndarray

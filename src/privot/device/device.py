@@ -36,6 +36,13 @@ class Device:
         fingerprint: Of the randomizer, 32 bytes.
         program: Its field `device`.
         promise: Its field `guarantee`: what one report promises, in plain values.
+
+    Examples:
+        >>> from privot import Randomizer, Schema
+        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+        >>> device = Device.from_json(Randomizer.calibrate(schema, epsilon=1.0).to_json())
+        >>> len(device.report({"age": 44}).to_bytes())
+        64
     """
 
     fingerprint: bytes

@@ -72,6 +72,11 @@ class Report:
         id: 16 random bytes.
         time: In the program's steps since 1970.
         payload: What the randomizer drew.
+
+    Examples:
+        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+        >>> len(report.to_bytes()), Report.from_bytes(report.to_bytes()) == report
+        (67, True)
     """
 
     fingerprint: bytes
@@ -147,7 +152,13 @@ class Report:
 
 
 def write_batch(reports: Iterable[Report | bytes]) -> bytes:
-    """Reports, some of which may be bytes already, as one batch."""
+    r"""Reports, some of which may be bytes already, as one batch.
+
+    Examples:
+        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+        >>> write_batch([report, report])[:9]
+        b'PVTB\x01\x00\x00\x00\x02'
+    """
     parts = [r if isinstance(r, bytes) else r.to_bytes() for r in reports]
     framed = b"".join(struct.pack(">I", len(part)) + part for part in parts)
     return MAGIC + struct.pack(">BI", VERSION, len(parts)) + framed
@@ -158,6 +169,11 @@ def read_batch(data: bytes) -> Iterator[bytes]:
 
     Raises:
         WireError: before the first of them, if the batch was cut short, or is none.
+
+    Examples:
+        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+        >>> [Report.from_bytes(data) == report for data in read_batch(write_batch([report, report]))]
+        [True, True]
     """
     head = len(MAGIC) + 5
     if len(data) < head or data[:4] != MAGIC:

@@ -77,6 +77,11 @@ class Run:
         uses: What its plan declares, in words.
         begun: Day of its entry.
         guarantee: Its plan's, whole.
+
+    Examples:
+        >>> from privot.privacy import ApproximateDP
+        >>> Run("a1", "10 draws", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one")).uses
+        '10 draws'
     """
 
     ledger: str
@@ -96,6 +101,12 @@ class Account:
     Arguments:
         digest: Keyed fingerprint of the records.
         runs: Oldest first.
+
+    Examples:
+        >>> from privot.privacy import ApproximateDP
+        >>> run = Run("a1", "10 releases", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one"))
+        >>> print(Account("digest", (run, run)))
+        2 runs, together ε = 2, δ = 2e-06, replace_one, per person
     """
 
     digest: str

@@ -90,6 +90,12 @@ class Ledger(OwnProcess, Generic[P]):
     Raises:
         PrivotError: if the file belongs to another plan, is a copy or cannot be trusted, or is there
             and `resume` is not asked for.
+
+    Examples:
+        >>> from privot.integral.draw_plan import DrawPlan
+        >>> ledger = Ledger(DrawPlan("a model", draws=10, epsilon=0.5, delta=0.0, unit="person"))
+        >>> ledger.spent, ledger.left
+        (0, 10)
     """
 
     def __init__(

@@ -97,6 +97,11 @@ class PointScore:
         column: Name in the schema.
         distance: Synthetic against real, in subsamples of equal size.
         floor: The same between disjoint subsamples of the real records.
+
+    Examples:
+        >>> score = PointScore("home", distance=0.2, floor=0.1)
+        >>> score.distance / score.floor
+        2.0
     """
 
     column: str
@@ -160,6 +165,11 @@ def sample_distance(
 
     Raises:
         PrivotError: if there are no points, or too few for two disjoint subsamples.
+
+    Examples:
+        >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])
+        >>> sample_distance(points, points + [0.0, 2.0])
+        2.0
     """
     rng = np.random.default_rng(seed)
     same = y is x

@@ -44,7 +44,13 @@ _FEWEST = 20  # records of a cell whose own mean product is taken
 
 @dataclass(frozen=True)
 class Told:
-    """A number of the model, and what the reports say of it."""
+    """A number of the model, and what the reports say of it.
+
+    Examples:
+        >>> share = Told(0.5, reports=(0.4, 0.7))
+        >>> share.reports[0] <= share.model <= share.reports[1]
+        True
+    """
 
     model: float
     reports: Interval

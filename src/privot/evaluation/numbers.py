@@ -53,6 +53,11 @@ class NumberScore:
         std: Their standard deviation.
         tails: Shares beyond the real 1 % quantile and the real 99 % quantile.
         missing: Share that is missing.
+
+    Examples:
+        >>> same, ks = Pair(1.0, 1.0), Score(0.02, floor=0.01)
+        >>> NumberScore("age", ks, (same,) * len(LEVELS), same, same, (same, same), same).ks.floor
+        0.01
     """
 
     name: str
@@ -66,7 +71,13 @@ class NumberScore:
 
 @dataclass(frozen=True)
 class CorrelationScore:
-    """Pearson's correlation of two columns of numbers, and how far it is off."""
+    """Pearson's correlation of two columns of numbers, and how far it is off.
+
+    Examples:
+        >>> score = CorrelationScore("age", "income", Pair(0.4, 0.5), Score(0.1, floor=0.01))
+        >>> score.correlation.real
+        0.5
+    """
 
     first: str
     second: str

@@ -43,6 +43,12 @@ class ColumnCheck:
         p_value: Of the reports, if the model is right.
         contradicted: Whether they say that it is not.
         number: Mean and quantiles, of a column of numbers.
+
+    Examples:
+        >>> share = Told(0.5, reports=(0.4, 0.7))
+        >>> check = ColumnCheck("bit", 900, ("no", "yes"), (share, share), 0.02, 0.3, contradicted=False)
+        >>> check.error, check.number is None
+        (0.02, True)
     """
 
     column: str
@@ -60,6 +66,11 @@ class PairCheck:
     """Two columns, by the reports; `dependence` is the model's total variation from independence.
 
     A pair that nobody was asked together has no p-value.
+
+    Examples:
+        >>> pair = PairCheck("age", "sex", 900, 0.04, 0.1, p_value=0.3, contradicted=False)
+        >>> pair.name, pair.correlation is None
+        ('age × sex', True)
     """
 
     first: str
@@ -88,6 +99,13 @@ class Check(Summarized):
         columns: One each.
         pairs: All of them.
         telling: Of a named target, how well it is told by what synthetic rows teach.
+
+    Examples:
+        >>> share = Told(0.5, reports=(0.4, 0.7))
+        >>> bit = ColumnCheck("bit", 900, ("no", "yes"), (share, share), 0.02, 0.3, contradicted=False)
+        >>> check = Check("ε = 2 (pure)", 900, held_out=True, columns=(bit,), pairs=())
+        >>> check.one_way, check.two_way is None
+        (0.02, True)
     """
 
     guarantee: str

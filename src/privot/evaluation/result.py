@@ -54,6 +54,11 @@ class Comparison:
     """All columns: vectors and images one by one, the others as a table (None if there are none).
 
     Numbers, and coordinates, are compared by their values, too.
+
+    Examples:
+        >>> home = PointScore("home", distance=0.2, floor=0.1)
+        >>> Comparison(vectors=(home,), table=None).verdict
+        ()
     """
 
     vectors: tuple[PointScore, ...]
@@ -207,6 +212,12 @@ def compare(
 
     Raises:
         PrivotError: if the tables do not fit the schema, or hold fewer than 4 records.
+
+    Examples:
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> real, synthetic = {"bit": [True, False] * 10}, {"bit": [True, True] * 10}
+        >>> list(compare(schema, synthetic, real).summary)
+        ['one_way']
     """
     synthetic, real = as_table(synthetic), as_table(real)
     require_records(schema, synthetic, real)

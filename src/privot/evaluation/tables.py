@@ -58,6 +58,11 @@ class Score:
         floor: Of a perfect model's table of the same size.
         independence: Of a table of the same size whose columns are right and independent; None for a
             single column, which it gets as well as a perfect model.
+
+    Examples:
+        >>> score = Score(synthetic=0.05, floor=0.01, independence=0.2)
+        >>> score.floor < score.synthetic < score.independence
+        True
     """
 
     synthetic: float
@@ -67,7 +72,12 @@ class Score:
 
 @dataclass(frozen=True)
 class ColumnScore:
-    """One column: the total variation of its codes."""
+    """One column: the total variation of its codes.
+
+    Examples:
+        >>> ColumnScore("age", Score(0.05, floor=0.01)).total_variation.synthetic
+        0.05
+    """
 
     column: str
     total_variation: Score
@@ -75,7 +85,13 @@ class ColumnScore:
 
 @dataclass(frozen=True)
 class PairScore:
-    """Two columns: total variation of their joint codes, and difference of Cramér's V."""
+    """Two columns: total variation of their joint codes, and difference of Cramér's V.
+
+    Examples:
+        >>> score = Score(0.05, floor=0.01, independence=0.2)
+        >>> PairScore("age", "sex", total_variation=score, cramers_v=score).cramers_v.independence
+        0.2
+    """
 
     first: str
     second: str
@@ -92,6 +108,11 @@ class TableComparison:
         num_real: Real records.
         columns: One score a column that has codes, in the schema's order.
         pairs: One score a pair of columns; of too many columns, of some.
+
+    Examples:
+        >>> columns = tuple(ColumnScore(name, Score(0.05, 0.01)) for name in ("age", "sex", "city"))
+        >>> TableComparison(1000, 500, columns, pairs=()).all_pairs
+        3
     """
 
     num_synthetic: int
@@ -138,6 +159,12 @@ def compare_tables(
     Raises:
         PrivotError: if a table does not fit the schema or has fewer than 4 records, or if all columns
             are vectors.
+
+    Examples:
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> tables = [pa.table({"bit": [share < 5 * k for share in range(20)]}) for k in (1, 2)]
+        >>> compare_tables(schema, *tables).columns[0].total_variation.synthetic
+        0.25
     """
     require_records(schema, synthetic, real)
     if not schema.coded:

@@ -41,6 +41,10 @@ class Finding:
         topic: A few words.
         grade: How good it is.
         words: A sentence or two.
+
+    Examples:
+        >>> print(Finding("columns", "good", "right within 3 %."))
+        columns: right within 3 %.
     """
 
     topic: str

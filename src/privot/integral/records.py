@@ -82,6 +82,11 @@ class PointSpace:
     Arguments:
         reference: Public density of the rows.
         unit: Whom one row belongs to, such as `"person"`.
+
+    Examples:
+        >>> from privot.integral import StandardNormal
+        >>> PointSpace(StandardNormal(2), "person").take([[0.0, 1.0]]).shape
+        (1, 2)
     """
 
     reference: Reference

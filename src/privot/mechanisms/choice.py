@@ -35,6 +35,11 @@ class Choice:
     """The chosen mechanism, the reason in one sentence, and what was compared, by kind.
 
     Of points that is the planned error, of codes the bits of information.
+
+    Examples:
+        >>> from privot.mechanisms import RandomizedResponse
+        >>> Choice(RandomizedResponse(4, 1.0), "the most bits", {"randomized_response": 0.1}).reason
+        'the most bits'
     """
 
     mechanism: Mechanism
@@ -102,7 +107,15 @@ def choose_mechanism(
 
 
 def compare_mechanisms(column: Column, own: Mechanism, epsilon: float, *, alone: bool) -> str:
-    """The planned error of a mechanism of points, and of the others that there are at ε, in words."""
+    """The planned error of a mechanism of points, and of the others that there are at ε, in words.
+
+    Examples:
+        >>> from privot import Randomizer, Schema
+        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+        >>> noise = Randomizer.calibrate(schema, 1.0, mechanism="laplace").mechanisms["age"]
+        >>> compare_mechanisms(schema.columns["age"], noise, 1.0, alone=True)
+        'laplace: at ε = 1 its planned error is 3.2% of the range, window 1%'
+    """
     assert column.domain is not None
     errors = dict(choose_mechanism(column, epsilon, alone=alone).compared)
     errors[own.asked_as] = planned_error(own, column.domain)

@@ -43,6 +43,10 @@ class ModelKind:
         name: As the description states it: the package that knows it, and a rest if it has several.
         format: Version of the folder's format; this version of the library reads no other.
         command: What writes such a folder.
+
+    Examples:
+        >>> ModelKind("local", 3, "privot fit").command
+        'privot fit'
     """
 
     name: str
@@ -138,6 +142,11 @@ class Checkpoint:
         path: Of the file; None for a run that keeps no state.
         identity: What makes it this run and no other (its settings, its data): plain values.
         resume: Whether to go on from the file, if there is one.
+
+    Examples:
+        >>> checkpoint = Checkpoint(None, {"seed": 0}, resume=False)
+        >>> checkpoint.load() is None, checkpoint.of({"steps": 10}).identity
+        (True, {'seed': 0, 'steps': 10})
     """
 
     def __init__(self, path: str | Path | None, identity: Mapping[str, Any], resume: bool) -> None:

@@ -40,7 +40,13 @@ COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
 
 @dataclass
 class History:
-    """Rows of (step, mean loss since the last row, learning rate, marginal error, seconds)."""
+    """Rows of (step, mean loss since the last row, learning rate, marginal error, seconds).
+
+    Examples:
+        >>> history = History([(100, 0.5, 0.001, 0.0, 2.5), (200, 0.25, 0.0, 0.0, 5.0)])
+        >>> history["loss"].tolist(), history.done()
+        ([0.5, 0.25], {'steps': 200, 'seconds': 5.0})
+    """
 
     rows: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -73,6 +79,10 @@ class Stored:
         fields: Of `model.json`.
         tensors: By name.
         history: Of the training, if there was any.
+
+    Examples:
+        >>> Stored({"kind": "local"}, tensors={}, history=None).fields["kind"]
+        'local'
     """
 
     fields: dict[str, Any]
@@ -241,6 +251,12 @@ def load(path: str | Path) -> Learned:
 
     Raises:
         PrivotError: if the folder is missing or damaged, holds no model, or is of another version.
+
+    Examples:
+        >>> load("nowhere")
+        Traceback (most recent call last):
+            ...
+        privot.errors.PrivotError: model nowhere cannot be read (no such folder): ...
     """
     path = Path(path)
     recover_folder(path)

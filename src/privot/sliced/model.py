@@ -93,7 +93,13 @@ class SlicedModel(Model):
 
 
 def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> Records:
-    """The records of a schema, by features of a degree: labeled images if it declares any."""
+    """The records of a schema, by features of a degree: labeled images if it declares any.
+
+    Examples:
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> records_of(schema).schema == schema
+        True
+    """
     if schema.images:
         return ImageRecords(schema, degree=degree, **of_images)
     return TableRecords(schema, degree=degree)

@@ -33,7 +33,12 @@ SUFFIXES = (*STREAMED, ".npz")
 
 
 def as_table(data: Any) -> pa.Table:
-    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns."""
+    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns.
+
+    Examples:
+        >>> as_table({"age": [30, 40], "sex": ["F", "M"]}).shape
+        (2, 2)
+    """
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, dict):
@@ -58,13 +63,21 @@ def as_table(data: Any) -> pa.Table:
 def read_table(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> pa.Table:
-    """Read a table file, or a folder of images, whose rows come in random order.
+    r"""Read a table file, or a folder of images, whose rows come in random order.
 
     A schema decides the types of a CSV's columns instead of guesses; a folder needs one.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
         RecordError: for text in a CSV where the schema has a number.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "people.csv"
+        ...     _ = path.write_text("age\n30\n40\n")
+        ...     read_table(path).num_rows
+        2
     """
     path = Path(path)
     declared = None if schema is None else schema.table_columns
@@ -103,6 +116,13 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
 
     Raises:
         PrivotError: for a format that is unknown, or cannot hold the table.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_table(pa.table({"age": [30, 40]}), Path(folder) / "people.parquet")
+        ...     read_table(Path(folder) / "people.parquet").column_names
+        ['age']
     """
     path = Path(path)
     if schema is not None and check_output(path, schema):

@@ -26,6 +26,10 @@ class Interrupted(KeyboardInterrupt):
     Attributes:
         history: What was written down until then.
         model: What was learned until then, where a fit can make something of it.
+
+    Examples:
+        >>> Interrupted("stopped after 0 steps").history.done()
+        {'steps': 0, 'seconds': 0.0}
     """
 
     def __init__(self, message: str, history: History | None = None, model: Any = None) -> None:
@@ -55,6 +59,11 @@ def deferred_interruption() -> Iterator[Interruption]:
     """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
 
     A half-made step could not be resumed.
+
+    Examples:
+        >>> with deferred_interruption() as interruption:
+        ...     interruption.requested
+        False
     """
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
@@ -112,6 +121,11 @@ class Patience:
 
     Attributes:
         ended: Why it was told to, in words; empty where it was not.
+
+    Examples:
+        >>> patience = Patience(minutes=0.0)
+        >>> patience.over(), patience.told()
+        (True, {'stopped': 'stopped after 0 minutes'})
     """
 
     def __init__(self, minutes: float | None = None) -> None:

@@ -58,6 +58,10 @@ def manhattan(x: Tensor, y: Tensor) -> Tensor:
 
     Raises:
         PrivotError: x and y are no matrices of as many columns.
+
+    Examples:
+        >>> manhattan(torch.zeros(1, 2), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor([[7., 1.]])
     """
     _check(x, y)
     if runs_compiled(x) and x.dtype == y.dtype:
@@ -74,6 +78,10 @@ def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
 
     Raises:
         PrivotError: x and y are no matrices of as many columns.
+
+    Examples:
+        >>> squared_euclidean(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
+        tensor([[25.]])
     """
     _check(x, y)
     cost: Tensor = _SquaredEuclidean.apply(x, y)

@@ -70,6 +70,10 @@ class Limit:
         epsilon: Sum of ε of all draws.
         days: In any so many days; for ever if None.
         delta: Sum of δ.
+
+    Examples:
+        >>> print(Limit(8.0, days=365))
+        ε = 8 in any 365 days
     """
 
     epsilon: float
@@ -100,6 +104,12 @@ class DeviceLedger:
 
     Raises:
         PrivotError: if the file is damaged, or another person's.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     DeviceLedger(Path(folder) / "ledger", "device 7", limit=Limit(8.0)).person
+        'device 7'
     """
 
     def __init__(

@@ -64,6 +64,11 @@ class Answer:
         interval: Of the level, from 0.
         sign: 1 or −1.
         id: 32 hexadecimal digits, by which a copy is told.
+
+    Examples:
+        >>> answer = Answer("moves", level=1, interval=0, sign=-1, id="0" * 32)
+        >>> Answer.from_bytes(answer.to_bytes()) == answer
+        True
     """
 
     campaign: str
@@ -192,6 +197,12 @@ def signs_of(tree: ChangeTree, answers: Iterable[Answer]) -> list[Signs]:
 
     Raises:
         PrivotError: for one of no interval of the tree.
+
+    Examples:
+        >>> answer = Answer("moves", level=1, interval=0, sign=-1, id="0" * 32)
+        >>> signs = signs_of(ChangeTree(waves=4, changes=1, epsilon=1.0), [answer, answer])
+        >>> [each.shape for each in signs]
+        [(0, 4), (1, 2), (0, 1)]
     """
     sizes = [tree.intervals(level) for level in range(tree.levels)]
     found: list[list[list[int]]] = [[[] for _ in range(size)] for size in sizes]

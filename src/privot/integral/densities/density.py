@@ -93,7 +93,12 @@ class Tilt(Protocol):
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Public limits of log E e^s, and the probability that the limits fail (0 where proven)."""
+    """Public limits of log E e^s, and the probability that the limits fail (0 where proven).
+
+    Examples:
+        >>> Normalizer(low=-0.1, high=0.1).delta
+        0.0
+    """
 
     low: float
     high: float
@@ -113,6 +118,11 @@ class TiltedDensity:
 
     Raises:
         PrivotError: if the limits are no interval, or the envelope leaves next to nothing accepted.
+
+    Examples:
+        >>> from privot.integral import StandardNormal
+        >>> TiltedDensity(StandardNormal(1), lambda x: x[:, 0], low=-0.5, high=0.5).epsilon
+        2.0
     """
 
     reference: Reference

@@ -75,7 +75,12 @@ class Marginal(ABC):
 
 @dataclass(frozen=True)
 class Normal(Marginal):
-    """A normal coordinate, optionally truncated to [low, high]."""
+    """A normal coordinate, optionally truncated to [low, high].
+
+    Examples:
+        >>> Normal(mean=1.0).log_density(np.array([1.0])).round(4).tolist()
+        [-0.9189]
+    """
 
     kind: ClassVar[str] = "normal"
     mean: float = 0.0
@@ -142,7 +147,12 @@ class Normal(Marginal):
 
 @dataclass(frozen=True)
 class Uniform(Marginal):
-    """A number uniform on [low, high]."""
+    """A number uniform on [low, high].
+
+    Examples:
+        >>> Uniform(0.0, 10.0).mass(np.array([2.0]), np.array([4.0])).tolist()
+        [0.2]
+    """
 
     kind: ClassVar[str] = "uniform"
     low: float
@@ -241,7 +251,12 @@ class Categorical(_Discrete):
 
 @dataclass(frozen=True)
 class Integers(_Discrete):
-    """An integer uniform on low … high, both included."""
+    """An integer uniform on low … high, both included.
+
+    Examples:
+        >>> Integers(1, 6).num_values
+        6
+    """
 
     kind: ClassVar[str] = "integers"
     low: int

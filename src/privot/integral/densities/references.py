@@ -100,14 +100,24 @@ class ProductReference:
 
 
 class StandardNormal(ProductReference):
-    """N(0, I) on R^dim."""
+    """N(0, I) on R^dim.
+
+    Examples:
+        >>> StandardNormal(2).log_density(np.zeros((1, 2))).round(4).tolist()
+        [-1.8379]
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__([Normal()] * dim)
 
 
 class TruncatedNormal(ProductReference):
-    """Independent normals given that they lie in the box [lower, upper]."""
+    """Independent normals given that they lie in the box [lower, upper].
+
+    Examples:
+        >>> TruncatedNormal([0.0], [1.0]).contains(np.array([[0.5], [2.0]])).tolist()
+        [True, False]
+    """
 
     def __init__(
         self,
@@ -121,7 +131,12 @@ class TruncatedNormal(ProductReference):
 
 
 class UniformBox(ProductReference):
-    """Uniform on the box [lower, upper]."""
+    """Uniform on the box [lower, upper].
+
+    Examples:
+        >>> UniformBox([0.0, 0.0], [2.0, 2.0]).log_density(np.ones((1, 2))).round(4).tolist()
+        [-1.3863]
+    """
 
     def __init__(self, lower: Sequence[float], upper: Sequence[float]) -> None:
         pairs = zip(lower, upper, strict=True)
@@ -137,6 +152,11 @@ class CustomReference:
         sampler: n and a generator (`random`, `standard_normal`, `integers`) to draws (n, dim). It
             must use no other randomness: a seeded one would make draws a function of the data.
         density: Points (n, dim) to log densities (n,), −∞ outside the support.
+
+    Examples:
+        >>> uniform = CustomReference(1, lambda n, rng: rng.random((n, 1)), lambda x: np.zeros(len(x)))
+        >>> uniform.sample(3, np.random.default_rng(0)).shape
+        (3, 1)
     """
 
     dim: int

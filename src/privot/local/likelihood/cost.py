@@ -114,6 +114,13 @@ class LikelihoodCost:
     Arguments:
         randomizer: Whose mechanisms made the reports.
         columns: Which of the columns that are split to count; all of them by default.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+        >>> randomizer = Randomizer.calibrate(schema, 1.0, mechanism="laplace")
+        >>> list(LikelihoodCost(randomizer).channels)
+        ['age']
     """
 
     def __init__(self, randomizer: Randomizer, columns: Collection[str] | None = None) -> None:

@@ -30,7 +30,14 @@ from privot.schema import Array, Column, Domain
 
 
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories, of which subclasses give the proof."""
+    """A pure ε-local randomizer of categories, of which subclasses give the proof.
+
+    Examples:
+        >>> from privot.mechanisms import RandomizedResponse
+        >>> oracle = RandomizedResponse(num_categories=4, epsilon=1.0)
+        >>> isinstance(oracle, FrequencyOracle), oracle.support_size
+        (True, 1)
+    """
 
     epsilon: float
 

@@ -100,6 +100,11 @@ def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
+
+    Examples:
+        >>> noise = sample_discrete_laplace((2, 3), ratio=100.0)
+        >>> noise.shape, noise.dtype
+        ((2, 3), dtype('int64'))
     """
     return sample(size, ratio, _draw)
 
@@ -181,6 +186,10 @@ def sample_planar_laplace(count: int, ratio: float) -> Integers:
 
     Raises:
         PrivotError: for a ratio outside $(0, 2^{39}]$ or so.
+
+    Examples:
+        >>> sample_planar_laplace(5, ratio=100.0).shape
+        (5, 2)
     """
     proposal = proposal_ratio(ratio)
     if count <= _SMALL:

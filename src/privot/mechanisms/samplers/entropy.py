@@ -93,7 +93,13 @@ def _stream() -> _Stream:
 
 
 def random_words(count: int, out: Words | None = None) -> Words:
-    """Uniform 64-bit words, shape (count,); written to `out` (contiguous uint64) when given."""
+    """Uniform 64-bit words, shape (count,); written to `out` (contiguous uint64) when given.
+
+    Examples:
+        >>> words = random_words(3)
+        >>> words.shape, words.dtype
+        ((3,), dtype('uint64'))
+    """
     if out is None:
         out = np.empty(count, np.uint64)
     if count:
@@ -118,7 +124,12 @@ def random_word() -> int:
 
 
 def random_bits(count: int) -> int:
-    """A uniform integer of `count` bits, straight from the operating system."""
+    """A uniform integer of `count` bits, straight from the operating system.
+
+    Examples:
+        >>> 0 <= random_bits(10) < 1024
+        True
+    """
     return int.from_bytes(os.urandom((count + 7) // 8), "big") >> (-count % 8)
 
 

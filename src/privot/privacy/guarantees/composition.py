@@ -78,7 +78,12 @@ def weakest(*guarantees: PureDP | ApproximateDP) -> PureDP | ApproximateDP:
 
 
 def guarantee_from_dict(values: dict[str, Any]) -> Any:
-    """Return the guarantee that `to_dict` wrote."""
+    """Return the guarantee that `to_dict` wrote.
+
+    Examples:
+        >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
+        True
+    """
     kind = values.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind is {kind!r}: choose one of {', '.join(_KINDS)}")

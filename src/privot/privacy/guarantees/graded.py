@@ -57,7 +57,12 @@ _CONVERSION_ERROR = 1e-14
 
 @dataclass(frozen=True)
 class RenyiDP(Guarantee):
-    """D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ at each listed order α > 1."""
+    """D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ at each listed order α > 1.
+
+    Examples:
+        >>> print(RenyiDP.of_pure(PureDP(1.0), orders=(2.0, 8.0)))
+        Rényi ε(2) = 1 and 1 more orders, local, per person
+    """
 
     losses = ("epsilons",)
     orders: tuple[float, ...]

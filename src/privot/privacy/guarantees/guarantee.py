@@ -67,6 +67,10 @@ class Guarantee(ABC):
     """The promise common to all kinds: who may differ, and whom one record belongs to.
 
     A kind is a frozen dataclass of plain values; `losses` names those that add up under composition.
+
+    Examples:
+        >>> isinstance(PureDP(1.0), Guarantee)
+        True
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]

@@ -62,6 +62,13 @@ class Collection:
         quarantined: Impossible ones, those of conflicting ids, and files that cannot be read.
         quarantine: Where they are, if there are any.
         first: The first of them, in words.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> Collection(randomizer, 900, copies=3, quarantined=0, quarantine=None, first="").copies
+        3
     """
 
     randomizer: Randomizer
@@ -80,6 +87,14 @@ class Collected:
         release: In random order.
         quarantined: With the reason, and reports as in a CSV.
         copies: How many reports were there again.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> found = collect([release])
+        >>> len(found.release), found.quarantined.num_rows, found.copies
+        (2, 0, 0)
     """
 
     release: Release
@@ -95,6 +110,14 @@ def collect(releases: Iterable[Release]) -> Collected:
 
     Raises:
         PrivotError: if there are none, their randomizers differ, or nothing of them can be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> sent = [randomizer.privatize({"bit": [bit]}) for bit in (True, False)]
+        >>> len(collect(sent).release), collect([*sent, sent[0]]).copies
+        (2, 1)
     """
     parts = list(releases)
     if not parts:

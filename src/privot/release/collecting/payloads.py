@@ -204,6 +204,15 @@ def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> C
 
     Raises:
         PrivotError: if the randomizer has no program for devices, or nothing of them can be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> from privot.device import Device
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> device = Device.from_json(randomizer.to_json())
+        >>> len(from_reports(randomizer, [device.report({"bit": bit}) for bit in (True, False)]).release)
+        2
     """
     payloads, read, refused = Payloads(randomizer), [], []
     for data in reports:

@@ -44,6 +44,10 @@ class WaveReleases(NamedTuple):
     Arguments:
         collected: By the number of the wave, for those in which something came.
         outside: How many reports were no reports, or of no wave of the panel.
+
+    Examples:
+        >>> WaveReleases(collected={}, outside=2).outside
+        2
     """
 
     collected: dict[int, Collected]
@@ -62,6 +66,18 @@ def releases_by_wave(
 
     Raises:
         PrivotError: if waves do not begin with whole steps of time, or nothing can be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> from privot.device import Device
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> panel = Panel("bits", window=1, start=0, length=3600, seed="public")
+        >>> device = Device.from_json(randomizer.to_json())
+        >>> sent = [device.report({"bit": True}, now=now) for now in (10, 20, 3700)]
+        >>> found = releases_by_wave(randomizer, panel, sent).collected
+        >>> {wave: len(each.release) for wave, each in found.items()}
+        {0: 2, 1: 1}
     """
     require_whole_hours(panel)
     waves: dict[int, list[Report]] = {}

@@ -36,6 +36,10 @@ class Plan:
         people: Number n of them (people, unless the schema says otherwise).
         table: Of columns that are reported as codes, if there are any.
         columns: Of every column that is reported as a point.
+
+    Examples:
+        >>> Plan(epsilon=1.0, unit="person", people=1000, table=None, columns=()).people
+        1000
     """
 
     epsilon: float

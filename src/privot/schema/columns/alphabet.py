@@ -77,6 +77,10 @@ class Categories(Alphabet):
         names: The listed values.
         other: The one among them that stands for everything not listed.
         nullable: Whether a value may be missing.
+
+    Examples:
+        >>> Categories(("red", "blue"), nullable=True).size
+        3
     """
 
     names: tuple[str, ...]

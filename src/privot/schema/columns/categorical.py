@@ -82,6 +82,11 @@ class CategoricalColumn(_ListedColumn):
         other: The category, one of the list or one more, that stands for whatever is not listed;
             without it, a value that is not listed is refused.
         nullable: Whether it may be missing.
+
+    Examples:
+        >>> column = CategoricalColumn(kind="categorical", categories=("red", "blue"), other="else")
+        >>> column.alphabet.names
+        ('red', 'blue', 'else')
     """
 
     kind: Literal["categorical"]
@@ -157,7 +162,12 @@ class CategoricalColumn(_ListedColumn):
 
 
 class BooleanColumn(_ListedColumn):
-    """True or false."""
+    """True or false.
+
+    Examples:
+        >>> BooleanColumn(kind="boolean", nullable=True).alphabet.size
+        3
+    """
 
     kind: Literal["boolean"]
 

@@ -41,6 +41,11 @@ class DatetimeColumn(NumberColumn):
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`: how exact moments are.
         bins: A number of equal bins, or their edges; ten bins by default.
         nullable: Whether it may be missing.
+
+    Examples:
+        >>> day = DatetimeColumn(kind="datetime", bounds=("1970-01-01", "1970-12-31"))
+        >>> day.number("1970-02-01")
+        31.0
     """
 
     kind: Literal["datetime"]

@@ -32,6 +32,10 @@ class VectorColumn(PointColumn, CodedColumn):
     Beside other columns of a table, a vector of two or three coordinates is reported with them, as
     one of the cells (`privot.schema.columns.cells`) that `bins` along each axis make. One of more
     coordinates, or on a polyline, has no codes.
+
+    Examples:
+        >>> VectorColumn(kind="vector", columns=("x", "y"), radius=1.0).domain.diameter(2)
+        2.0
     """
 
     kind: Literal["vector"]

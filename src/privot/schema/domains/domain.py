@@ -40,7 +40,12 @@ _NARROW = 2.0**-30
 
 @runtime_checkable
 class Domain(Protocol):
-    """The set that one record's value lies in; points are rows of shape (n, d)."""
+    """The set that one record's value lies in; points are rows of shape (n, d).
+
+    Examples:
+        >>> isinstance(Box((0.0,), (10.0,)), Domain)
+        True
+    """
 
     @property
     def dimension(self) -> int:
@@ -89,14 +94,24 @@ class Domain(Protocol):
 
 
 def to_unit(domain: Domain, x: Array) -> Array:
-    """Coordinates $(x − c)/s$ of points (n, d)."""
+    """Coordinates $(x − c)/s$ of points (n, d).
+
+    Examples:
+        >>> to_unit(Box((0.0,), (10.0,)), np.array([[0.0], [7.5]])).tolist()
+        [[-1.0], [0.5]]
+    """
     units = x - domain.center
     units /= domain.scale
     return units
 
 
 def from_unit(domain: Domain, u: Array) -> Array:
-    """Points $c + s·u$ of unit coordinates (n, d)."""
+    """Points $c + s·u$ of unit coordinates (n, d).
+
+    Examples:
+        >>> from_unit(Box((0.0,), (10.0,)), np.array([[-1.0], [0.5]])).tolist()
+        [[0.0], [7.5]]
+    """
     points = domain.scale * u
     points += domain.center
     return points

@@ -36,7 +36,13 @@ _FAR = 1e6
 
 @dataclass(frozen=True)
 class Polyline:
-    """The curve through `corners` (m points of d coordinates), straight between neighbors."""
+    """The curve through `corners` (m points of d coordinates), straight between neighbors.
+
+    Examples:
+        >>> bend = Polyline(((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)))
+        >>> bend.project(np.array([[0.5, -1.0]])).tolist()
+        [[0.5, 0.0]]
+    """
 
     corners: tuple[tuple[float, ...], ...]
 

@@ -50,7 +50,12 @@ _INSIDE = 1.0 - 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """One release: noisy projections `values` (rows, k) and the `directions` (d, k) they belong to."""
+    """One release: noisy projections `values` (rows, k) and the `directions` (d, k) they belong to.
+
+    Examples:
+        >>> Slices(directions=torch.eye(4)[:, :2], values=torch.zeros(8, 2)).values.shape
+        torch.Size([8, 2])
+    """
 
     directions: Tensor
     values: Tensor

@@ -57,6 +57,10 @@ class Problem:
         reg: Entropic weight λ > 0, in units of the cost.
         weights_x: Probabilities a (n,) of the rows; uniform by default.
         weights_y: Probabilities b (m,) of the columns; uniform by default.
+
+    Examples:
+        >>> Problem(torch.zeros(2, 4)).b
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
     cost: Tensor
@@ -97,7 +101,12 @@ class Problem:
 
 
 class Status(enum.Enum):
-    """How a solver ended."""
+    """How a solver ended.
+
+    Examples:
+        >>> print(Status.CONVERGED.value)
+        the marginal error is within the tolerance
+    """
 
     CONVERGED = "the marginal error is within the tolerance"
     MAX_ITERATIONS = "stopped at max_iterations before the tolerance was reached"
@@ -120,6 +129,12 @@ class SinkhornResult:
         iterations: Number of steps, each fitting the rows and then the columns.
         status: How the solver ended.
         precision: What the iterations ended in, `"single"` or `"double"`.
+
+    Examples:
+        >>> result = SinkhornSolver().solve(Problem(torch.zeros(2, 2)))
+        >>> result.status.name, result.plan
+        ('CONVERGED', tensor([[0.2500, 0.2500],
+                [0.2500, 0.2500]]))
     """
 
     problem: Problem
@@ -199,6 +214,11 @@ def entropic_cost(
     """Entropic cost of uniform weights on the rows and columns of `cost` (n, m), and how it ended.
 
     The first output is a scalar that can be differentiated with respect to `cost`.
+
+    Examples:
+        >>> cost, result = entropic_cost(torch.ones(3, 3))
+        >>> round(float(cost), 4), result.status.name
+        (1.0, 'CONVERGED')
     """
     solver = solver or SinkhornSolver()
     result = solver.solve(Problem(cost.detach(), reg))
