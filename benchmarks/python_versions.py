@@ -21,6 +21,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
+# To pip, 3.11 alone is 3.11.0, which the site's packages no longer run on: they ask for 3.11.5.
+PATCH = 9
 EXTRAS = ("release", "learn", "evaluate", "images", "ray", "serve", "docs", "oracles", "dev")
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
@@ -32,7 +34,7 @@ def requirements(extra: str, version: str) -> list[str]:
     for text in project["optional-dependencies"][extra]:
         wanted = Requirement(text)
         if wanted.marker and not wanted.marker.evaluate(
-            {"python_version": version, "python_full_version": f"{version}.0"}
+            {"python_version": version, "python_full_version": f"{version}.{PATCH}"}
         ):
             continue
         if wanted.name == project["name"]:
@@ -57,7 +59,13 @@ def refusal(names: list[str], version: str) -> str:
             "--target",
             folder,
         ]
-        command += ["--python-version", version, "--only-binary=:all:", "-c", "constraints.txt"]
+        command += [
+            "--python-version",
+            f"{version}.{PATCH}",
+            "--only-binary=:all:",
+            "-c",
+            "constraints.txt",
+        ]
         done = subprocess.run([*command, *names], cwd=ROOT, capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
     found = [line for line in said if re.search("No matching|conflict", line)] or said
