@@ -4,7 +4,7 @@ from bad_inputs.cases import cases
 
 CASES = cases(
     ("nonsense", "nonsense"),
-    ("--version x", "--version"),
+    ("--nonsense", "--nonsense"),
     ("schema nonsense", "nonsense"),
     ("account nonsense", "nonsense"),
     ("calibrate", "schema"),
