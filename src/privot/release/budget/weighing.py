@@ -28,6 +28,8 @@ from privot.release.reports.questionnaire import Questionnaire
 def weigh_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
     """The randomizer with forms that tell more of pairs of larger weight; its promise is the same.
 
+    Forms are chosen anew, of any length, whatever those of the randomizer were.
+
     Arguments:
         randomizer: Of a table whose columns are reported jointly.
         weights: Of pairs of its columns, in either order, above 0; what is not named has weight 1.
