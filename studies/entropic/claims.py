@@ -168,7 +168,7 @@ def size_claims(rows: list[Row]) -> list[Claim]:
             "The closeness of the train and test curves also shows no signs of overfitting",
             "2024, IV-D, Figure 7 (d)",
             f"W₂ to training images {trained}, to held-out ones {held_out}, but held-out less training "
-            f"excess of reports: {gaps} nats, where close is taken as below 1",
+            f"excess of reports: {gaps} nats, where close is taken as below 1, with these gaps in view",
             close,
             steps,
         ),
