@@ -152,7 +152,8 @@ def _moved(seed: int, epsilon: float, move: float) -> dict[str, Any]:
         "alone": off(fit(waves[-1], seed=seed).sample(_DRAWN, seed=seed)),
         "history": off(model.sample(_DRAWN, seed=seed)),
         "together": off(model.base.sample(_DRAWN, seed=seed)),
-        "reach": drift.reach,
+        "reach": drift.reach.waves,
+        "degree": drift.reach.degree,
         "seconds": round(seconds, 1),
     }
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
 
-from privot.local.grid.channels import ProductChannel
-from privot.local.grid.deconvolution import STRENGTH, deconvolve, roughness
+from privot.local.grid.channels import ProductChannel, StackedChannel
+from privot.local.grid.deconvolution import STRENGTH, deconvolve, deconvolve_jointly, roughness
 from privot.local.grid.logarithms import Hats
 
 
@@ -96,3 +96,28 @@ def test_a_stronger_prior_is_smoother_and_steps_are_bounded():
     )
     assert strong < weak / 2
     assert deconvolve(channel, nodes, most_steps=3).steps == 3
+
+
+def two_channels():
+    law, axis = blur(32, 3.0), np.linspace(-1, 1, 33)
+    east, west = (
+        np.exp(-((axis - middle) ** 2) / 0.1) * volumes_of(axis) for middle in (0.4, -0.3)
+    )
+    return [ProductChannel(counts_of(each / each.sum(), law, 4000), [law]) for each in (east, west)]
+
+
+def test_densities_that_share_no_term_are_each_ones_own():
+    nodes, channels = np.ones(33, bool), two_channels()
+    logs, _ = deconvolve_jointly(channels, np.eye(2), nodes, [0.1, 2.0], tolerance=1e-6)
+    for log, channel, strength in zip(logs, channels, (0.1, 2.0), strict=True):
+        own = deconvolve(channel, nodes, strength=strength, tolerance=1e-6).weights
+        found = volumes_of(nodes) * np.exp(log - log.max())
+        assert np.abs(found / found.sum() - own).sum() < 1e-3
+
+
+def test_densities_that_share_their_only_term_are_one_of_all_reports():
+    nodes, channels = np.ones(33, bool), two_channels()
+    logs, _ = deconvolve_jointly(channels, np.ones((2, 1)), nodes, [0.1], tolerance=1e-6)
+    own = deconvolve(StackedChannel(channels), nodes, tolerance=1e-6).weights
+    found = volumes_of(nodes) * np.exp(logs[0] - logs[0].max())
+    assert np.abs(found / found.sum() - own).sum() < 1e-3

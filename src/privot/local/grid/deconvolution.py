@@ -24,6 +24,7 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -109,20 +110,65 @@ def deconvolve(
         tolerance: A step that gains fewer nats than this, over all reports, is the last.
         patience: Asked after every step whether it is the last.
     """
-    told, people = channel.counts > 0, channel.counts.sum()
-    counts = channel.counts[told]
-    hats = Hats.of(nodes, len(channel.back(channel.counts)))
-    cosines = _Cosines(nodes.shape, strength)
-    least = -float(counts @ np.log(counts / people))  # whatever the density
+    logs, steps = deconvolve_jointly(
+        [channel],
+        np.ones((1, 1)),
+        nodes,
+        [strength],
+        most_steps=most_steps,
+        tolerance=tolerance,
+        patience=patience,
+    )
+    return Fitted(Hats.of(nodes, logs.shape[1]).weights(logs[0]), steps)
+
+
+def deconvolve_jointly(
+    channels: Sequence[GridChannel],
+    basis: Array,
+    nodes: NDArray[np.bool_],
+    strengths: Sequence[float],
+    *,
+    most_steps: int | None = None,
+    tolerance: float = _TOLERANCE,
+    patience: Patience | None = None,
+) -> tuple[Array, int]:
+    r"""Logarithms $a_j$ (terms, k) of densities $g_b = \sum_j φ_{bj} a_j$ that share them, and steps.
+
+    Each term has a penalty of its own, $λ_j/2 \int |∇a_j|^2$.
+
+    Arguments:
+        channels: The reports of each density.
+        basis: φ (densities, terms).
+        nodes: Which nodes may hold any (K+1, …, K+1).
+        strengths: λ of each term.
+        most_steps: 1000 by default.
+        tolerance: A step that gains fewer nats than this, over all reports, is the last.
+        patience: Asked after every step whether it is the last.
+    """
+    hats = Hats.of(nodes, len(channels[0].back(channels[0].counts)))
+    cosines = [_Cosines(nodes.shape, strength) for strength in strengths]
+    shape = (len(strengths), len(hats.volumes))
+    counts = [channel.counts for channel in channels]
+    # Whatever the densities.
+    least = -sum(float(each[each > 0] @ np.log(each[each > 0] / each.sum())) for each in counts)
+
+    def logs_of(at: Array) -> Array:
+        pieces = at.reshape(shape)
+        return np.stack([own(piece) for own, piece in zip(cosines, pieces, strict=True)])
 
     def misfit(at: Array) -> tuple[float, Array]:
-        logs = cosines(at)
-        weights = hats.weights(logs)
-        law = channel.forward(weights)
-        slope = weights * (people - channel.back(channel.counts / law))
-        rough, rise = roughness(logs[: nodes.size].reshape(nodes.shape))
-        slope[: nodes.size] += strength * rise.ravel()
-        return strength * rough - float(counts @ np.log(law[told])), cosines(slope)
+        logs, total = logs_of(at), 0.0
+        slopes = np.zeros_like(logs)
+        for channel, count, term in zip(channels, counts, basis, strict=True):
+            weights, told = hats.weights(term @ logs), count > 0
+            law = channel.forward(weights)
+            total -= float(count[told] @ np.log(law[told]))
+            slopes += term[:, None] * (weights * (count.sum() - channel.back(count / law)))
+        for strength, log, slope in zip(strengths, logs, slopes, strict=True):
+            rough, rise = roughness(log[: nodes.size].reshape(nodes.shape))
+            total += strength * rough
+            slope[: nodes.size] += strength * rise.ravel()
+        return total, np.concatenate([own(s) for own, s in zip(cosines, slopes, strict=True)])
 
     def stop_here(at: Array) -> None:
         if patience is not None and patience.over():
@@ -130,7 +176,7 @@ def deconvolve(
 
     found = minimize(
         misfit,
-        np.zeros(len(hats.volumes)),
+        np.zeros(shape[0] * shape[1]),
         jac=True,
         method="L-BFGS-B",
         callback=stop_here,
@@ -142,4 +188,4 @@ def deconvolve(
             "gtol": 0.0,
         },
     )
-    return Fitted(hats.weights(cosines(found.x)), int(found.nit))
+    return logs_of(found.x), int(found.nit)

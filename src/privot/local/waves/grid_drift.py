@@ -1,50 +1,36 @@
-r"""Points that move: at every time a density on a grid, of all waves' reports, weighed by nearness.
+"""Points that move: at every time a density on a grid, by a local likelihood of all waves' reports.
 
-The density at time t maximizes a **local likelihood**,
+How far in time it reaches, and whether what it learns there stands or moves evenly, is learned from
+held-out reports (`local_likelihood`). A wave more costs one fit.
 
-$$ \sum_s e^{−|t − s| / h} \sum_y n_{sy} \ln (A_s p)_y − \text{penalty} , $$
-
-with the penalty of one release (`privot.local.grid.deconvolution`): where h is 0 it is the wave's own,
-where h is infinite that of all waves together. **h is learned**: half of some waves' reports are
-held out; of all h under whose densities of the others, earlier waves included, they are most likely, or
-less so by no more than a standard error, the largest is taken. Later waves are left out, as they are
-where a wave is the newest one. A wave more costs one fit.
-
-A **trend** needs no h: around the densities of all times, what each wave says of one share or of a
+A **trend** needs no reach: around the densities of all times, what each wave says of one share or of a
 number's shares is turned to paths (`paths`), with their bands.
 
 Privacy: functions of reports, hence post-processing. The model keeps how often each report came.
-
-References:
-    Tibshirani, Hastie, *Local likelihood estimation* (1987); Loader, *Local regression and likelihood*
-    (1999).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from privot.errors import PrivotError
-from privot.local.grid.channels import GridChannel, StackedChannel, grid_channel
-from privot.local.grid.deconvolution import deconvolve
+from privot.local.grid.channels import GridChannel, grid_channel
 from privot.local.grid.density import GridDensity, GridSampler
-from privot.local.grid.evidence import average_by_evidence
 from privot.local.grid.grid_fit import allowed_nodes
-from privot.local.waves.reach import REACHES, farthest
+from privot.local.waves.local_likelihood import LocalLikelihood
+from privot.local.waves.reach import Reach
 from privot.local.waves.shares import Course, Followed, Told, basis_of
 from privot.release import Randomizer, Release
 from privot.release.reports.rows import ReportTable
 from privot.schema import Array, from_unit
 from privot.schema.rules.where import RANGE
 
-_HELD_OUT, _MOST_WAVES = 0.5, 8
-_BEYOND = 2  # reaches tried after the best
 _HATS, _RAREST = 12, 1e-6
 
 
@@ -58,7 +44,7 @@ class GridDrift:
         counts: Of each wave, how often each report of its randomizer came.
         asked: Of each wave, the number of its randomizer.
         randomizers: Distinct ones.
-        reach: h, in units of time.
+        reach: h, in units of time, and the degree.
     """
 
     sampler: GridSampler
@@ -66,19 +52,16 @@ class GridDrift:
     counts: tuple[Array, ...]
     asked: tuple[int, ...]
     randomizers: tuple[Randomizer, ...]
-    reach: float
+    reach: Reach
     kind: ClassVar[str] = "grid"
-    _made: dict[float, GridDensity] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, sampler: GridSampler, waves: Sequence[Release], times: Array, seed: int) -> Self:
         """What waves say, with a reach learned from held-out reports."""
-        first = cls(sampler, times[:0], (), (), (), 0.0)
+        first = cls(sampler, times[:0], (), (), (), Reach(0.0))
         for wave, time in zip(waves, times, strict=True):
             first = first.with_wave(wave, float(time))
-        return cls(
-            sampler, times, first.counts, first.asked, first.randomizers, first.learned(seed)
-        )
+        return replace(first, reach=first._likelihood.learned(seed))
 
     def with_wave(self, release: Release, time: float) -> Self:
         """One wave later."""
@@ -97,64 +80,19 @@ class GridDrift:
 
     def at(self, time: float) -> GridSampler:
         """The density of a time."""
-        if time not in self._made:
-            self._made[time] = self._fitted(self._near(np.abs(self.times - time), self.reach))
-        return GridSampler(self._made[time], self.sampler.name, self.sampler.randomizer)
+        return GridSampler(
+            self._likelihood.density(time, self.reach), self.sampler.name, self.sampler.randomizer
+        )
 
-    def learned(self, seed: int) -> float:
-        """h, in units of time: the largest under which held-out reports are as likely as under the best.
-
-        As likely is within a standard error of the difference. After two reaches beyond the best no
-        more are tried.
-        """
-        rng, last = np.random.default_rng([seed, 7]), len(self.times) - 1
-        tried = np.unique(np.linspace(min(last, max(1, last // 3)), last, _MOST_WAVES).round())
-        unit = (self.times[-1] - self.times[0]) / max(last, 1)
-        held = {
-            int(t): rng.binomial(self.counts[int(t)].astype(np.int64), _HELD_OUT).astype(np.float64)
-            for t in tried
-        }
-        people = np.concatenate(list(held.values()))
-        logs: list[Array] = []
-        for reach in REACHES:
-            told = [self._score(t, out, reach * unit) for t, out in held.items()]
-            logs.append(np.concatenate(told))
-            best = int(np.argmax([people @ each for each in logs]))
-            if len(logs) > best + _BEYOND:
-                break
-        return float(REACHES[farthest(logs, people)] * unit)
-
-    def _score(self, wave: int, held: Array, reach: float) -> Array:
-        """Log-likelihood of each report of a wave."""
-        weights = self._near(self.times[wave] - self.times, reach)
-        density = self._fitted(weights, (wave, held))
-        channel = self._channels[self.asked[wave]]
-        return np.asarray(np.log(channel.forward(_flat(density))))
-
-    @staticmethod
-    def _near(ages: Array, reach: float) -> Array:
-        """Weights of waves so long ago; none of later ones."""
-        if reach == 0.0:
-            return np.asarray(ages == ages[ages >= 0].min(), np.float64)
-        return np.where(ages < 0, 0.0, np.exp(-np.maximum(ages, 0.0) / reach))
-
-    def _fitted(self, weights: Array, held: tuple[int, Array] | None = None) -> GridDensity:
-        """Of weighed counts, less what is held out."""
-        channels = []
-        for number, channel in enumerate(self._channels):
-            total = np.zeros_like(channel.counts)
-            for wave, (weight, asked) in enumerate(zip(weights, self.asked, strict=True)):
-                if asked == number and weight > 0:
-                    out = held[1] if held is not None and held[0] == wave else 0.0
-                    total += weight * (self.counts[wave] - out)
-            if total.any():
-                channels.append(replace(channel, counts=total))  # type: ignore[type-var]  # both kinds are data classes
-        channel = channels[0] if len(channels) == 1 else StackedChannel(channels)
-        nodes = allowed_nodes(self._domain, channel.spacings)
-        learn = average_by_evidence if nodes.ndim == 1 else partial(deconvolve, nodes=nodes)
-        found = learn(channel)
-        inner = found.weights[: nodes.size].reshape(nodes.shape)
-        return GridDensity(inner, float(found.weights[nodes.size :].sum()))
+    @cached_property
+    def _likelihood(self) -> LocalLikelihood:
+        return LocalLikelihood(
+            self.times,
+            self.counts,
+            self.asked,
+            self._channels,
+            allowed_nodes(self._domain, len(self.sampler.density.weights) - 1),
+        )
 
     @cached_property
     def _domain(self) -> Any:
@@ -238,7 +176,7 @@ class GridDrift:
 
     def fields(self) -> dict[str, Any]:
         """Plain values that it is built from."""
-        asked = {"asked": list(self.asked), "reach": self.reach}
+        asked = {"asked": list(self.asked), "reach": self.reach.waves, "degree": self.reach.degree}
         return asked | {"randomizers": [each.to_json() for each in self.randomizers]}
 
     def arrays(self) -> dict[str, Array]:
@@ -252,7 +190,7 @@ class GridDrift:
         """What `fields` and `arrays` took apart."""
         counts = tuple(arrays[f"counts_{i}"] for i in range(len(fields["asked"])))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
-        reach = float(fields["reach"])
+        reach = Reach(float(fields["reach"]), int(fields["degree"]))
         return cls(sampler, arrays["times"], counts, tuple(fields["asked"]), randomizers, reach)
 
 
