@@ -98,13 +98,18 @@ def central_table(rows: Rows) -> str:
 
 
 def vectors_table(rows: Rows) -> str:
-    """Classifiers trained on drawn vectors, by ε and method."""
-    body = [
-        [VECTORS[row["method"]], "none" if row["epsilon"] is None else f"{row['epsilon']:.4g}",
-         *(f"{100 * row[key]:.1f}" for key in SCORES), f"{row['fit_seconds']:.1f}"]
-        for method in VECTORS
-        for row in sorted(select(rows, method=method), key=lambda row: -(row["epsilon"] or 0.0))
-    ]  # fmt: skip
+    """Classifiers trained on drawn vectors, by ε and method: every seed, and means."""
+    body = []
+    for method in VECTORS:
+        own = select(rows, method=method)
+        told = sorted({f"{row['epsilon'] or 0:.4g}" for row in own}, key=float, reverse=True)
+        for epsilon in told:
+            found = [row for row in own if f"{row['epsilon'] or 0:.4g}" == epsilon]
+            body.append([
+                VECTORS[method], epsilon if float(epsilon) else "none",
+                *(percents([row[key] for row in found]) for key in SCORES),
+                " ".join(f"{row['fit_seconds']:.1f}" for row in found),
+            ])  # fmt: skip
     return table(("method", "ε", "logistic regression", "MLP", "processor seconds"), body)
 
 
