@@ -91,6 +91,49 @@ class _Cosines:
         return np.append(fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
 
 
+@dataclass(frozen=True, eq=False)
+class _Misfit:
+    """What is minimized, of the coordinates of all terms: see `deconvolve_jointly`."""
+
+    channels: Sequence[GridChannel]
+    basis: Array
+    nodes: NDArray[np.bool_]
+    strengths: Sequence[float]
+
+    @cached_property
+    def hats(self) -> Hats:
+        first = self.channels[0]
+        return Hats.of(self.nodes, len(first.back(first.counts)))
+
+    @cached_property
+    def _cosines(self) -> list[_Cosines]:
+        return [_Cosines(self.nodes.shape, strength) for strength in self.strengths]
+
+    def logs(self, at: Array) -> Array:
+        """Logarithms (terms, k)."""
+        pieces = at.reshape(len(self.strengths), -1)
+        return np.stack([own(piece) for own, piece in zip(self._cosines, pieces, strict=True)])
+
+    def __call__(self, at: Array) -> tuple[float, Array]:
+        logs, total = self.logs(at), 0.0
+        slopes = np.zeros_like(logs)
+        for channel, term in zip(self.channels, self.basis, strict=True):
+            weights, counts, told = (
+                self.hats.weights(term @ logs),
+                channel.counts,
+                channel.counts > 0,
+            )
+            law = channel.forward(weights)
+            total -= float(counts[told] @ np.log(law[told]))
+            slopes += term[:, None] * (weights * (counts.sum() - channel.back(counts / law)))
+        for strength, log, slope in zip(self.strengths, logs, slopes, strict=True):
+            rough, rise = roughness(log[: self.nodes.size].reshape(self.nodes.shape))
+            total += strength * rough
+            slope[: self.nodes.size] += strength * rise.ravel()
+        own = [cosines(slope) for cosines, slope in zip(self._cosines, slopes, strict=True)]
+        return total, np.concatenate(own)
+
+
 def deconvolve(
     channel: GridChannel,
     nodes: NDArray[np.bool_],
@@ -145,30 +188,9 @@ def deconvolve_jointly(
         tolerance: A step that gains fewer nats than this, over all reports, is the last.
         patience: Asked after every step whether it is the last.
     """
-    hats = Hats.of(nodes, len(channels[0].back(channels[0].counts)))
-    cosines = [_Cosines(nodes.shape, strength) for strength in strengths]
-    shape = (len(strengths), len(hats.volumes))
-    counts = [channel.counts for channel in channels]
-    # Whatever the densities.
-    least = -sum(float(each[each > 0] @ np.log(each[each > 0] / each.sum())) for each in counts)
-
-    def logs_of(at: Array) -> Array:
-        pieces = at.reshape(shape)
-        return np.stack([own(piece) for own, piece in zip(cosines, pieces, strict=True)])
-
-    def misfit(at: Array) -> tuple[float, Array]:
-        logs, total = logs_of(at), 0.0
-        slopes = np.zeros_like(logs)
-        for channel, count, term in zip(channels, counts, basis, strict=True):
-            weights, told = hats.weights(term @ logs), count > 0
-            law = channel.forward(weights)
-            total -= float(count[told] @ np.log(law[told]))
-            slopes += term[:, None] * (weights * (count.sum() - channel.back(count / law)))
-        for strength, log, slope in zip(strengths, logs, slopes, strict=True):
-            rough, rise = roughness(log[: nodes.size].reshape(nodes.shape))
-            total += strength * rough
-            slope[: nodes.size] += strength * rise.ravel()
-        return total, np.concatenate([own(s) for own, s in zip(cosines, slopes, strict=True)])
+    misfit = _Misfit(channels, basis, nodes, strengths)
+    counts = np.concatenate([channel.counts[channel.counts > 0] for channel in channels])
+    least = -float(counts @ np.log(counts / counts.sum()))  # whatever the densities
 
     def stop_here(at: Array) -> None:
         if patience is not None and patience.over():
@@ -176,7 +198,7 @@ def deconvolve_jointly(
 
     found = minimize(
         misfit,
-        np.zeros(shape[0] * shape[1]),
+        np.zeros(len(strengths) * len(misfit.hats.volumes)),
         jac=True,
         method="L-BFGS-B",
         callback=stop_here,
@@ -188,4 +210,4 @@ def deconvolve_jointly(
             "gtol": 0.0,
         },
     )
-    return logs_of(found.x), int(found.nit)
+    return misfit.logs(found.x), int(found.nit)
