@@ -121,3 +121,11 @@ def test_densities_that_share_their_only_term_are_one_of_all_reports():
     own = deconvolve(StackedChannel(channels), nodes, tolerance=1e-6).weights
     found = volumes_of(nodes) * np.exp(logs[0] - logs[0].max())
     assert np.abs(found / found.sum() - own).sum() < 1e-3
+
+
+def test_a_start_at_the_maximum_is_the_end():
+    nodes, channels = np.ones(33, bool), two_channels()
+    best, _ = deconvolve_jointly(channels, np.eye(2), nodes, [0.1, 2.0], tolerance=1e-6)
+    again, steps = deconvolve_jointly(channels, np.eye(2), nodes, [0.1, 2.0], start=best)
+    assert steps <= 2
+    np.testing.assert_allclose(again, best, atol=0.05)

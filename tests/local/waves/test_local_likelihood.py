@@ -74,6 +74,15 @@ def test_courses_are_learned_to_move_or_stand():
     assert stands.waves >= 8.0
 
 
+def test_densities_do_not_depend_on_what_was_asked_before():
+    first, second = (likelihood(moving, 1e4) for _ in range(2))
+    reach = Reach(3.0, 1)
+    first.density(2.0, reach)
+    np.testing.assert_array_equal(
+        first.density(6.0, reach).weights, second.density(6.0, reach).weights
+    )
+
+
 def test_all_reports_count_however_they_are_put_together():
     told = likelihood(moving, 1000.0)
     weights = Reach(2.0, 1).weights(TIMES[-1] - TIMES)

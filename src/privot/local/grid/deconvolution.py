@@ -86,8 +86,15 @@ class _Cosines:
 
     def __call__(self, flat: Array) -> Array:
         """From coordinates to logarithms; of slopes, the way back. What is not of a node stays."""
-        size = self._scales.size
-        wide = self._scales * fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
+        return self._scaled(flat, self._scales)
+
+    def coordinates(self, logs: Array) -> Array:
+        """Of logarithms."""
+        return self._scaled(logs, 1 / self._scales)
+
+    def _scaled(self, flat: Array, scales: Array) -> Array:
+        size = scales.size
+        wide = scales * fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
         return np.append(fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
 
 
@@ -113,6 +120,12 @@ class _Misfit:
         """Logarithms (terms, k)."""
         pieces = at.reshape(len(self.strengths), -1)
         return np.stack([own(piece) for own, piece in zip(self._cosines, pieces, strict=True)])
+
+    def coordinates(self, logs: Array) -> Array:
+        """Of logarithms (terms, k)."""
+        return np.concatenate(
+            [own.coordinates(log) for own, log in zip(self._cosines, logs, strict=True)]
+        )
 
     def __call__(self, at: Array) -> tuple[float, Array]:
         logs, total = self.logs(at), 0.0
@@ -171,6 +184,7 @@ def deconvolve_jointly(
     nodes: NDArray[np.bool_],
     strengths: Sequence[float],
     *,
+    start: Array | None = None,
     most_steps: int | None = None,
     tolerance: float = _TOLERANCE,
     patience: Patience | None = None,
@@ -184,6 +198,7 @@ def deconvolve_jointly(
         basis: φ (densities, terms).
         nodes: Which nodes may hold any (K+1, …, K+1).
         strengths: λ of each term.
+        start: Logarithms to start from; 0 by default.
         most_steps: 1000 by default.
         tolerance: A step that gains fewer nats than this, over all reports, is the last.
         patience: Asked after every step whether it is the last.
@@ -196,9 +211,11 @@ def deconvolve_jointly(
         if patience is not None and patience.over():
             raise StopIteration
 
+    if start is None:
+        start = np.zeros((len(strengths), len(misfit.hats.volumes)))
     found = minimize(
         misfit,
-        np.zeros(len(strengths) * len(misfit.hats.volumes)),
+        misfit.coordinates(start),
         jac=True,
         method="L-BFGS-B",
         callback=stop_here,

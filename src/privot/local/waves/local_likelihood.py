@@ -69,11 +69,7 @@ class LocalLikelihood:
     def density(self, time: float, reach: Reach) -> GridDensity:
         """Of a time, from waves before and after it."""
         weights = reach.weights(np.abs(self.times - time))
-        # Where all waves weigh the same, one course is that of all times.
-        key = np.append(weights, reach.degree).tobytes()
-        if key not in self._courses:
-            self._courses[key] = self._course(weights, reach)
-        flat = self._weights(self._courses[key], weights, reach, time)
+        flat = self._weights(self._learned(weights, reach), weights, reach, time)
         inner = flat[: self.nodes.size].reshape(self.nodes.shape)
         return GridDensity(inner, float(flat[self.nodes.size :].sum()))
 
@@ -111,11 +107,30 @@ class LocalLikelihood:
         density = self._weights(course, weights, reach, float(self.times[wave]))
         return np.asarray(np.log(self.channels[self.asked[wave]].forward(density)))
 
+    def _learned(self, weights: Array, reach: Reach) -> Array:
+        """The course of these weights; one that moves is looked for from that of all waves alike."""
+        # Where all waves weigh the same, one course is that of all times.
+        key = np.append(weights, reach.degree).tobytes()
+        if key not in self._courses:
+            start, alike = None, np.ones_like(weights)
+            if reach.degree and (weights != alike).any():
+                whole = Reach(np.inf, reach.degree)
+                lines = whole.basis(self.times, alike)
+                start = lines.turned(self._learned(alike, whole), reach.basis(self.times, weights))
+            self._courses[key] = self._course(weights, reach, start=start)
+        return self._courses[key]
+
     def _weights(self, course: Array, weights: Array, reach: Reach, time: float) -> Array:
         basis = reach.basis(self.times, weights)
         return self._hats.weights(basis(np.array([time]))[0] @ course)
 
-    def _course(self, weights: Array, reach: Reach, held: tuple[int, Array] | None = None) -> Array:
+    def _course(
+        self,
+        weights: Array,
+        reach: Reach,
+        held: tuple[int, Array] | None = None,
+        start: Array | None = None,
+    ) -> Array:
         """Logarithms (degree + 1, k) of weighed counts, less what is held out."""
         channels, times = self._parts(weights, _MOST_PARTS if reach.degree else 1, held)
         if self.nodes.ndim == 1:
@@ -127,6 +142,7 @@ class LocalLikelihood:
             reach.basis(self.times, weights)(times),
             self.nodes,
             [STRENGTH, *[STRENGTH * _STIFFER] * reach.degree],
+            start=start,
             tolerance=_TOLERANCE if held is None else _ROUGH_TOLERANCE,
         )
         return logs

@@ -92,6 +92,18 @@ class Polynomials:
         """Values (times, degree + 1)."""
         return np.vander((times - self.middle) / self.spread, self.degree + 1, increasing=True)
 
+    def turned(self, course: Array, others: Polynomials) -> Array:
+        """Coefficients (2, k) of the same lines by others.
+
+        Examples:
+            >>> ours, others = Polynomials(2.0, 4.0, 1), Polynomials(3.0, 1.0, 1)
+            >>> course, times = np.array([[5.0], [8.0]]), np.array([0.0, 7.0])
+            >>> (ours(times) @ course).T, (others(times) @ ours.turned(course, others)).T
+            (array([[ 1., 15.]]), array([[ 1., 15.]]))
+        """
+        middle = self(np.array([others.middle]))[0] @ course
+        return np.stack([middle, course[1] * (others.spread / self.spread)])
+
 
 # What is tried, in waves: of each degree, one after the other.
 STANDING = tuple(map(Reach, (0.0, 0.7, 1.5, 3.0, 5.0, 8.0, 14.0, 25.0, np.inf)))
