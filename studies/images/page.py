@@ -103,7 +103,7 @@ def candidates(runs: Rows, folder: Path) -> str:
 
 
 def at_epsilon(runs: Rows, folder: Path) -> str:
-    """Rows whose image and label have one honest ε together, and the first one's picture."""
+    """Rows whose image and label have one honest ε together, and a picture of each length."""
     body = [
         (
             row["name"],
@@ -120,7 +120,8 @@ def at_epsilon(runs: Rows, folder: Path) -> str:
         for row in run["rows"]
     ]
     head = ("row", "ε", "δ", "seed", "σ", "CPU s", "Fréchet", "variance", "accuracy")
-    parts = [table(head, body), provenance(runs), pictures(runs[:1], folder)] if runs else []
+    sheets = [run for run in runs if run["seed"] == 0]
+    parts = [table(head, body), provenance(runs), pictures(sheets, folder)] if runs else []
     return "\n\n".join(parts)
 
 
