@@ -80,7 +80,7 @@ def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, Any]:
     caption = f"a classifier trained on samples: {row['accuracy']:.1%}"
     tile = Tile(f"Pure local ε = {epsilon:g}", caption, 2 * x[chosen] - 1)
     figure = draw_tiles([tile], across=1, num_rows=10, num_columns=10, inches=5.0)
-    recipe.write(row, figure, f"{recipe.dataset}_epsilon{epsilon:g}_seed{recipe.seed}")
+    recipe.write(row, figure, f"{recipe.dataset}_epsilon{epsilon:g}")
     return row
 
 

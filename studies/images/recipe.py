@@ -235,7 +235,7 @@ def run_recipe(
         tiles.append(Tile(name.replace("_", " ").capitalize(), caption, square(images)))
         figure = draw_tiles(tiles, across=min(_ACROSS, len(tiles)), num_rows=6, num_columns=6)
         label = f"{recipe.dataset}_{noise.name}_{seconds:g}s"
-        recipe.write(written, figure, f"{label}_seed{recipe.seed}" if recipe.seed else label)
+        recipe.write(written, figure, label)
     return written
 
 

@@ -23,9 +23,9 @@ def test_a_classifier_of_samples_tells_bars_apart(tmp_path, monkeypatch):
     assert row["guarantee"] == "ε = 10 (pure), local, per person"
     assert row["accuracy"] > 0.8
     assert 0.6 < row["named"] <= 1
-    written = json.loads((tmp_path / "candidates_mnist_epsilon10_seed0.json").read_text())
+    written = json.loads((tmp_path / "candidates_mnist_epsilon10.json").read_text())
     assert written["accuracy"] == row["accuracy"]
-    assert (tmp_path / "candidates_mnist_epsilon10_seed0.png").stat().st_size > 1000
+    assert (tmp_path / "candidates_mnist_epsilon10.png").stat().st_size > 1000
     text = table_of(read_rows(tmp_path, "candidates"), tmp_path)
     assert f"| mnist | 10 | 0 | {row['accuracy']:.3f} |" in text
     assert table_of([], tmp_path) == ""
