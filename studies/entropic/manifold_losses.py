@@ -29,7 +29,9 @@ from studies.rivals.batch_losses import unregularized
 
 _SAMPLES = 20_000
 _COMPARED = 1000
-SMALL = FitSettings(estimator="generator", steps=4000, batch_size=400, averaging=0.998, latent_dim=2)
+SMALL = FitSettings(
+    estimator="generator", steps=4000, batch_size=400, averaging=0.998, latent_dim=2
+)
 PAPER = FitSettings(
     estimator="generator", steps=20_000, batch_size=4000, averaging=0.999, latent_dim=2
 )

@@ -32,7 +32,7 @@ from studies.entropic.tables import (
     noisy_table,
     size_sweep_table,
 )
-from studies.entropic.verdicts import Claim, claims_table
+from studies.entropic.verdicts import Claim, claims_table, of_all_seeds
 
 # A recipe's rows, what is shown of them, and which claims they judge, in the order of the page.
 Show = Callable[[Rows, Path], str]
@@ -61,7 +61,7 @@ def tables_of(folder: Path) -> Tables:
         for name, (show, _) in PARTS.items()
     }
     return {
-        "claims": lambda: claims_table(claims),
+        "claims": lambda: claims_table(of_all_seeds(claims)),
         **shown,
         "made": lambda: provenance([row for found in rows.values() for row in found]),
     }

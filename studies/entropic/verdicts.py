@@ -52,6 +52,25 @@ class Claim:
         return CONFIRMED if self.votes[0] else CONTRADICTED
 
 
+def of_all_seeds(claims: Sequence[Claim]) -> list[Claim]:
+    """Claims with one quotation and place as one: what was found each time, and all votes.
+
+    Examples:
+        >>> of_all_seeds([Claim("q", "p", "a", [True], 9), Claim("q", "p", "b", [True], 8)])
+        [Claim(quote='q', place='p', found='a; another seed: b', votes=[True, True], steps=8)]
+    """
+    kinds: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims:
+        kinds.setdefault((claim.quote, claim.place), []).append(claim)
+    merged = []
+    for (quote, place), found in kinds.items():
+        steps = [claim.steps for claim in found if claim.steps is not None]
+        votes = [vote for claim in found for vote in claim.votes]
+        words = "; another seed: ".join(dict.fromkeys(claim.found for claim in found))
+        merged.append(Claim(quote, place, words, votes, min(steps, default=None)))
+    return merged
+
+
 def claims_table(claims: Sequence[Claim]) -> str:
     """How many hold, and each beside what was found."""
     verdicts = [claim.verdict for claim in claims]
