@@ -87,7 +87,7 @@ def test_pictures_of_reports():
     row = told("pictures that teach a classifier")
     measured = []
     for data in ("mnist", "fashion_mnist"):
-        files = (RESULTS / "images").glob(f"candidates_{data}_epsilon10_seed?.json")
+        files = (RESULTS / "images").glob(f"candidates_{data}_epsilon10*.json")
         rows = [json.loads(file.read_text(encoding="utf-8")) for file in files]
         assert len(rows) == 3
         assert {(each["epsilon"], each["num_people"]) for each in rows} == {(10.0, 60_000)}
