@@ -111,3 +111,12 @@ def test_evidence_of_a_step_is_that_of_its_kernel():
     w = after[:, 4]
     wider = type(one).of(one.prior + 0.1 * np.outer(w, w), np.sqrt(precisions.T), 0.0)
     assert np.isclose(gain[2, 4], wider.evidence(slopes.T) - one.evidence(slopes.T))
+
+
+def test_where_no_step_is_likely_the_path_is_the_one_without():
+    """Eleven numbers that are told nearly exactly, and rise evenly: no step has a weight that counts."""
+    truth = np.outer(np.arange(6.0), np.linspace(-0.1, 0.1, 11))
+    precisions = np.full(truth.shape, 1e4)
+    paths = Paths(np.arange(6.0), precisions * truth, precisions)
+    np.testing.assert_allclose(paths.mean, truth, atol=0.01)
+    assert (np.diagonal(paths.covariance, axis1=1, axis2=2) > 0).all()

@@ -253,7 +253,7 @@ class _Candidate:
         ways = after.T - (self.prior @ self.inner @ after).swapaxes(1, 2)
         variance = _STEPS[sizes, None] / (1 + _STEPS[sizes, None] * spread[:, waves].T)
         moved = (variance * along[:, waves].T)[:, :, None] * ways[:, waves].swapaxes(0, 1)
-        means = self.mean(slopes) + np.concatenate([np.zeros_like(moved[:1]), moved])
+        means = self.mean(slopes) + np.concatenate([np.zeros((1, *moved.shape[1:])), moved])
         roots = ways[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
         return weights, means, weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
 
