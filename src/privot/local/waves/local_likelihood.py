@@ -5,10 +5,11 @@ or 1, which maximizes the **local likelihood** of the counts n of reports y in w
 
 $$ \sum_s e^{−|t − s| / h} \sum_y n_{sy} \ln (A_s e^{g_s})_y − \tfrac12 \sum_j λ_j \int |∇a_j|^2 , $$
 
-with the penalty of one release (`privot.local.grid.deconvolution`), and ten times its strength for what
-moves. Of degree 0 the density is the wave's own where h is 0, and where h is infinite that of all waves
-together. Of degree 1 a town may grow or shrink exponentially, or move as a bell of constant width, whose
-logarithm changes by a line. On a line, where the penalty is learned by evidence, degrees are 0.
+the nearest wave's weight being 1, with the penalty of one release
+(`privot.local.grid.deconvolution`), and ten times its strength for what moves. Of degree 0 the density
+is the wave's own where h is 0, and where h is infinite that of all waves together. Of degree 1 a town
+may grow or shrink exponentially, or move as a bell of constant width, whose logarithm changes by a line.
+On a line, where the penalty is learned by evidence, degrees are 0.
 
 **h and the degree are learned**: half of some waves' reports are held out; of all under whose densities
 of the other reports, earlier waves' included, they are most likely, or less so by no more than a
