@@ -152,8 +152,7 @@ def _moved(seed: int, epsilon: float, move: float) -> dict[str, Any]:
         "alone": off(fit(waves[-1], seed=seed).sample(_DRAWN, seed=seed)),
         "history": off(model.sample(_DRAWN, seed=seed)),
         "together": off(model.base.sample(_DRAWN, seed=seed)),
-        "reach": drift.reach.waves,
-        "degree": drift.reach.degree,
+        "reach": drift.reach,
         "seconds": round(seconds, 1),
     }
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
 
-from privot.local.grid.channels import ProductChannel, StackedChannel
-from privot.local.grid.deconvolution import STRENGTH, deconvolve, deconvolve_jointly, roughness
+from privot.local.grid.channels import ProductChannel
+from privot.local.grid.deconvolution import STRENGTH, deconvolve, roughness
 from privot.local.grid.logarithms import Hats
 
 
@@ -98,34 +98,32 @@ def test_a_stronger_prior_is_smoother_and_steps_are_bounded():
     assert deconvolve(channel, nodes, most_steps=3).steps == 3
 
 
-def two_channels():
-    law, axis = blur(32, 3.0), np.linspace(-1, 1, 33)
-    east, west = (
-        np.exp(-((axis - middle) ** 2) / 0.1) * volumes_of(axis) for middle in (0.4, -0.3)
-    )
-    return [ProductChannel(counts_of(each / each.sum(), law, 4000), [law]) for each in (east, west)]
+def around(reference, counts, strength):
+    law = blur(32, 3.0)
+    channel = ProductChannel(counts_of(counts, law, 4000), [law])
+    nodes = np.ones(33, bool)
+    return deconvolve(
+        channel, nodes, strength=strength, reference=reference, tolerance=1e-6
+    ).weights
 
 
-def test_densities_that_share_no_term_are_each_ones_own():
-    nodes, channels = np.ones(33, bool), two_channels()
-    logs, _ = deconvolve_jointly(channels, np.eye(2), nodes, [0.1, 2.0], tolerance=1e-6)
-    for log, channel, strength in zip(logs, channels, (0.1, 2.0), strict=True):
-        own = deconvolve(channel, nodes, strength=strength, tolerance=1e-6).weights
-        found = volumes_of(nodes) * np.exp(log - log.max())
-        assert np.abs(found / found.sum() - own).sum() < 1e-3
+def humps():
+    axis, volumes = np.linspace(-1, 1, 33), volumes_of(np.ones(33, bool))
+    found = [np.exp(-((axis - middle) ** 2) / 0.1) * volumes for middle in (0.4, -0.3)]
+    return [each / each.sum() for each in found]
 
 
-def test_densities_that_share_their_only_term_are_one_of_all_reports():
-    nodes, channels = np.ones(33, bool), two_channels()
-    logs, _ = deconvolve_jointly(channels, np.ones((2, 1)), nodes, [0.1], tolerance=1e-6)
-    own = deconvolve(StackedChannel(channels), nodes, tolerance=1e-6).weights
-    found = volumes_of(nodes) * np.exp(logs[0] - logs[0].max())
-    assert np.abs(found / found.sum() - own).sum() < 1e-3
+def test_a_reference_stands_where_the_penalty_is_strong_and_gives_way_where_it_is_weak():
+    east, west = humps()
+    assert np.abs(around(east, west, 1e6) - east).sum() < 1e-3
+    found, free = (np.abs(around(reference, west, 0.1) - west).sum() for reference in (east, None))
+    assert found < 1.3 * free
+    flat = volumes_of(np.ones(33, bool)) / 32
+    np.testing.assert_allclose(around(flat, west, 0.1), around(None, west, 0.1), atol=1e-9)
 
 
-def test_a_start_at_the_maximum_is_the_end():
-    nodes, channels = np.ones(33, bool), two_channels()
-    best, _ = deconvolve_jointly(channels, np.eye(2), nodes, [0.1, 2.0], tolerance=1e-6)
-    again, steps = deconvolve_jointly(channels, np.eye(2), nodes, [0.1, 2.0], start=best)
-    assert steps <= 2
-    np.testing.assert_allclose(again, best, atol=0.05)
+def test_reports_that_agree_with_a_reference_change_little():
+    """Of a true reference the ratio is flat, however steep it is itself: no strength is too much."""
+    east, _ = humps()
+    free, told = (np.abs(around(each, east, 10.0) - east).sum() for each in (None, east))
+    assert told < 0.4 * free

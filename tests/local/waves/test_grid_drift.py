@@ -47,14 +47,25 @@ def on_line(shares, num, seed):
 
 
 def test_populations_that_stand_are_learned_from_waves_far_away():
-    reaches = [fit_waves(on_line([0.5] * 12, 800, i), seed=i).drift.reach.waves for i in range(3)]
+    reaches = [fit_waves(on_line([0.5] * 12, 800, i), seed=i).drift.reach for i in range(3)]
     assert sorted(reaches)[1] >= 5
 
 
 def test_one_that_moves_is_learned_from_its_own_waves():
     moves = fit_waves(on_line(SHARES, 3000, 0), seed=0)
-    assert moves.drift.reach.waves <= 0.7
+    assert moves.drift.reach <= 0.7
     assert np.abs(moves.trend("x").estimate - (SHARES - 0.5)).max() < 0.15
+
+
+@pytest.mark.parametrize("randomizer", [COARSE, ON_LINE])
+def test_waves_of_a_report_or_two_are_learned_from(randomizer):
+    names = next(iter(randomizer.schema.columns.values())).columns
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        waves = [randomizer.privatize({x: rng.random(n) for x in names}) for n in (1, 2, 1)]
+        drawn = fit_waves(waves, seed=seed).sample(50, seed=seed)
+        assert drawn.num_rows == 50
+        assert np.isfinite(drawn["x"].to_numpy()).all()
 
 
 def test_trends_of_coordinates_have_bands(fitted):

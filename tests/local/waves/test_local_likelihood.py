@@ -1,11 +1,10 @@
-"""Densities near a time: courses that are lines in the logarithm, and what is learned of them."""
+"""Densities near a time: what waves from afar are worth, and how far in time is near."""
 
 import numpy as np
 import pytest
 
 from privot.local.grid.channels import ProductChannel
 from privot.local.waves.local_likelihood import LocalLikelihood
-from privot.local.waves.reach import Reach
 
 NODES = np.ones((17, 17), bool)
 AXIS = np.linspace(-1, 1, 17)
@@ -38,58 +37,54 @@ def likelihood(course, num, rng=None):
     return LocalLikelihood(TIMES, counts, [0] * len(TIMES), [channel], NODES)
 
 
-def away(told, reach, course, time=TIMES[-1]):
-    """Total variation."""
-    return np.abs(told.density(time, reach).weights - course(time)).sum() / 2
+def standing(_):
+    return bell(0.0, 0.0)
+
+
+def test_all_waves_count_alike_where_the_reach_is_infinite():
+    told = likelihood(emptying, 1e5)
+    found = [told.density(time, np.inf).weights for time in (0.0, 3.5)]
+    np.testing.assert_array_equal(found[0], found[1])
+    middle = np.mean([emptying(time) for time in TIMES], axis=0)
+    assert np.abs(found[0] - middle).sum() / 2 < 0.05
 
 
 @pytest.mark.parametrize("course", [emptying, moving])
-def test_what_moves_evenly_is_learned_from_all_waves(course):
-    told = likelihood(course, 1e5)
-    line, standing = (away(told, Reach(np.inf, degree), course) for degree in (1, 0))
-    assert line < 0.05
-    assert standing > 0.25
-    assert away(told, Reach(np.inf, 1), course, 4.5) < 0.05
+@pytest.mark.parametrize("time", [0.0, 4.0, TIMES[-1]])
+def test_many_reports_of_a_wave_say_more_than_all_waves_before(course, time):
+    density = likelihood(course, 1e7).density(time, 0.0).weights
+    assert np.abs(density - course(time)).sum() / 2 < 0.02
 
 
-def test_few_people_a_wave_are_told_better_by_their_line():
-    """The others are the wave alone, and all waves that stand; what is told is how many are east."""
-    east = np.s_[9:]
-    truth = emptying(TIMES[-1])[east].sum()
-    found = []
+@pytest.mark.parametrize(("course", "reach"), [(emptying, 1.5), (moving, 0.7)])
+def test_few_people_a_wave_are_told_better_by_waves_from_afar(course, reach):
+    """Beside the wave alone; and where nobody ever was, almost nobody is."""
+    corner, truth, found = np.s_[:5, 13:], course(TIMES[-1]), []
     for seed in range(8):
-        told = likelihood(emptying, 100, np.random.default_rng(seed))
-        reaches = (Reach(np.inf, 1), Reach(0.0), Reach(np.inf))
-        found.append([told.density(TIMES[-1], each).weights[east].sum() for each in reaches])
-    line, alone, standing = np.sqrt(np.mean((np.array(found) - truth) ** 2, axis=0))
-    assert line < 0.8 * alone
-    assert line < 0.3 * standing
+        told = likelihood(course, 100, np.random.default_rng(seed))
+        last = LocalLikelihood(TIMES[-1:], told.counts[-1:], [0], told.channels, NODES)
+        densities = last.density(TIMES[-1], 0.0).weights, told.density(TIMES[-1], reach).weights
+        found.append([(np.abs(d - truth).sum() / 2, d[corner].sum()) for d in densities])
+    (alone, stray), (ours, fewer) = np.mean(found, axis=0)
+    assert ours < alone
+    assert fewer < 0.4 * stray
 
 
-def test_courses_are_learned_to_move_or_stand():
+def test_reaches_are_learned():
     rng = np.random.default_rng(0)
-    assert likelihood(emptying, 2000, rng).learned(0).degree == 1
-    stands = likelihood(lambda _: bell(0.0, 0.0), 2000, rng).learned(0)
-    assert stands.degree == 0
-    assert stands.waves >= 8.0
+    assert likelihood(standing, 2000, rng).learned(0) == np.inf
+    assert 0.7 <= likelihood(emptying, 2000, rng).learned(0) <= 3.0
 
 
 def test_densities_do_not_depend_on_what_was_asked_before():
     first, second = (likelihood(moving, 1e4) for _ in range(2))
-    reach = Reach(3.0, 1)
-    first.density(2.0, reach)
-    np.testing.assert_array_equal(
-        first.density(6.0, reach).weights, second.density(6.0, reach).weights
-    )
+    first.density(2.0, 3.0)
+    np.testing.assert_array_equal(first.density(6.0, 3.0).weights, second.density(6.0, 3.0).weights)
 
 
-def test_all_reports_count_however_they_are_put_together():
-    told = likelihood(moving, 1000.0)
-    weights = Reach(2.0, 1).weights(TIMES[-1] - TIMES)
-    out = told.counts[-1] / 2
-    channels, times = told._parts(weights, 4, (8, out))
-    assert 1 < len(channels) <= 4
-    total = sum(channel.counts for channel in channels)
-    wanted = sum(w * c for w, c in zip(weights, told.counts, strict=True)) - out
-    np.testing.assert_allclose(total, wanted)
-    assert (np.diff(times) > 0).all()
+def test_few_waves_are_not_asked_twice_what_they_say():
+    """Of two waves a reach of 25 weighs much the same as an infinite one."""
+    told = likelihood(emptying, 1000.0)
+    two = LocalLikelihood(TIMES[:2], told.counts[:2], [0, 0], told.channels, NODES)
+    np.testing.assert_array_equal(two.density(0.0, 25.0).weights, two.density(0.0, np.inf).weights)
+    assert (two.density(0.0, 0.0).weights != two.density(0.0, np.inf).weights).any()

@@ -11,6 +11,9 @@ once, from a few people far from it, who would be steep everywhere; in the plane
 is the same whatever its size. The strength **λ = 0.1** is a number of nats, the same for all ε and n: a
 prior, chosen on public synthetic people (`python -m studies reports.priors`).
 
+Where another density is likely, which earlier people taught, g in the penalty is the logarithm of the
+**ratio** to this reference: reports say what differs, and where they say nothing, people are as there.
+
 The maximum is found by a quasi-Newton method in coordinates in which the penalty is nearly round: the
 cosines of the grid, each divided by the root of its roughness. Everything is deterministic.
 
@@ -18,13 +21,12 @@ Privacy: a function of the reports' counts, hence post-processing.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
-    method* (1982). Liu, Nocedal, *On the limited memory BFGS method for large scale optimization*
-    (1989).
+    method* (1982). Hjort, Glad, *Nonparametric density estimation with a parametric start* (1995). Liu,
+    Nocedal, *On the limited memory BFGS method for large scale optimization* (1989).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -86,65 +88,48 @@ class _Cosines:
 
     def __call__(self, flat: Array) -> Array:
         """From coordinates to logarithms; of slopes, the way back. What is not of a node stays."""
-        return self._scaled(flat, self._scales)
-
-    def coordinates(self, logs: Array) -> Array:
-        """Of logarithms."""
-        return self._scaled(logs, 1 / self._scales)
-
-    def _scaled(self, flat: Array, scales: Array) -> Array:
-        size = scales.size
-        wide = scales * fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
+        size = self._scales.size
+        wide = self._scales * fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
         return np.append(fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
 
 
 @dataclass(frozen=True, eq=False)
 class _Misfit:
-    """What is minimized, of the coordinates of all terms: see `deconvolve_jointly`."""
+    """What is minimized, of coordinates of the logarithm of the ratio to a reference.
 
-    channels: Sequence[GridChannel]
-    basis: Array
+    Arguments:
+        channel: The reports.
+        nodes: Which nodes may hold any (K+1, …, K+1).
+        strength: λ.
+        reference: Logarithms.
+    """
+
+    channel: GridChannel
     nodes: NDArray[np.bool_]
-    strengths: Sequence[float]
+    strength: float
+    reference: Array
 
     @cached_property
     def hats(self) -> Hats:
-        first = self.channels[0]
-        return Hats.of(self.nodes, len(first.back(first.counts)))
+        return Hats.of(self.nodes, len(self.reference))
 
     @cached_property
-    def _cosines(self) -> list[_Cosines]:
-        return [_Cosines(self.nodes.shape, strength) for strength in self.strengths]
+    def cosines(self) -> _Cosines:
+        return _Cosines(self.nodes.shape, self.strength)
 
-    def logs(self, at: Array) -> Array:
-        """Logarithms (terms, k)."""
-        pieces = at.reshape(len(self.strengths), -1)
-        return np.stack([own(piece) for own, piece in zip(self._cosines, pieces, strict=True)])
-
-    def coordinates(self, logs: Array) -> Array:
-        """Of logarithms (terms, k)."""
-        return np.concatenate(
-            [own.coordinates(log) for own, log in zip(self._cosines, logs, strict=True)]
-        )
+    def weights(self, at: Array) -> Array:
+        return self.hats.weights(self.reference + self.cosines(at))
 
     def __call__(self, at: Array) -> tuple[float, Array]:
-        logs, total = self.logs(at), 0.0
-        slopes = np.zeros_like(logs)
-        for channel, term in zip(self.channels, self.basis, strict=True):
-            weights, counts, told = (
-                self.hats.weights(term @ logs),
-                channel.counts,
-                channel.counts > 0,
-            )
-            law = channel.forward(weights)
-            total -= float(counts[told] @ np.log(law[told]))
-            slopes += term[:, None] * (weights * (counts.sum() - channel.back(counts / law)))
-        for strength, log, slope in zip(self.strengths, logs, slopes, strict=True):
-            rough, rise = roughness(log[: self.nodes.size].reshape(self.nodes.shape))
-            total += strength * rough
-            slope[: self.nodes.size] += strength * rise.ravel()
-        own = [cosines(slope) for cosines, slope in zip(self._cosines, slopes, strict=True)]
-        return total, np.concatenate(own)
+        ratio = self.cosines(at)
+        weights = self.hats.weights(self.reference + ratio)
+        counts, law = self.channel.counts, self.channel.forward(weights)
+        told = counts > 0
+        rough, rise = roughness(ratio[: self.nodes.size].reshape(self.nodes.shape))
+        slope = weights * (counts.sum() - self.channel.back(counts / law))
+        slope[: self.nodes.size] += self.strength * rise.ravel()
+        misfit = self.strength * rough - float(counts[told] @ np.log(law[told]))
+        return misfit, self.cosines(slope)
 
 
 def deconvolve(
@@ -152,6 +137,7 @@ def deconvolve(
     nodes: NDArray[np.bool_],
     *,
     strength: float = STRENGTH,
+    reference: Array | None = None,
     most_steps: int | None = None,
     tolerance: float = _TOLERANCE,
     patience: Patience | None = None,
@@ -162,60 +148,24 @@ def deconvolve(
         channel: The reports.
         nodes: Which nodes may hold any (K+1, …, K+1).
         strength: λ.
+        reference: Weights that are likely: the penalty is that of the ratio to them. Flat by default.
         most_steps: 1000 by default.
         tolerance: A step that gains fewer nats than this, over all reports, is the last.
         patience: Asked after every step whether it is the last.
     """
-    logs, steps = deconvolve_jointly(
-        [channel],
-        np.ones((1, 1)),
-        nodes,
-        [strength],
-        most_steps=most_steps,
-        tolerance=tolerance,
-        patience=patience,
-    )
-    return Fitted(Hats.of(nodes, logs.shape[1]).weights(logs[0]), steps)
-
-
-def deconvolve_jointly(
-    channels: Sequence[GridChannel],
-    basis: Array,
-    nodes: NDArray[np.bool_],
-    strengths: Sequence[float],
-    *,
-    start: Array | None = None,
-    most_steps: int | None = None,
-    tolerance: float = _TOLERANCE,
-    patience: Patience | None = None,
-) -> tuple[Array, int]:
-    r"""Logarithms $a_j$ (terms, k) of densities $g_b = \sum_j φ_{bj} a_j$ that share them, and steps.
-
-    Each term has a penalty of its own, $λ_j/2 \int |∇a_j|^2$.
-
-    Arguments:
-        channels: The reports of each density.
-        basis: φ (densities, terms).
-        nodes: Which nodes may hold any (K+1, …, K+1).
-        strengths: λ of each term.
-        start: Logarithms to start from; 0 by default.
-        most_steps: 1000 by default.
-        tolerance: A step that gains fewer nats than this, over all reports, is the last.
-        patience: Asked after every step whether it is the last.
-    """
-    misfit = _Misfit(channels, basis, nodes, strengths)
-    counts = np.concatenate([channel.counts[channel.counts > 0] for channel in channels])
-    least = -float(counts @ np.log(counts / counts.sum()))  # whatever the densities
+    hats = Hats.of(nodes, len(channel.back(channel.counts)))
+    around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
+    misfit = _Misfit(channel, nodes, strength, around)
+    counts = channel.counts[channel.counts > 0]
+    least = -float(counts @ np.log(counts / counts.sum()))  # whatever the density
 
     def stop_here(at: Array) -> None:
         if patience is not None and patience.over():
             raise StopIteration
 
-    if start is None:
-        start = np.zeros((len(strengths), len(misfit.hats.volumes)))
     found = minimize(
         misfit,
-        misfit.coordinates(start),
+        np.zeros(len(around)),
         jac=True,
         method="L-BFGS-B",
         callback=stop_here,
@@ -227,4 +177,4 @@ def deconvolve_jointly(
             "gtol": 0.0,
         },
     )
-    return misfit.logs(found.x), int(found.nit)
+    return Fitted(misfit.weights(found.x), int(found.nit))

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from privot.schema import Array
 
+_LEAST = 1e-300  # of a density, over its largest
+
 
 @dataclass(frozen=True, eq=False)
 class Hats:
@@ -42,6 +44,17 @@ class Hats:
         """1 in sum."""
         found = self.volumes * np.exp(logs - logs.max())
         return np.asarray(found / found.sum())
+
+    def logs(self, weights: Array) -> Array:
+        """Logarithms that have these weights, their largest 0; no lower than −690.
+
+        Examples:
+            >>> hats = Hats.of(np.ones(3, bool), 3)
+            >>> hats.weights(hats.logs(np.array([0.2, 0.6, 0.2])))
+            array([0.2, 0.6, 0.2])
+        """
+        densities = weights / np.where(self.volumes > 0, self.volumes, 1.0)
+        return np.asarray(np.log(np.maximum(densities / densities.max(), _LEAST)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Points that move: at every time a density on a grid, by a local likelihood of all waves' reports.
 
-How far in time it reaches, and whether what it learns there stands or moves evenly, is learned from
-held-out reports (`local_likelihood`). A wave more costs one fit.
+How far in time it reaches is learned from held-out reports (`local_likelihood`). A wave more costs a few
+fits.
 
 A **trend** needs no reach: around the densities of all times, what each wave says of one share or of a
 number's shares is turned to paths (`paths`), with their bands.
@@ -24,7 +24,6 @@ from privot.local.grid.channels import GridChannel, grid_channel
 from privot.local.grid.density import GridDensity, GridSampler
 from privot.local.grid.grid_fit import allowed_nodes
 from privot.local.waves.local_likelihood import LocalLikelihood
-from privot.local.waves.reach import Reach
 from privot.local.waves.shares import Course, Followed, Told, basis_of
 from privot.release import Randomizer, Release
 from privot.release.reports.rows import ReportTable
@@ -44,7 +43,7 @@ class GridDrift:
         counts: Of each wave, how often each report of its randomizer came.
         asked: Of each wave, the number of its randomizer.
         randomizers: Distinct ones.
-        reach: h, in units of time, and the degree.
+        reach: h, in units of time.
     """
 
     sampler: GridSampler
@@ -52,13 +51,13 @@ class GridDrift:
     counts: tuple[Array, ...]
     asked: tuple[int, ...]
     randomizers: tuple[Randomizer, ...]
-    reach: Reach
+    reach: float
     kind: ClassVar[str] = "grid"
 
     @classmethod
     def of(cls, sampler: GridSampler, waves: Sequence[Release], times: Array, seed: int) -> Self:
         """What waves say, with a reach learned from held-out reports."""
-        first = cls(sampler, times[:0], (), (), (), Reach(0.0))
+        first = cls(sampler, times[:0], (), (), (), 0.0)
         for wave, time in zip(waves, times, strict=True):
             first = first.with_wave(wave, float(time))
         return replace(first, reach=first._likelihood.learned(seed))
@@ -176,7 +175,7 @@ class GridDrift:
 
     def fields(self) -> dict[str, Any]:
         """Plain values that it is built from."""
-        asked = {"asked": list(self.asked), "reach": self.reach.waves, "degree": self.reach.degree}
+        asked = {"asked": list(self.asked), "reach": self.reach}
         return asked | {"randomizers": [each.to_json() for each in self.randomizers]}
 
     def arrays(self) -> dict[str, Array]:
@@ -190,8 +189,8 @@ class GridDrift:
         """What `fields` and `arrays` took apart."""
         counts = tuple(arrays[f"counts_{i}"] for i in range(len(fields["asked"])))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
-        reach = Reach(float(fields["reach"]), int(fields["degree"]))
-        return cls(sampler, arrays["times"], counts, tuple(fields["asked"]), randomizers, reach)
+        asked, reach = tuple(fields["asked"]), float(fields["reach"])
+        return cls(sampler, arrays["times"], counts, asked, randomizers, reach)
 
 
 def _flat(density: GridDensity) -> Array:
