@@ -1,17 +1,12 @@
-r"""What history is worth: a share that grows, places that drift, and a wave more.
+r"""What history is worth: a share that grows, and a wave more.
 
     python -m studies waves.measures share --seeds 0 1 2 3 4 -o docs/results/waves/share.json
-    python -m studies waves.measures places --seeds 0 1 2 3 4 -o docs/results/waves/places.json
     python -m studies waves.measures wave --seeds 0 1 2 -o docs/results/waves/wave.json
 
 **share**: 50 000 people, 24 waves, a share that grows from .1 to .3, evenly or at once in wave 13; ε = 2
 in any six waves. *Panel*: a sixth of the people a wave, with all of ε. *Split*: everybody in every wave
 with ε/6. Either is estimated from each wave alone (unbiased), and by `privot.fit_waves`. The error is
 the root of the mean square over waves; coverage is that of its 95 % bands.
-
-**places**: 200 000 people in 24 waves of 8 333, three towns of which one empties into another; which
-moves, besides, by 0, .15 or .7 of a square of side 2. W₂ of the last density to the truth, on 40 × 40
-cells, the truth by a million points; *alone* is `privot.fit` of the last wave.
 
 **wave**: ten columns, 24 waves of 8 333 people, and one of 50 000 reports that is added; seconds of a
 processor.
@@ -28,10 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ot
-import pyarrow as pa
 
-from privot.local import WaveModel, fit, fit_waves
+from privot.local import WaveModel, fit_waves
 from privot.local.classes.grouping import report_groups
 from privot.release import Randomizer, Release
 from privot.schema import Array, Schema
@@ -39,15 +32,11 @@ from studies.common.rows import gather
 
 WAVES, PERIOD, EPSILON = 24, 6, 2.0
 SHARE = Schema.from_dict({"columns": {"uses": {"kind": "boolean"}}})
-_BOX = {"kind": "vector", "columns": ["x", "y"], "bounds": [[-1, 1], [-1, 1]]}
-SQUARE = Schema.from_dict({"columns": {"home": _BOX}})
 TRENDS: dict[str, Callable[[], Array]] = {
     "grows": lambda: np.linspace(0.1, 0.3, WAVES),
     "jumps": lambda: np.where(np.arange(WAVES) < WAVES // 2, 0.1, 0.3),
 }
-MOVES, STEP = (0.0, 0.15, 0.7), 2 / 40
-_SHARE_PEOPLE, _PLACES_PEOPLE, _DRAWN = 50_000, 200_000, 200_000
-_TRUE = 1_000_000
+_SHARE_PEOPLE, _WAVE_PEOPLE = 50_000, 8_333
 _LEVEL = 0.95
 
 
@@ -96,67 +85,6 @@ def measure_share(seed: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def town(time_: float, num: int, seed: int, move: float) -> Array:
-    """Points (n, 2) at a time from 0 to 1."""
-    rng = np.random.default_rng(seed)
-    which = rng.choice(3, num, p=[0.45 - 0.25 * time_, 0.25, 0.3 + 0.25 * time_])
-    middle = np.array([[-0.5, 0.4], [0.45, -0.5], [-0.2 + move * time_, 0.1 + 0.6 * move * time_]])
-    spread = np.array([0.08, 0.15, 0.06])
-    points = middle[which] + spread[which, None] * rng.standard_normal((num, 2))
-    return np.clip(points, -1, 1)
-
-
-def cells(points: Array) -> Array:
-    """Shares of 40 × 40 cells."""
-    ends = np.linspace(-1, 1, round(2 / STEP) + 1)
-    found, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=[ends, ends])
-    return np.asarray(found / found.sum())
-
-
-def w2(first: Array, second: Array) -> float:
-    """Exact W₂ of two histograms, mass in the middle of cells."""
-    middles = np.argwhere(np.ones_like(first)) * STEP
-    a, b = first.ravel(), second.ravel()
-    costs = ot.dist(middles[a > 0], middles[b > 0])
-    return float(ot.emd2(a[a > 0], b[b > 0], costs, numItermax=10_000_000) ** 0.5)
-
-
-def measure_places(seed: int, epsilons: list[float]) -> Iterator[dict[str, Any]]:
-    """The last wave's map, with history and without."""
-    for epsilon in epsilons:
-        for move in MOVES:
-            yield _moved(seed, epsilon, move)
-
-
-def _moved(seed: int, epsilon: float, move: float) -> dict[str, Any]:
-    randomizer, people = Randomizer.calibrate(SQUARE, epsilon), _PLACES_PEOPLE // WAVES
-    waves = []
-    for number, when in enumerate(np.linspace(0, 1, WAVES)):
-        points = town(float(when), people, 1000 * seed + number, move)
-        waves.append(randomizer.privatize({"x": points[:, 0], "y": points[:, 1]}))
-    started = time.process_time()
-    model = fit_waves(waves, seed=seed)
-    seconds = time.process_time() - started
-    truth = cells(town(1.0, _TRUE, 10**6 + seed, move))
-
-    def off(table: pa.Table) -> float:
-        points = np.stack([table["x"].to_numpy(), table["y"].to_numpy()], axis=1)
-        return round(w2(cells(points), truth), 4)
-
-    drift: Any = model.drift
-    return {
-        "measure": "places",
-        "epsilon": epsilon,
-        "move": move,
-        "seed": seed,
-        "alone": off(fit(waves[-1], seed=seed).sample(_DRAWN, seed=seed)),
-        "history": off(model.sample(_DRAWN, seed=seed)),
-        "together": off(model.base.sample(_DRAWN, seed=seed)),
-        "reach": drift.reach,
-        "seconds": round(seconds, 1),
-    }
-
-
 COLUMNS: dict[str, Any] = {
     **{
         f"c{i}": {"kind": "categorical", "categories": list("abcdef"[: 3 + i % 4])}
@@ -189,7 +117,7 @@ def ten_columns(when: float, num: int, seed: int) -> dict[str, np.ndarray]:
 def measure_wave(seed: int) -> Iterator[dict[str, Any]]:
     """Seconds of a fit, and of a wave more."""
     randomizer = Randomizer.calibrate(Schema.from_dict({"columns": COLUMNS}), EPSILON)
-    times, people = np.linspace(0, 1, WAVES), _PLACES_PEOPLE // WAVES
+    times, people = np.linspace(0, 1, WAVES), _WAVE_PEOPLE
     waves = [
         randomizer.privatize(ten_columns(float(t), people, 1000 * seed + i))
         for i, t in enumerate(times[:-1])
@@ -223,9 +151,8 @@ def _rounded(values: Array) -> list[float]:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("measure", choices=["share", "places", "wave"])
+    parser.add_argument("measure", choices=["share", "wave"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[EPSILON], help="Of places.")
     parser.add_argument("-o", "--output", type=Path, help="JSON of the rows.")
 
 
@@ -234,9 +161,6 @@ def run(chosen: argparse.Namespace) -> None:
 
     def rows() -> Iterator[dict[str, Any]]:
         for seed in chosen.seeds:
-            if chosen.measure == "places":
-                yield from measure_places(seed, chosen.epsilons)
-            else:
-                yield from {"share": measure_share, "wave": measure_wave}[chosen.measure](seed)
+            yield from {"share": measure_share, "wave": measure_wave}[chosen.measure](seed)
 
     gather(rows(), chosen.output)
