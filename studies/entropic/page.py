@@ -15,7 +15,7 @@ from pathlib import Path
 
 from privot.errors import PrivotError
 from studies.common.pages import Tables, folder_of, page_options, provenance, rewrite
-from studies.common.rows import Rows, over_seeds, read_rows
+from studies.common.rows import Rows, over_seeds, read_rows, select
 from studies.entropic.claims import (
     curve_claims,
     denoising_claims,
@@ -32,7 +32,13 @@ from studies.entropic.tables import (
     noisy_table,
     size_sweep_table,
 )
-from studies.entropic.verdicts import Claim, claims_table, of_all_seeds
+from studies.entropic.verdicts import (
+    Claim,
+    claims_table,
+    longer_table,
+    of_all_seeds,
+    told_by_seeds,
+)
 
 # A recipe's rows, what is shown of them, and which claims they judge, in the order of the page.
 Show = Callable[[Rows, Path], str]
@@ -44,6 +50,7 @@ PARTS: dict[str, tuple[Show, Callable[[Rows], list[Claim]]]] = {
     "higher_privacy": (higher_privacy_tables, privacy_claims),
     "noisy_wasserstein": (noisy_table, noisy_claims),
 }
+LONGER = "twice"  # folder of rows of fits of twice the steps
 
 
 def tables_of(folder: Path) -> Tables:
@@ -55,16 +62,35 @@ def tables_of(folder: Path) -> Tables:
     rows = {name: read_rows(folder, name) for name in PARTS}
     if missing := [name for name, found in rows.items() if not found]:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
-    claims = [claim for name, (_, judge) in PARTS.items() for claim in judge(rows[name])]
+    claims = _claims(rows)
+    longer = {
+        name: [
+            row | {"stem": f"{LONGER}/{row['stem']}"} for row in read_rows(folder / LONGER, name)
+        ]
+        for name in PARTS
+    }
+    seeds = sorted({row["seed"] for found in rows.values() for row in found})
+    each_alone = [
+        _claims({name: select(found, seed=seed) for name, found in rows.items()}) for seed in seeds
+    ]
     shown = {
         name.replace("_", " "): partial(show, over_seeds(rows[name]), folder)
         for name, (show, _) in PARTS.items()
     }
     return {
-        "claims": lambda: claims_table(of_all_seeds(claims)),
+        "claims": lambda: claims_table(claims),
+        "seeds": lambda: told_by_seeds(each_alone),
+        "longer fits": lambda: longer_table(claims, _claims(longer)),
         **shown,
-        "made": lambda: provenance([row for found in rows.values() for row in found]),
+        "made": lambda: provenance(
+            [row for each in (rows, longer) for found in each.values() for row in found]
+        ),
     }
+
+
+def _claims(rows: dict[str, Rows]) -> list[Claim]:
+    judged = [judge(rows[name]) for name, (_, judge) in PARTS.items() if rows[name]]
+    return of_all_seeds([claim for found in judged for claim in found])
 
 
 def options(parser: argparse.ArgumentParser) -> None:

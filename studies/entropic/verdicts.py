@@ -86,6 +86,51 @@ def claims_table(claims: Sequence[Claim]) -> str:
     )
 
 
+def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
+    """How many claims have another verdict by one seed than by another.
+
+    Examples:
+        >>> yes, no = (Claim("q", "p", "", [vote]) for vote in (True, False))
+        >>> told_by_seeds([[yes], [no], []])
+        '1 claim is judged by several seeds; 1 has another verdict by one of them alone.'
+    """
+    verdicts: dict[tuple[str, str], list[str]] = {}
+    for claims in seeds:
+        for claim in claims:
+            verdicts.setdefault((claim.quote, claim.place), []).append(claim.verdict)
+    several = [found for found in verdicts.values() if len(found) > 1]
+    changed = sum(len(set(found)) > 1 for found in several)
+    first = "1 claim is" if len(several) == 1 else f"{len(several)} claims are"
+    have = "has" if changed == 1 else "have"
+    return (
+        f"{first} judged by several seeds; {changed} {have} another verdict by one of them alone."
+    )
+
+
+def longer_table(claims: Sequence[Claim], longer: Sequence[Claim]) -> str:
+    """Verdicts of longer fits beside those of the same claims, and how many changed.
+
+    Examples:
+        >>> first, second = (Claim("q", "p", "", [True], steps) for steps in (4000, 8000))
+        >>> longer_table([first], [second]).splitlines()[0]
+        '0 of 1 verdicts changed.'
+    """
+    known = {(claim.quote, claim.place): claim for claim in claims}
+    pairs = [(known[claim.quote, claim.place], claim) for claim in longer]
+    changed = sum(first.verdict != second.verdict for first, second in pairs)
+    rows = [
+        (
+            f"“{second.quote}”",
+            second.place,
+            *(f"{each.verdict} ({each.steps:,})" for each in (first, second)),
+        )
+        for first, second in pairs
+    ]
+    return f"{changed} of {len(pairs)} verdicts changed.\n\n" + table(
+        ("claim", "where", "verdict (steps)", "of longer fits"), rows
+    )
+
+
 def _why(claim: Claim) -> str:
     if claim.steps is not None and claim.steps < LONG:
         return f" (fits of {claim.steps:,} steps decide nothing)"
