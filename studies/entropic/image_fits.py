@@ -50,12 +50,15 @@ PAPER = FitSettings(
     steps=22_500, batch_size=400, learning_rate=1e-4, averaging=0.996, architecture="dcgan",
     hidden=(128, 64), latent_dim=100, max_iterations=400,
 )  # fmt: skip
+# Of the papers' network, a core makes ten steps of 128 images a second at half its width.
+HALF: dict[str, Any] = {"architecture": "dcgan", "hidden": (64, 32)}
 
 
 def settings_of(chosen: argparse.Namespace, small: FitSettings, paper: FitSettings) -> FitSettings:
-    """The settings with the seed, and the steps if any, of the command line."""
+    """The settings with the network, the seed, and the steps if any, of the command line."""
     settings = paper if chosen.paper else small
-    return replace(settings, seed=chosen.seed, steps=chosen.steps or settings.steps)
+    settings = replace(settings, seed=chosen.seed, steps=chosen.steps or settings.steps)
+    return replace(settings, **HALF) if chosen.dcgan else settings
 
 
 def suited(settings: FitSettings, loss: str) -> FitSettings:
