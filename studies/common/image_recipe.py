@@ -176,7 +176,6 @@ def image_options(parser: argparse.ArgumentParser, output: str) -> None:
     parser.add_argument("--data", type=Path, help="folder of data sets; PRIVOT_DATA by default")
     parser.add_argument("--dataset", choices=("mnist", "fashion_mnist"), default="mnist")
     parser.add_argument("--paper", action="store_true", help="the papers' settings: for a GPU")
-    parser.add_argument("--dcgan", action="store_true", help="the papers' network at half its width")
     parser.add_argument("--seed", type=int, default=0, help="of all but the noise, which has none")
     parser.add_argument("--steps", type=int, help="of a fit, instead of the setting's own")
     parser.add_argument("--classifier", type=Path, help="weights to read, or to write if missing")

@@ -35,13 +35,14 @@ from privot.local import FitSettings
 from privot.privacy import calibrate_gaussian_zhao
 from studies.common.frechet import frechet_distance
 from studies.common.image_grids import Tile, draw_tiles
-from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
+from studies.common.image_recipe import NUM_JUDGED, Recipe, recipe_of, square
 from studies.entropic.image_fits import (
     PAPER,
     SMALL,
     drawn,
     facts,
     fit_losses,
+    fit_options,
     settings_of,
     unfitted,
 )
@@ -152,7 +153,7 @@ def _picture(
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    image_options(parser, "docs/results/entropic")
+    fit_options(parser)
     parser.add_argument("--setting", choices=sorted(SETTINGS), action="append")
 
 

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from privot.local import FitSettings
 from studies.common.image_grids import Tile, draw_tiles
-from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options, recipe_of, square
-from studies.entropic.image_fits import PAPER, SMALL, facts, fit_losses, settings_of
+from studies.common.image_recipe import NUM_JUDGED, Recipe, recipe_of, square
+from studies.entropic.image_fits import PAPER, SMALL, facts, fit_losses, fit_options, settings_of
 from studies.entropic.image_noise import ball_noise
 from studies.entropic.wording import TITLES, epsilons
 
@@ -63,7 +63,7 @@ def run_higher_privacy(
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    image_options(parser, "docs/results/entropic")
+    fit_options(parser)
     parser.add_argument("--kind", choices=("laplace", "gaussian"), action="append")
 
 

@@ -33,7 +33,7 @@ from privot.local.likelihood.heads import Head
 from privot.local.model import GeneratorSampler
 from privot.release import Release
 from privot.schema.columns.array import tensor_values
-from studies.common.image_recipe import NUM_JUDGED, Recipe
+from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options
 from studies.entropic.image_noise import IMAGE, ImageNoise
 from studies.rivals.batch_losses import noisy_wasserstein, sinkhorn_divergence, unregularized
 
@@ -52,6 +52,14 @@ PAPER = FitSettings(
 )  # fmt: skip
 # Of the papers' network, a core makes ten steps of 128 images a second at half its width.
 HALF: dict[str, Any] = {"architecture": "dcgan", "hidden": (64, 32)}
+
+
+def fit_options(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a recipe whose fits are of `settings_of`."""
+    image_options(parser, "docs/results/entropic")
+    parser.add_argument(
+        "--dcgan", action="store_true", help="the papers' network at half its width"
+    )
 
 
 def settings_of(chosen: argparse.Namespace, small: FitSettings, paper: FitSettings) -> FitSettings:

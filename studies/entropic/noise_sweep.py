@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from privot.local import FitSettings
 from privot.report.panels import MUTED
-from studies.common.image_recipe import Recipe, image_options, recipe_of
-from studies.entropic.image_fits import SMALL, facts, fit_losses, settings_of
+from studies.common.image_recipe import Recipe, recipe_of
+from studies.entropic.image_fits import SMALL, facts, fit_losses, fit_options, settings_of
 from studies.entropic.image_noise import ImageNoise
 from studies.entropic.measures import NUM_POINTS, Excess, w2_reference
 from studies.entropic.wording import draw_sweep
@@ -68,7 +68,7 @@ def draw(row: dict[str, Any]) -> Figure:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    image_options(parser, "docs/results/entropic")
+    fit_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:

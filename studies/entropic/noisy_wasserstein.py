@@ -16,8 +16,8 @@ from typing import Any
 
 from privot.local import FitSettings
 from studies.common.image_grids import Tile, draw_tiles
-from studies.common.image_recipe import Recipe, image_options, recipe_of, square
-from studies.entropic.image_fits import PAPER, SMALL, facts, fit_losses, settings_of
+from studies.common.image_recipe import Recipe, recipe_of, square
+from studies.entropic.image_fits import PAPER, SMALL, facts, fit_losses, fit_options, settings_of
 from studies.entropic.image_noise import ImageNoise
 from studies.entropic.wording import TITLES, epsilons
 
@@ -47,7 +47,7 @@ def run_noisy_wasserstein(recipe: Recipe, settings: FitSettings) -> dict[str, An
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    image_options(parser, "docs/results/entropic")
+    fit_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
