@@ -110,13 +110,16 @@ def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
 def longer_table(claims: Sequence[Claim], longer: Sequence[Claim]) -> str:
     """Verdicts of longer fits beside those of the same claims, and how many changed.
 
+    Claims that are about no fit are left out.
+
     Examples:
         >>> first, second = (Claim("q", "p", "", [True], steps) for steps in (4000, 8000))
         >>> longer_table([first], [second]).splitlines()[0]
         '0 of 1 verdicts changed.'
     """
     known = {(claim.quote, claim.place): claim for claim in claims}
-    pairs = [(known[claim.quote, claim.place], claim) for claim in longer]
+    fitted = [claim for claim in longer if claim.steps is not None]
+    pairs = [(known[claim.quote, claim.place], claim) for claim in fitted]
     changed = sum(first.verdict != second.verdict for first, second in pairs)
     rows = [
         (

@@ -268,7 +268,8 @@ def test_what_nothing_measured_answers_is_undecided():
 def test_verdicts_of_longer_fits_are_compared_with_those_of_the_same_claims():
     short = [Claim(q, "p", "", [True], LONG) for q in ("a", "b", "c")]
     longer = [Claim("c", "p", "", [True, False], 2 * LONG), Claim("a", "p", "", [True], 2 * LONG)]
-    told = longer_table(short, longer)
+    unfitted = Claim("d", "p", "", [True])
+    told = longer_table([*short, unfitted], [*longer, unfitted])
     assert told.startswith("1 of 2 verdicts changed.")
     assert "| “c” | p | confirmed (4,000) | undecided (8,000) |" in told
     assert "“b”" not in told
