@@ -1,6 +1,6 @@
 r"""What history is worth where places drift: maps of the last wave, with history and without.
 
-    python -m studies waves.places --seeds 0 1 2 3 4 -o docs/results/waves
+    python -m studies waves.places --seeds 0 1 2 3 4 5 6 7 8 9 -o docs/results/waves
 
 200 000 people in 24 waves of 8 333, ε = 2. One of three towns empties into another, which moves,
 besides, by 0, .15 or .7 of a square of side 2. W₂ of the last density to the truth, on 40 × 40 cells,
