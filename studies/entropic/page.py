@@ -35,8 +35,8 @@ from studies.entropic.tables import (
 from studies.entropic.verdicts import (
     Claim,
     claims_table,
-    longer_table,
     of_all_seeds,
+    others_table,
     told_by_seeds,
 )
 
@@ -50,7 +50,8 @@ PARTS: dict[str, tuple[Show, Callable[[Rows], list[Claim]]]] = {
     "higher_privacy": (higher_privacy_tables, privacy_claims),
     "noisy_wasserstein": (noisy_table, noisy_claims),
 }
-LONGER = "twice"  # folder of rows of fits of twice the steps
+# Folders of other rows of the same recipes: fits of twice the steps, or of the papers' network.
+LONGER, DCGAN = "twice", "dcgan"
 
 
 def tables_of(folder: Path) -> Tables:
@@ -63,12 +64,7 @@ def tables_of(folder: Path) -> Tables:
     if missing := [name for name, found in rows.items() if not found]:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
     claims = _claims(rows)
-    longer = {
-        name: [
-            row | {"stem": f"{LONGER}/{row['stem']}"} for row in read_rows(folder / LONGER, name)
-        ]
-        for name in PARTS
-    }
+    longer, dcgan = (_rows_of(folder, other) for other in (LONGER, DCGAN))
     seeds = sorted({row["seed"] for found in rows.values() for row in found})
     each_alone = [
         _claims({name: select(found, seed=seed) for name, found in rows.items()}) for seed in seeds
@@ -80,11 +76,21 @@ def tables_of(folder: Path) -> Tables:
     return {
         "claims": lambda: claims_table(claims),
         "seeds": lambda: told_by_seeds(each_alone),
-        "longer fits": lambda: longer_table(claims, _claims(longer)),
+        "longer fits": lambda: others_table(claims, _claims(longer)),
+        "dcgan": lambda: denoising_tables(dcgan["denoising"], folder),
+        "dcgan claims": lambda: others_table(claims, _claims(dcgan)),
         **shown,
         "made": lambda: provenance(
-            [row for each in (rows, longer) for found in each.values() for row in found]
+            [row for each in (rows, longer, dcgan) for found in each.values() for row in found]
         ),
+    }
+
+
+def _rows_of(folder: Path, other: str) -> dict[str, Rows]:
+    """Of each recipe, those of another folder, which their stems name."""
+    return {
+        name: [row | {"stem": f"{other}/{row['stem']}"} for row in read_rows(folder / other, name)]
+        for name in PARTS
     }
 
 

@@ -107,18 +107,18 @@ def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
     )
 
 
-def longer_table(claims: Sequence[Claim], longer: Sequence[Claim]) -> str:
-    """Verdicts of longer fits beside those of the same claims, and how many changed.
+def others_table(claims: Sequence[Claim], others: Sequence[Claim]) -> str:
+    """Verdicts of other fits beside those of the same claims, and how many changed.
 
     Claims that are about no fit are left out.
 
     Examples:
         >>> first, second = (Claim("q", "p", "", [True], steps) for steps in (4000, 8000))
-        >>> longer_table([first], [second]).splitlines()[0]
+        >>> others_table([first], [second]).splitlines()[0]
         '0 of 1 verdicts changed.'
     """
     known = {(claim.quote, claim.place): claim for claim in claims}
-    fitted = [claim for claim in longer if claim.steps is not None]
+    fitted = [claim for claim in others if claim.steps is not None]
     pairs = [(known[claim.quote, claim.place], claim) for claim in fitted]
     changed = sum(first.verdict != second.verdict for first, second in pairs)
     rows = [
@@ -130,7 +130,7 @@ def longer_table(claims: Sequence[Claim], longer: Sequence[Claim]) -> str:
         for first, second in pairs
     ]
     return f"{changed} of {len(pairs)} verdicts changed.\n\n" + table(
-        ("claim", "where", "verdict (steps)", "of longer fits"), rows
+        ("claim", "where", "verdict (steps)", "of these fits"), rows
     )
 
 

@@ -39,7 +39,7 @@ from studies.entropic.image_noise import (
 from studies.entropic.measures import Excess, w2_reference
 from studies.entropic.noisy_wasserstein import run_noisy_wasserstein
 from studies.entropic.page import PARTS, tables_of
-from studies.entropic.verdicts import LONG, Claim, claims_table, longer_table
+from studies.entropic.verdicts import LONG, Claim, claims_table, others_table
 from studies.recipes import parser_of
 
 denoising = pytest.importorskip(
@@ -265,11 +265,11 @@ def test_what_nothing_measured_answers_is_undecided():
     assert Claim("so", "there", "nothing", [True, None]).verdict == "undecided"
 
 
-def test_verdicts_of_longer_fits_are_compared_with_those_of_the_same_claims():
+def test_verdicts_of_other_fits_are_compared_with_those_of_the_same_claims():
     short = [Claim(q, "p", "", [True], LONG) for q in ("a", "b", "c")]
     longer = [Claim("c", "p", "", [True, False], 2 * LONG), Claim("a", "p", "", [True], 2 * LONG)]
     unfitted = Claim("d", "p", "", [True])
-    told = longer_table([*short, unfitted], [*longer, unfitted])
+    told = others_table([*short, unfitted], [*longer, unfitted])
     assert told.startswith("1 of 2 verdicts changed.")
     assert "| “c” | p | confirmed (4,000) | undecided (8,000) |" in told
     assert "“b”" not in told
