@@ -23,6 +23,11 @@ def test_the_farthest_reach_is_kept_that_is_as_likely_as_the_best(losses, first)
     assert farthest(logs, np.array([5e5, 5e5])) == losses.index(0.0)
 
 
+def test_where_nobody_tells_the_farthest_is_kept():
+    logs = [np.log([0.3, 0.3]), np.log([0.5, 0.4])]
+    assert farthest(logs, np.zeros(2)) == 0
+
+
 def test_no_wave_is_too_far_to_be_the_nearest():
     ages = np.array([500.0, 490.0])
     np.testing.assert_allclose(weigh(ages, 3.0), [np.exp(-10 / 3), 1.0])

@@ -6,7 +6,8 @@ in waves s,
 $$ \sum_s e^{−|t − s| / h} \sum_y n_{sy} \ln (A_s e^g)_y − \frac{λ}{2} \int |∇(g − g')|^2 , $$
 
 the nearest wave's weight being 1. The penalty is around $e^{g'}$, the density at t of a **longer
-reach**, and around a flat one, as of one release, where h is infinite. What waves from afar say is
+reach**, with ten times the λ of one release, and around a flat one, as of a release, where h is
+infinite. What waves from afar say is
 believed until those nearby say otherwise, at each place for itself: a corner where nobody ever was stays
 empty by the reports of all waves, while a town that moves is told by those of a few. Each reach halves
 the one before, or nearly; one that weighs waves much as the one before is left out, since its reports
@@ -68,8 +69,10 @@ class LocalLikelihood:
 
     def density(self, time: float, reach: float) -> GridDensity:
         """Of a time, from waves before and after it; `reach` in units of time."""
+        # On a line no density is around another: the last reach is all that is fitted.
+        reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
-        *_, flat = self._densities(ages, self.counts, reach, self._together)
+        *_, flat = self._densities(ages, self.counts, reaches, self._together)
         inner = flat[: self.nodes.size].reshape(self.nodes.shape)
         return GridDensity(inner, float(flat[self.nodes.size :].sum()))
 
@@ -92,20 +95,20 @@ class LocalLikelihood:
         """Log-likelihoods of a wave's reports, by each reach of what is not held out and of earlier."""
         counts, channel = list(self.counts), self.channels[self.asked[wave]]
         counts[wave] = counts[wave] - held
-        for density in self._densities(self.times[wave] - self.times, counts, 0.0):
+        for density in self._densities(self.times[wave] - self.times, counts, self._reaches(0.0)):
             yield np.asarray(np.log(channel.forward(density)))
 
     def _densities(
         self,
         ages: Array,
         counts: Sequence[Array],
-        last: float,
+        reaches: Sequence[float],
         together: Array | None = None,
     ) -> Iterator[Array]:
-        """Of each reach down to the last, around the one before; that of all waves may be known."""
+        """Of each reach, around the one before; that of all waves may be known."""
         tolerance = _ROUGH_TOLERANCE if together is None else _TOLERANCE
         heavy, found = (np.inf, None) if together is None else (len(ages), together)
-        for reach in self._reaches(last):
+        for reach in reaches:
             weights = weigh(ages, reach)
             if found is None or weights.sum() <= _FEWER * heavy:
                 heavy, found = weights.sum(), self._fit(weights, counts, found, tolerance)

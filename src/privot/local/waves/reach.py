@@ -41,7 +41,8 @@ def weigh(ages: Array, reach: float) -> Array:
 def farthest(logs: Sequence[Array], people: Array) -> int:
     """The first of some densities under which reports are as likely as under the best, or nearly.
 
-    Nearly is by no more than a standard error of the mean difference, each person told once.
+    Nearly is by no more than a standard error of the mean difference, each person told once. Of nobody,
+    all are as likely.
 
     Examples:
         >>> likely = np.log([0.5, 0.5])
@@ -57,7 +58,8 @@ def farthest(logs: Sequence[Array], people: Array) -> int:
     best = logs[int(np.argmax([people @ each for each in logs]))]
     for number, each in enumerate(logs):
         loss = best - each
-        mean = people @ loss / people.sum()
-        if mean <= (people @ (loss - mean) ** 2) ** 0.5 / people.sum():
+        total = people @ loss
+        mean = total / max(people.sum(), 1.0)
+        if total <= (people @ (loss - mean) ** 2) ** 0.5:
             return number
     raise AssertionError("the best is no less likely than itself")
