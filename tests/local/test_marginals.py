@@ -159,9 +159,10 @@ def test_right_marginals_change_nothing():
         np.testing.assert_allclose(before, after, rtol=1e-12)
 
 
-def test_categories_that_no_class_has_and_categories_that_nobody_has():
+@pytest.mark.parametrize("least", [0.0, 5e-324, 1e-310])
+def test_categories_that_no_class_has_and_categories_that_nobody_has(least):
     weights = np.array([0.2, 0.4, 0.4])
-    table = np.array([[1.0, 0.5, 0.2], [0.0, 0.5, 0.8], [0.0, 0.0, 0.0]])
+    table = np.array([[1.0, 0.5, 0.2], [0.0, 0.5, 0.8], [least, least, least]])
     raked = rake(LatentClasses(weights, (table,)), [np.array([0.0, 0.4, 0.6])])
     np.testing.assert_allclose(raked.marginal([0]), [0, 0.4, 0.6], atol=1e-8)
 

@@ -45,6 +45,8 @@ from privot.local.classes.count_tables import Array, CountTables, ReportGroup, c
 from privot.local.classes.expectation import em_step, normalized
 from privot.local.classes.product_mixture import LatentClasses
 
+_NOBODY = 1e-200
+
 
 def column_marginals(
     groups: Iterable[ReportGroup],
@@ -120,8 +122,8 @@ def rake(
     """`model` with `marginals`, one array of probabilities a column.
 
     Worth its while only if they are better than the model's own. A category that has probability in
-    `marginals` but in no class is first given it in every class. Warns if a column's total variation is
-    above `tolerance` after `max_iterations`.
+    `marginals` but in no class, or in all less than 1e-200, is first given it in every class. Warns if a
+    column's total variation is above `tolerance` after `max_iterations`.
     """
     raked = []
     for column, (table, wanted) in enumerate(zip(model.probabilities, marginals, strict=True)):
@@ -141,7 +143,8 @@ def _rake_column(
 ) -> tuple[Array, float]:
     """The raked column, (categories, classes), and its total variation from `wanted`."""
     wanted = wanted / wanted.sum()
-    nobody = (table @ weights == 0) & (wanted > 0)
+    # Of a few reports, likelihood leaves categories less than a ratio can bring back.
+    nobody = (table @ weights < _NOBODY) & (wanted > 0)
     table = np.where(nobody[:, None], wanted[:, None], table)
     # A class with no mass where the marginal has any can only take the marginal itself.
     empty = (table * (wanted > 0)[:, None]).sum(axis=0) == 0
