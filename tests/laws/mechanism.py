@@ -1,6 +1,6 @@
 """What every mechanism must satisfy, whatever its noise. Each mechanism's test inherits this suite.
 
-A subclass sets the class attributes below. Statistical laws are tested at so many `draws` that the
+A subclass sets the class attributes below. Statistical laws are tested with so many draws that the
 right likelihood passes (a false alarm in a million runs), and one with 1 % wrong noise fails.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from privot.errors import PrivotError
 from privot.mechanisms import mechanism_from_dict
@@ -19,6 +19,8 @@ from privot.mechanisms import mechanism_from_dict
 CHUNK = 1_000_000
 FALSE_ALARM = 1e-6
 MIN_EXPECTED = 50.0
+FAR = norm.isf(FALSE_ALARM)
+SEEN = norm.isf(1e-9)  # of the 1 %, missed once in a billion runs
 
 
 def chi_square(counts, probabilities):
@@ -35,10 +37,32 @@ def chi_square(counts, probabilities):
     return chi2.sf(statistic, degrees)
 
 
+class LikelihoodRatio:
+    """Neyman and Pearson's test of counts, where a histogram of all outcomes has little power."""
+
+    def __init__(self, law, wrong):
+        self.score = np.log(law) - np.log(wrong)
+
+    def moments(self, law):
+        """Mean and standard deviation of one draw's score."""
+        mean = law @ self.score
+        return mean, np.sqrt(law @ (self.score - mean) ** 2)
+
+    def deviations(self, counts, law):
+        """By how many standard deviations the counts' score is above what `law` expects."""
+        mean, deviation = self.moments(law)
+        total = counts.sum()
+        return (counts @ self.score - total * mean) / (deviation * np.sqrt(total))
+
+    def draws(self, law, wrong):
+        """So many that counts of `law` are `FAR` above what `wrong` expects, but once in a billion."""
+        (mean, deviation), (other, spread) = self.moments(law), self.moments(wrong)
+        return int(np.ceil(((FAR * spread + SEEN * deviation) / (mean - other)) ** 2))
+
+
 class MechanismLaws:
     mechanism = None  # few outcomes: noise a few grid steps wide, or a small alphabet
     wrong = ()  # the same mechanism with about 1 % wrong noise, each to be rejected
-    draws = 3_000_000  # each of `wrong` is missed with probability below 1e-11 (noncentral χ²)
     domain = None
     delta = 0.0
     record = None  # one true record, shape of a single item
@@ -58,27 +82,36 @@ class MechanismLaws:
                 total = np.exp(self.mechanism.log_likelihood(self.outcomes, record)).sum()
                 assert total == pytest.approx(1.0, abs=1e-9)
 
-    def test_histogram_matches_the_likelihood_and_no_other(self):
-        """The power check is part of the test: 1 % wrong noise must be told apart."""
+    def law(self, mechanism):
+        """The probability of every outcome."""
+        return np.exp(mechanism.log_likelihood(self.outcomes, self.record))
+
+    def counted(self, draws):
+        """How often every outcome was drawn, and, last, how often another was."""
         counts = np.zeros(len(self.outcomes) + 1)
-        records = np.broadcast_to(self.record, (CHUNK, *np.shape(self.record)))
-        for _ in range(self.draws // CHUNK):
+        for drawn in np.diff([*range(0, draws, CHUNK), draws]):
+            records = np.broadcast_to(self.record, (drawn, *np.shape(self.record)))
             index = self.index(self.mechanism.privatize(records))
             counts += np.bincount(index, minlength=len(counts))
-        probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes, self.record))
-        assert chi_square(counts, np.append(probabilities, 0.0)) > FALSE_ALARM
+        return counts
+
+    def test_histogram_matches_the_likelihood_and_no_other(self):
+        """The power check is part of the test: 1 % wrong noise must be told apart."""
         assert self.wrong
-        for wrong in self.wrong:
-            probabilities = np.exp(wrong.log_likelihood(self.outcomes, self.record))
-            assert chi_square(counts, np.append(probabilities, 0.0)) < FALSE_ALARM
+        law = self.law(self.mechanism)
+        others = [(other, LikelihoodRatio(law, other)) for other in map(self.law, self.wrong)]
+        counts = self.counted(max(CHUNK, *(ratio.draws(law, other) for other, ratio in others)))
+        assert chi_square(counts, np.append(law, 0.0)) > FALSE_ALARM
+        for other, ratio in others:
+            assert abs(ratio.deviations(counts[:-1], law)) < FAR
+            assert ratio.deviations(counts[:-1], other) > FAR
 
     def test_few_records_have_the_same_law(self):
         """Single records take other code than arrays do."""
         records = np.broadcast_to(self.record, (4, *np.shape(self.record)))
         reports = np.concatenate([self.mechanism.privatize(records) for _ in range(25_000)])
         counts = np.bincount(self.index(reports), minlength=len(self.outcomes) + 1)
-        probabilities = np.exp(self.mechanism.log_likelihood(self.outcomes, self.record))
-        assert chi_square(counts, np.append(probabilities, 0.0)) > FALSE_ALARM
+        assert chi_square(counts, np.append(self.law(self.mechanism), 0.0)) > FALSE_ALARM
 
     def read(self, reports):
         """Reports as a curator reads them."""

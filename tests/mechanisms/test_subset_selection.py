@@ -19,7 +19,6 @@ SETS = np.array(list(combinations(range(6), 2)))
 class TestSubsetSelection(MechanismLaws):
     mechanism = SubsetSelection(num_cells=6, epsilon=1.0)
     wrong = (SubsetSelection(6, 1.01), SubsetSelection(6, 0.99))
-    draws = 10_000_000
     record = np.int64(2)
     worst_pairs = ((np.int64(0), np.int64(5)), (np.int64(3), np.int64(2)))
     records = np.arange(400) % 6

@@ -124,7 +124,6 @@ class TestBallInAnOctant(WindowLaws):
 class TestProduct(TestDisk):
     mechanism = Window(EPSILON, 2, 8, 2, shape="product")
     wrong = twins(mechanism)
-    draws = 6_000_000  # two halves of ε are harder to tell
     outcomes = all_reports(mechanism)
 
 
