@@ -111,7 +111,9 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize(
+    "epsilon", [2.0, *(pytest.param(e, marks=pytest.mark.slow) for e in (0.5, 8.0))]
+)
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_windows(kind, epsilon):
     made, pair = WINDOWS[kind]
