@@ -81,25 +81,26 @@ def denoising_claims(rows: list[Row]) -> list[Claim]:
 
 def sweep_claims(rows: list[Row]) -> list[Claim]:
     """Figure 6: entropic is lowest in W₂ at every σ, and grows least."""
+    return [claim for row in rows for claim in _sweep_claims(row)]
+
+
+def _sweep_claims(row: Row) -> list[Claim]:
     losses = ("entropic", "unregularized", "sinkhorn_divergence")
     lowest: Votes = []
     flattest: Votes = []
-    for row in rows:
-        stddevs = sorted(in_order(row["points"], "stddev"))
-        value = {(p["loss"], p["stddev"]): p for p in row["points"]}
-        for name in ("w2", *known(row["points"][0])):
-            sign = -JUDGES.get(name, -1)
-            lowest += [
-                min(losses, key=lambda x: sign * value[x, s][name]) == "entropic" for s in stddevs
-            ]
-            growth = {
-                x: sign * (value[x, stddevs[-1]][name] - value[x, stddevs[0]][name]) for x in losses
-            }
-            flattest.append(min(losses, key=growth.__getitem__) == "entropic")
-    row = rows[0]
-    entropic = select(row["points"], loss="entropic")
+    stddevs = sorted(in_order(row["points"], "stddev"))
+    value = {(p["loss"], p["stddev"]): p for p in row["points"]}
+    for name in ("w2", *known(row["points"][0])):
+        sign = -JUDGES.get(name, -1)
+        lowest += [
+            min(losses, key=lambda x: sign * value[x, s][name]) == "entropic" for s in stddevs
+        ]
+        growth = {
+            x: sign * (value[x, stddevs[-1]][name] - value[x, stddevs[0]][name]) for x in losses
+        }
+        flattest.append(min(losses, key=growth.__getitem__) == "entropic")
     steps = min(p["steps"] for p in row["points"] if p["loss"] in losses)
-    shrunk = ", ".join(f"{p['w2']:.1f}" for p in entropic)
+    shrunk = _listed(select(row["points"], loss="entropic"), "w2", ".1f")
     return [
         Claim(
             "the Wasserstein distance between the generated and the target distribution is smallest for "
@@ -124,55 +125,52 @@ def sweep_claims(rows: list[Row]) -> list[Claim]:
 
 def size_claims(rows: list[Row]) -> list[Claim]:
     """Figure 7: W₂ falls with n, like n^(−1/2); no overfitting."""
-    falls: Votes = []
-    for row in rows:
-        points = select(row["points"], loss="entropic")
-        for name in ("w2", *known(points[0])):
-            falls.append(better(points[-1], points[0], name))
-    points = select(rows[0]["points"], loss="entropic")
-    ends = f"n = {points[0]['num_people']:,} to {points[-1]['num_people']:,}"
+    return [claim for row in rows for claim in _size_claims(row)]
+
+
+def _size_claims(row: Row) -> list[Claim]:
+    points = select(row["points"], loss="entropic")
+    first, last = points[0], points[-1]
     steps = min(p["steps"] for p in points)
-    tests = ", ".join(f"{p['excess_test']:.2f}" for p in points)
-    held_out = ", ".join(f"{p['w2']:.2f}" for p in points)
-    trained = ", ".join(f"{p['w2_train']:.2f}" for p in points if "w2_train" in p) or "not measured"
     close: Votes = [
-        abs(p["w2"] - p["w2_train"]) < 0.05 * p["w2"] if "w2_train" in p else None
-        for row in rows
-        for p in select(row["points"], loss="entropic")
+        abs(p["w2"] - p["w2_train"]) < 0.05 * p["w2"] if "w2_train" in p else None for p in points
     ]
     # What a report is likelier by, in nats, under the model of the reports it was learned from.
-    apart = [
-        [p["excess_test"] - p["excess_train"] for p in select(row["points"], loss="entropic")]
-        for row in rows
-    ]
-    close += [gap < 1.0 for gaps in apart for gap in gaps]
-    gaps = ", ".join(f"{gap:.2f}" for gap in apart[0])
+    apart = [p["excess_test"] - p["excess_train"] for p in points]
+    trained = [p for p in points if "w2_train" in p]
+    gaps = ", ".join(f"{gap:.2f}" for gap in apart)
     return [
         Claim(
             "The distance is decreasing … for both train and test curves",
             "2024, IV-D, Figure 7 (d)",
-            f"{ends}: W₂ {points[0]['w2']:.2f} to {points[-1]['w2']:.2f}, Fréchet "
-            f"{points[0]['frechet']:.0f} to {points[-1]['frechet']:.0f}",
-            falls,
+            f"n = {first['num_people']:,} to {last['num_people']:,}: W₂ {first['w2']:.2f} to "
+            f"{last['w2']:.2f}, Fréchet {first['frechet']:.0f} to {last['frechet']:.0f}",
+            [better(last, first, name) for name in ("w2", *known(first))],
             steps,
         ),
         Claim(
             "expected by theorem III.3 to be proportional to [n^(−1/2)]",
             "2024, IV-D, Figure 7 (d)",
             "the theorem bounds an excess, not W₂, which has a floor here of "
-            f"{rows[0]['floor']['w2']:.1f}; the excess between batches falls below the truth's "
-            f"({tests} nats); between laws it falls like 1/n ([theorems](theorems.md))",
+            f"{row['floor']['w2']:.1f}; the excess between batches falls below the truth's "
+            f"({_listed(points, 'excess_test', '.2f')} nats); between laws it falls like 1/n "
+            "([theorems](theorems.md))",
             [None],
         ),
         Claim(
             "The closeness of the train and test curves also shows no signs of overfitting",
             "2024, IV-D, Figure 7 (d)",
-            f"W₂ to training images {trained}, to held-out ones {held_out}, but held-out less training "
-            f"excess of reports: {gaps} nats, where close is taken as below 1, with these gaps in view",
-            close,
+            f"W₂ to training images {_listed(trained, 'w2_train', '.2f') or 'not measured'}, to "
+            f"held-out ones {_listed(points, 'w2', '.2f')}, but held-out less training excess of "
+            f"reports: {gaps} nats, where close is taken as below 1, with these gaps in view",
+            close + [gap < 1.0 for gap in apart],
             steps,
         ),
     ]
+
+
+def _listed(points: list[Row], name: str, digits: str) -> str:
+    return ", ".join(f"{point[name]:{digits}}" for point in points)
 
 
 def privacy_claims(rows: list[Row]) -> list[Claim]:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,11 +54,11 @@ class Claim:
 
 
 def of_all_seeds(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims with one quotation and place as one: what was found each time, and all votes.
+    """Claims with one quotation and place as one: what was found, least to largest, and all votes.
 
     Examples:
-        >>> of_all_seeds([Claim("q", "p", "a", [True], 9), Claim("q", "p", "b", [True], 8)])
-        [Claim(quote='q', place='p', found='a; another seed: b', votes=[True, True], steps=8)]
+        >>> of_all_seeds([Claim("q", "p", "W₂ 1.5", [True], 9), Claim("q", "p", "W₂ 1.2", [True], 8)])
+        [Claim(quote='q', place='p', found='W₂ 1.2–1.5', votes=[True, True], steps=8)]
     """
     kinds: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
@@ -66,9 +67,27 @@ def of_all_seeds(claims: Sequence[Claim]) -> list[Claim]:
     for (quote, place), found in kinds.items():
         steps = [claim.steps for claim in found if claim.steps is not None]
         votes = [vote for claim in found for vote in claim.votes]
-        words = "; another seed: ".join(dict.fromkeys(claim.found for claim in found))
+        words = _as_one([claim.found for claim in found])
         merged.append(Claim(quote, place, words, votes, min(steps, default=None)))
     return merged
+
+
+def _as_one(sentences: Sequence[str]) -> str:
+    """Sentences that differ in their numbers as one, each number from the least to the largest."""
+    split = [re.split(r"((?<!\d)-?\d[\d,.]*(?<=\d))", sentence) for sentence in sentences]
+    if len({tuple(parts[::2]) for parts in split}) > 1:
+        return "; another seed: ".join(dict.fromkeys(sentences))
+    texts = split[0][::2]
+    spans = [_span(each) for each in zip(*(parts[1::2] for parts in split), strict=True)]
+    return texts[0] + "".join(span + text for span, text in zip(spans, texts[1:], strict=True))
+
+
+def _span(numbers: Sequence[str]) -> str:
+    def value(number: str) -> float:
+        return float(number.replace(",", ""))
+
+    low, high = min(numbers, key=value), max(numbers, key=value)
+    return low if low == high else f"{low}–{high}"
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
