@@ -30,6 +30,7 @@ from studies.common.coverage import measure_coverage
 from studies.common.frechet import frechet_distance, kernel_distance
 from studies.common.image_features import ImageClassifier
 
+NUM_NEAR = 1000
 _COMPONENTS = 20
 
 
@@ -73,7 +74,7 @@ class ImageJudge:
         classifier: ImageClassifier,
         clean: Tensor,
         features: Callable[[Tensor], np.ndarray] | None = None,
-        num_near: int = 1000,
+        num_near: int = NUM_NEAR,
         second: ImageClassifier | None = None,
         inception: Callable[[Tensor], np.ndarray] | None = None,
     ) -> None:

@@ -195,7 +195,10 @@ def privacy_claims(rows: list[Row]) -> list[Claim]:
                 f"2024, IV-E, Figure 10 (e); {kind}",
                 f"coverage {covered} as ε falls; effective is taken as coverage of at least "
                 f"{LEARNED:.2f} and precision of at least ½",
-                [p["coverage"] >= LEARNED and p["precision"] >= 0.5 for p in points],
+                [
+                    p["precision"] >= 0.5 and better(p, {"coverage": LEARNED}, "coverage")
+                    for p in points
+                ],
                 min(p["steps"] for p in points),
             ),
         ]

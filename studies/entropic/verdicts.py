@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from studies.common.image_judge import NUM_NEAR
 from studies.common.pages import table
 from studies.common.rows import Row
 
@@ -157,7 +159,8 @@ def _why(claim: Claim) -> str:
     if claim.steps is not None and claim.steps < LONG:
         return f" (fits of {claim.steps:,} steps decide nothing)"
     if len(set(claim.votes)) > 1:
-        return f" ({sum(v is True for v in claim.votes)} of {len(claim.votes)} votes for it)"
+        neither = f", {none} for neither" if (none := claim.votes.count(None)) else ""
+        return f" ({claim.votes.count(True)} of {len(claim.votes)} votes for it{neither})"
     return ""
 
 
@@ -167,9 +170,20 @@ def known(scores: Row) -> list[str]:
 
 
 def better(first: Row, second: Row, name: str) -> bool | None:
-    """Whether one is better by a judge; None within five percent."""
+    """Whether one is better by a judge; None where they are as near as chance may bring them.
+
+    That is within five percent, and coverage, a share of `NUM_NEAR` images, also within two of its
+    standard errors.
+
+    Examples:
+        >>> [better({"coverage": share}, {"coverage": 0.1}, "coverage") for share in (0.07, 0.11, 0.13)]
+        [False, None, True]
+    """
     x, y = first[name], second[name]
-    if abs(x - y) <= 0.05 * max(abs(x), abs(y)):
+    near = 0.05 * max(abs(x), abs(y))
+    if name == "coverage":
+        near = max(near, 2 * math.sqrt(max(x * (1 - x), y * (1 - y)) / NUM_NEAR))
+    if abs(x - y) <= near:
         return None
     return bool((x > y) == (JUDGES.get(name, -1) > 0))
 
