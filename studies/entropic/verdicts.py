@@ -112,19 +112,24 @@ def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
 
     Examples:
         >>> yes, no = (Claim("q", "p", "", [vote]) for vote in (True, False))
-        >>> told_by_seeds([[yes], [no], []])
-        '1 claim is judged by several seeds; 1 has another verdict by one of them alone.'
+        >>> told_by_seeds([[yes], [no], []])[38:]
+        'has another verdict by one of them alone: “q” (p): confirmed, contradicted.'
     """
     verdicts: dict[tuple[str, str], list[str]] = {}
     for claims in seeds:
         for claim in claims:
             verdicts.setdefault((claim.quote, claim.place), []).append(claim.verdict)
-    several = [found for found in verdicts.values() if len(found) > 1]
-    changed = sum(len(set(found)) > 1 for found in several)
-    first = "1 claim is" if len(several) == 1 else f"{len(several)} claims are"
-    have = "has" if changed == 1 else "have"
+    several = sum(len(found) > 1 for found in verdicts.values())
+    changed = [
+        f"“{quote}” ({place}): {', '.join(found)}"
+        for (quote, place), found in verdicts.items()
+        if len(set(found)) > 1
+    ]
+    first = "1 claim is" if several == 1 else f"{several} claims are"
+    have = "has" if len(changed) == 1 else "have"
     return (
-        f"{first} judged by several seeds; {changed} {have} another verdict by one of them alone."
+        f"{first} judged by several seeds; {len(changed)} {have} another verdict by one of them alone"
+        f"{': ' if changed else ''}{'; '.join(changed)}."
     )
 
 
