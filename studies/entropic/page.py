@@ -24,6 +24,7 @@ from studies.entropic.claims import (
     size_claims,
     sweep_claims,
 )
+from studies.entropic.higher_privacy import beside_baselines
 from studies.entropic.tables import (
     curves_table,
     denoising_tables,
@@ -63,8 +64,10 @@ def tables_of(folder: Path) -> Tables:
     rows = {name: read_rows(folder, name) for name in PARTS}
     if missing := [name for name, found in rows.items() if not found]:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
-    claims = _claims(rows)
     longer, dcgan = (_rows_of(folder, other) for other in (LONGER, DCGAN))
+    made = [row for each in (rows, longer, dcgan) for found in each.values() for row in found]
+    rows["higher_privacy"] = beside_baselines(rows["higher_privacy"])
+    claims = _claims(rows)
     seeds = sorted({row["seed"] for found in rows.values() for row in found})
     each_alone = [
         _claims({name: select(found, seed=seed) for name, found in rows.items()}) for seed in seeds
@@ -80,9 +83,7 @@ def tables_of(folder: Path) -> Tables:
         "dcgan": lambda: denoising_tables(dcgan["denoising"], folder),
         "dcgan claims": lambda: others_table(claims, _claims(dcgan)),
         **shown,
-        "made": lambda: provenance(
-            [row for each in (rows, longer, dcgan) for found in each.values() for row in found]
-        ),
+        "made": lambda: provenance(made),
     }
 
 

@@ -13,7 +13,6 @@ _NAMES = {
     "released": "Released",
     "wavelet": "Wavelet shrinkage",
     "blind_spot": "Blind-spot denoiser",
-    "start": "Start of all generators",
     "denoised": "Unregularized, on wavelet-denoised",
 }
 

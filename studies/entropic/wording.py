@@ -13,6 +13,7 @@ from studies.common.rows import Row, in_order, select
 from studies.entropic.image_noise import ImageNoise
 
 TITLES = {
+    "start": "Start",
     "entropic": "Entropic",
     "self_corrected": "Self-corrected",
     "unregularized": "Unregularized",

@@ -222,18 +222,28 @@ def test_recipes_write_rows_from_which_the_page_is_made(tmp_path):
     higher_privacy.run_higher_privacy(
         MadeUp("higher_privacy", tmp_path), "laplace", TINY, (49.0, 25.0)
     )
+    higher_privacy.run_higher_privacy(
+        MadeUp("higher_privacy", tmp_path), "laplace", TINY, (49.0, 25.0), higher_privacy.BASELINES
+    )
     run_noisy_wasserstein(MadeUp("noisy_wasserstein", tmp_path), TINY)
     rows = read_rows(tmp_path, "higher_privacy")
-    assert [row["stem"] for row in rows] == ["higher_privacy_mnist_laplace"]
-    assert [p["epsilon"] for p in rows[0]["points"]] == pytest.approx([98, 98, 50, 50], rel=1e-3)
+    stem = "higher_privacy_mnist_laplace"
+    assert [row["stem"] for row in rows] == [stem, f"{stem}_baselines"]
+    (row,) = higher_privacy.beside_baselines(rows)
+    assert [p["epsilon"] for p in row["points"]] == pytest.approx([98] * 4 + [50] * 4, rel=1e-3)
+    names = higher_privacy.BASELINES + higher_privacy.LOSSES
+    assert [p["loss"] for p in row["points"]] == [*names, *names]
     assert {"seed", "seconds", "cores", "date"} <= rows[0].keys()
     for picture in tmp_path.glob("*.json"):
         assert picture.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     for name, (show, judge) in PARTS.items():
-        if rows := read_rows(tmp_path, name):
+        rows = read_rows(tmp_path, name)
+        if name == "higher_privacy":
+            rows = higher_privacy.beside_baselines(rows)
+        if rows:
             assert f"({tmp_path.name}/{name}" in show(rows, tmp_path)
             assert judge(rows)
-    told = claims_table(privacy_claims(read_rows(tmp_path, "higher_privacy")))
+    told = claims_table(privacy_claims([row]))
     assert "the diameter makes it 98.0 to 50.0, 2.00 times as large | **contradicted**" in told
 
 
@@ -258,6 +268,24 @@ def test_a_changed_number_changes_the_verdict():
     ours |= {"frechet": 5.0, "coverage": 0.4, "steps": LONG - 1}
     assert verdict() == "undecided"
     assert f"fits of {LONG - 1:,} steps decide nothing" in claims_table(noisy_claims([row]))
+
+
+@pytest.mark.parametrize(
+    ("start", "unregularized", "verdict"),
+    [(0.1, 0.1, "confirmed"), (0.5, 0.5, "contradicted"), (0.1, 0.5, "undecided")],
+)
+def test_a_loss_is_effective_where_it_beats_its_start_and_the_unregularized_loss(
+    start, unregularized, verdict
+):
+    facts = {"epsilon": 50.0, "claimed_epsilon": 25.0, "steps": LONG}
+    covered = {"start": start, "unregularized": unregularized, "entropic": 0.3}
+    points = [facts | {"loss": loss, "coverage": share} for loss, share in covered.items()]
+    for point in points:
+        point["frechet"] = 1 / point["coverage"]
+    row = {"dataset": "mnist", "kind": "laplace", "points": points}
+    assert privacy_claims([row])[1].verdict == verdict
+    alone = row | {"points": points[2:]}
+    assert privacy_claims([alone])[1].verdict == "undecided"
 
 
 def test_what_nothing_measured_answers_is_undecided():
