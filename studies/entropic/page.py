@@ -66,7 +66,10 @@ def tables_of(folder: Path) -> Tables:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
     longer, dcgan = (_rows_of(folder, other) for other in (LONGER, DCGAN))
     made = [row for each in (rows, longer, dcgan) for found in each.values() for row in found]
-    rows["higher_privacy"] = beside_baselines(rows["higher_privacy"])
+    rows, longer, dcgan = (
+        each | {"higher_privacy": beside_baselines(each["higher_privacy"])}
+        for each in (rows, longer, dcgan)
+    )
     claims = _claims(rows)
     seeds = sorted({row["seed"] for found in rows.values() for row in found})
     each_alone = [
