@@ -12,6 +12,7 @@ from privot.files import replacing_file
 
 Row = dict[str, Any]
 Rows = list[Row]
+_MEASURED = ("results", "points", "w2")
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
@@ -71,17 +72,49 @@ def over_seeds(rows: Rows) -> Rows:
         {'floor': 2.0, 'floor_std': 1.4142135623730951}
     """
     kinds: dict[str, Rows] = {}
-    for row in sorted(rows, key=lambda row: (row["stem"].split("_seed")[0], row["seed"])):
-        kinds.setdefault(row["stem"].split("_seed")[0], []).append(row)
+    for row in sorted(rows, key=lambda row: (_kind(row), row["seed"])):
+        kinds.setdefault(_kind(row), []).append(row)
     merged = []
     for found in kinds.values():
-        measured = {
-            key: _mean([row[key] for row in found])
-            for key in ("results", "points", "w2")
-            if key in found[0]
-        }
+        measured = {key: _mean([row[key] for row in found]) for key in _MEASURED if key in found[0]}
         merged.append(found[0] | measured)
     return merged
+
+
+def with_spread(rows: Rows, seeds: Rows) -> Rows:
+    """Rows with the `x_std` of `over_seeds` beside their own numbers x.
+
+    Arguments:
+        rows: Of one recipe, in any folder, of kinds that are among the seeds'.
+        seeds: Rows whose kinds have several seeds.
+
+    Examples:
+        >>> rows = [{"stem": "a", "seed": 0, "w2": {"floor": 1.0}}]
+        >>> rows += [{"stem": "a_seed1", "seed": 1, "w2": {"floor": 3.0}}]
+        >>> with_spread([{"stem": "other/a", "seed": 0, "w2": {"floor": 5.0}}], rows)[0]["w2"]
+        {'floor': 5.0, 'floor_std': 1.4142135623730951}
+    """
+    kinds = {_kind(row): row for row in over_seeds(seeds)}
+    return [
+        row | {key: _beside(row[key], kinds[_kind(row)][key]) for key in _MEASURED if key in row}
+        for row in rows
+    ]
+
+
+def _kind(row: Row) -> str:
+    """A row's file name but for the ending `_seedN`."""
+    stem: str = row["stem"]
+    return stem.split("/")[-1].split("_seed")[0]
+
+
+def _beside(value: Any, merged: Any) -> Any:
+    """The value itself, with the deviations that stand in what was merged of it and others."""
+    if isinstance(value, dict):
+        spread = {key: merged[key] for key in merged if key not in value}
+        return {key: _beside(each, merged[key]) for key, each in value.items()} | spread
+    if isinstance(value, list):
+        return [_beside(*each) for each in zip(value, merged, strict=True)]
+    return value
 
 
 def _mean(values: list[Any]) -> Any:

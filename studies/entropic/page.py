@@ -15,7 +15,7 @@ from pathlib import Path
 
 from privot.errors import PrivotError
 from studies.common.pages import Tables, folder_of, page_options, provenance, rewrite
-from studies.common.rows import Rows, over_seeds, read_rows, select
+from studies.common.rows import Rows, over_seeds, read_rows, select, with_spread
 from studies.entropic.claims import (
     curve_claims,
     denoising_claims,
@@ -24,6 +24,7 @@ from studies.entropic.claims import (
     size_claims,
     sweep_claims,
 )
+from studies.entropic.denoising import with_denoisers
 from studies.entropic.higher_privacy import beside_baselines
 from studies.entropic.tables import (
     curves_table,
@@ -66,25 +67,26 @@ def tables_of(folder: Path) -> Tables:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
     longer, dcgan = (_rows_of(folder, other) for other in (LONGER, DCGAN))
     made = [row for each in (rows, longer, dcgan) for found in each.values() for row in found]
+    seeds = _joined(rows)
     rows, longer, dcgan = (
-        each | {"higher_privacy": beside_baselines(each["higher_privacy"])}
+        {name: with_spread(found, seeds[name]) for name, found in _joined(each).items()}
         for each in (rows, longer, dcgan)
     )
-    claims = _claims(rows)
-    seeds = sorted({row["seed"] for found in rows.values() for row in found})
+    # What a generator learns is judged by both networks: from our start, and from random weights.
+    claims = _claims(rows | {"denoising": rows["denoising"] + dcgan["denoising"]})
     each_alone = [
-        _claims({name: select(found, seed=seed) for name, found in rows.items()}) for seed in seeds
+        _claims({name: select(found, seed=seed) for name, found in rows.items()})
+        for seed in sorted({row["seed"] for found in rows.values() for row in found})
     ]
     shown = {
-        name.replace("_", " "): partial(show, over_seeds(rows[name]), folder)
+        name.replace("_", " "): partial(show, over_seeds(seeds[name]), folder)
         for name, (show, _) in PARTS.items()
     }
     return {
         "claims": lambda: claims_table(claims),
         "seeds": lambda: told_by_seeds(each_alone),
-        "longer fits": lambda: others_table(claims, _claims(longer)),
+        "longer fits": lambda: others_table(_claims(rows), _claims(longer)),
         "dcgan": lambda: denoising_tables(dcgan["denoising"], folder),
-        "dcgan claims": lambda: others_table(claims, _claims(dcgan)),
         **shown,
         "made": lambda: provenance(made),
     }
@@ -95,6 +97,14 @@ def _rows_of(folder: Path, other: str) -> dict[str, Rows]:
     return {
         name: [row | {"stem": f"{other}/{row['stem']}"} for row in read_rows(folder / other, name)]
         for name in PARTS
+    }
+
+
+def _joined(rows: dict[str, Rows]) -> dict[str, Rows]:
+    """Rows with those of their denoisers and baselines."""
+    return rows | {
+        "denoising": with_denoisers(rows["denoising"]),
+        "higher_privacy": beside_baselines(rows["higher_privacy"]),
     }
 
 

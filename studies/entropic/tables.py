@@ -58,6 +58,7 @@ def denoising_tables(rows: Rows, folder: Path) -> str:
                 _number(found.get("recall")),
                 _number(found.get("coverage")),
                 _number(found.get("spread")),
+                _number(found.get("w2")),
             )
             for name, found in results.items()
         ]
@@ -71,13 +72,15 @@ def denoising_tables(rows: Rows, folder: Path) -> str:
             f"### {row['noise']['kind'].capitalize()} noise of scale {row['noise']['scale']:g}: "
             f"ε = {row['epsilon']:.1f}, called {row['claimed_epsilon']:g}\n\n"
             + table(
-                ("", "readable", "Fréchet", "precision", "recall", "coverage", "variance"), body
+                ("", "readable", "Fréchet", "precision", "recall", "coverage", "variance", "W₂"),
+                body,
             )
             + f"\n\nFloor of Fréchet {row['floor']['frechet']:.1f}. Wavelet chosen with the clean "
             f"images: {wavelet['wavelet']}, level {wavelet['level']}, {wavelet['mode']} threshold "
             f"{wavelet['threshold']:.2f}. Logistic regression trained on the reports with their true "
             f"labels reads {100 * row['learnable']:.1f} % of held-out reports: what a denoiser that had "
-            "seen clean digits could still find.\n" + notes + "\n" + pictures([row], folder)
+            "seen clean digits could still find. The blind-spot denoiser took "
+            f"{results['blind_spot']['steps']:,} steps.\n" + notes + "\n" + pictures([row], folder)
         )
     return "\n\n".join(parts)
 
@@ -114,6 +117,7 @@ def size_sweep_table(rows: Rows, folder: Path) -> str:
         (
             f"{p['num_people']:,}",
             TITLES[p["loss"]],
+            _number(p.get("w2_train")),
             _spread(p, "w2", 2),
             _spread(p, "frechet", 0),
             f"{p['spread']:.2f}",
@@ -122,10 +126,11 @@ def size_sweep_table(rows: Rows, folder: Path) -> str:
         )
         for p in row["points"]
     ]
-    head = ("n", "loss", "W₂", "Fréchet", "variance", "excess, held out", "excess, trained on")
+    head = ("n", "loss", "W₂ to images trained on", "W₂", "Fréchet", "variance", "excess, held out",
+            "excess, trained on")  # fmt: skip
     return (
         f"σ = {row['stddev']:g}, ε = {row['epsilon']:.0f} (called "
-        f"{row['claimed_epsilon']:.0f}). Excess in nats, as above.\n\n"
+        f"{row['claimed_epsilon']:.0f}). Excess in nats, over 2 000 fresh held-out images.\n\n"
         + table(head, body) + "\n\n" + pictures(rows, folder)
     )  # fmt: skip
 

@@ -2,9 +2,9 @@
 
 | verdict | when |
 |---|---|
-| confirmed | every vote says yes |
-| contradicted | every vote says no |
-| undecided | votes differ, or the fits were shorter than `LONG` steps, or nothing measured answers it |
+| confirmed | no vote says no, and more than half say yes |
+| contradicted | no vote says yes, and more than half say no |
+| undecided | else, and where the fits were shorter than `LONG` steps |
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studies.common.image_judge import NUM_NEAR
 from studies.common.pages import table
 from studies.common.rows import Row
 
 CONFIRMED, CONTRADICTED, UNDECIDED = "confirmed", "contradicted", "undecided"
 LONG = 4000
 # Judges of images, and which way is better.
-JUDGES = {"frechet": -1, "frechet_second": -1, "frechet_pixels": -1, "coverage": 1}
+JUDGES = {"frechet": -1, "frechet_second": -1, "frechet_pixels": -1, "coverage": 1, "w2": -1}
 
 Votes = list[bool | None]
 
@@ -35,7 +34,7 @@ class Claim:
         quote: The papers' words.
         place: Year, section, figure.
         found: What the rows say.
-        votes: One a judge, seed and setting; None where nothing measured answers.
+        votes: One a judge, seed and setting; None where what was measured does not tell.
         steps: Of the shortest fit that the claim is about; None if it is about no fit.
     """
 
@@ -48,11 +47,12 @@ class Claim:
     @property
     def verdict(self) -> str:
         """One word."""
-        if not self.votes or None in self.votes or (self.steps is not None and self.steps < LONG):
+        if self.steps is not None and self.steps < LONG:
             return UNDECIDED
-        if len(set(self.votes)) > 1:
+        told = {vote for vote in self.votes if vote is not None}
+        if len(told) != 1 or 2 * self.votes.count(None) >= len(self.votes):
             return UNDECIDED
-        return CONFIRMED if self.votes[0] else CONTRADICTED
+        return CONFIRMED if told.pop() else CONTRADICTED
 
 
 def of_all_seeds(claims: Sequence[Claim]) -> list[Claim]:
@@ -76,12 +76,17 @@ def of_all_seeds(claims: Sequence[Claim]) -> list[Claim]:
 
 def _as_one(sentences: Sequence[str]) -> str:
     """Sentences that differ in their numbers as one, each number from the least to the largest."""
-    split = [re.split(r"((?<!\d)-?\d[\d,.]*(?<=\d))", sentence) for sentence in sentences]
-    if len({tuple(parts[::2]) for parts in split}) > 1:
-        return "; another seed: ".join(dict.fromkeys(sentences))
-    texts = split[0][::2]
-    spans = [_span(each) for each in zip(*(parts[1::2] for parts in split), strict=True)]
-    return texts[0] + "".join(span + text for span, text in zip(spans, texts[1:], strict=True))
+    kinds: dict[tuple[str, ...], list[list[str]]] = {}
+    for sentence in sentences:
+        parts = re.split(r"((?<!\d)-?\d[\d,.]*(?<=\d))", sentence)
+        kinds.setdefault(tuple(parts[::2]), []).append(parts[1::2])
+    merged = []
+    for texts, numbers in kinds.items():
+        spans = [_span(each) for each in zip(*numbers, strict=True)]
+        merged.append(
+            texts[0] + "".join(span + text for span, text in zip(spans, texts[1:], strict=True))
+        )
+    return "; ".join(merged)
 
 
 def _span(numbers: Sequence[str]) -> str:
@@ -89,7 +94,7 @@ def _span(numbers: Sequence[str]) -> str:
         return float(number.replace(",", ""))
 
     low, high = min(numbers, key=value), max(numbers, key=value)
-    return low if low == high else f"{low}–{high}"
+    return low if low == high else f"{low} to {high}" if low.startswith("-") else f"{low}–{high}"
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
@@ -112,8 +117,8 @@ def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
 
     Examples:
         >>> yes, no = (Claim("q", "p", "", [vote]) for vote in (True, False))
-        >>> told_by_seeds([[yes], [no], []])[38:]
-        'has another verdict by one of them alone: “q” (p): confirmed, contradicted.'
+        >>> told_by_seeds([[yes], [no], []])
+        'Of 1 claims 1 have another verdict from one seed alone: “q” (p): confirmed, contradicted.'
     """
     verdicts: dict[tuple[str, str], list[str]] = {}
     for claims in seeds:
@@ -125,10 +130,8 @@ def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
         for (quote, place), found in verdicts.items()
         if len(set(found)) > 1
     ]
-    first = "1 claim is" if several == 1 else f"{several} claims are"
-    have = "has" if len(changed) == 1 else "have"
     return (
-        f"{first} judged by several seeds; {len(changed)} {have} another verdict by one of them alone"
+        f"Of {several} claims {len(changed)} have another verdict from one seed alone"
         f"{': ' if changed else ''}{'; '.join(changed)}."
     )
 
@@ -174,21 +177,22 @@ def known(scores: Row) -> list[str]:
     return [name for name in JUDGES if name in scores]
 
 
-def better(first: Row, second: Row, name: str) -> bool | None:
+def better(first: Row, second: Row, name: str, share: float = 0.05) -> bool | None:
     """Whether one is better by a judge; None where they are as near as chance may bring them.
 
-    That is within five percent, and coverage, a share of `NUM_NEAR` images, also within two of its
-    standard errors.
+    That is within a share of the larger, or within two standard deviations over seeds (`name_std`, where
+    there are several) of their difference.
 
     Examples:
-        >>> [better({"coverage": share}, {"coverage": 0.1}, "coverage") for share in (0.07, 0.11, 0.13)]
-        [False, None, True]
+        >>> near, far = ({"w2": w2, "w2_std": 0.1} for w2 in (9.8, 9.6))
+        >>> [better(each, {"w2": 10.0, "w2_std": 0.1}, "w2", 0) for each in (near, far)]
+        [None, True]
+        >>> better({"coverage": 0.10}, {"coverage": 0.12}, "coverage")
+        False
     """
     x, y = first[name], second[name]
-    near = 0.05 * max(abs(x), abs(y))
-    if name == "coverage":
-        near = max(near, 2 * math.sqrt(max(x * (1 - x), y * (1 - y)) / NUM_NEAR))
-    if abs(x - y) <= near:
+    chance = 2 * math.hypot(*(each.get(f"{name}_std", 0.0) for each in (first, second)))
+    if abs(x - y) <= max(share * max(abs(x), abs(y)), chance):
         return None
     return bool((x > y) == (JUDGES.get(name, -1) > 0))
 
@@ -199,12 +203,13 @@ def compare(first: Row, second: Row) -> Votes:
 
 
 def told(found: dict[str, Any], names: Iterable[str]) -> str:
-    """Fréchet distance and coverage of each."""
+    """Fréchet distance, coverage and W₂ of each."""
     shown = [
-        f"{found[n]['frechet']:.0f} / {found[n]['coverage']:.2f} ({n.replace('_', ' ')})"
+        f"{found[n]['frechet']:.0f} / {found[n]['coverage']:.2f} / {found[n]['w2']:.1f} "
+        f"({n.replace('_', ' ')})"
         for n in names
     ]
-    return f"Fréchet / coverage: {', '.join(shown)}"
+    return f"Fréchet / coverage / W₂: {', '.join(shown)}"
 
 
 def extent(values: list[float], digits: str) -> str:
