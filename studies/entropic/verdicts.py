@@ -139,7 +139,7 @@ def told_by_seeds(seeds: Sequence[Sequence[Claim]]) -> str:
 def others_table(claims: Sequence[Claim], others: Sequence[Claim]) -> str:
     """Verdicts of other fits beside those of the same claims, and how many changed.
 
-    Claims that are about no fit are left out.
+    Claims that are about no fit, or about one that is no longer, are left out.
 
     Examples:
         >>> first, second = (Claim("q", "p", "", [True], steps) for steps in (4000, 8000))
@@ -147,8 +147,8 @@ def others_table(claims: Sequence[Claim], others: Sequence[Claim]) -> str:
         '0 of 1 verdicts changed.'
     """
     known = {(claim.quote, claim.place): claim for claim in claims}
-    fitted = [claim for claim in others if claim.steps is not None]
-    pairs = [(known[claim.quote, claim.place], claim) for claim in fitted]
+    both = [(known[claim.quote, claim.place], claim) for claim in others]
+    pairs = [(first, second) for first, second in both if (second.steps or 0) > (first.steps or 0)]
     changed = sum(first.verdict != second.verdict for first, second in pairs)
     rows = [
         (
