@@ -13,22 +13,9 @@ from itertools import pairwise
 
 from studies.common.rows import Row, in_order, select
 from studies.entropic.verdicts import Claim, better, compare, extent, known, told
+from studies.entropic.wording import place
 
-# Sections of the page, by their letters.
-_SECTIONS = {
-    "a": "a-curves-in-the-plane",
-    "b": "b-denoising-beside-entropic-transport",
-    "c": "c-growing-noise",
-    "d": "d-more-people",
-    "e": "e-g-higher-privacy",
-    "f": "f-entropic-against-noisy-1-wasserstein",
-}
 _FEW, _HALF = 4.0, 0.5
-
-
-def _place(where: str, section: str) -> str:
-    """Where a sentence stands, and the section of the page that measures it."""
-    return f"{where} · [{section}](#{_SECTIONS[section]})"
 
 
 def curve_claims(rows: list[Row]) -> list[Claim]:
@@ -42,7 +29,7 @@ def curve_claims(rows: list[Row]) -> list[Claim]:
             Claim(
                 "for both the Laplace and Gaussian mechanisms entropic regularization allows to recover "
                 "the original domain of the data",
-                _place(f"2024, IV-A, Figures 1, 2; {kind.capitalize()}", "a"),
+                place(f"2024, IV-A, Figures 1, 2; {kind.capitalize()}", "a"),
                 f"W₂ over the floor: {extent(ratios, '.1f')}; recovered is taken as below {_FEW:g}",
                 [ratio < _FEW for ratio in ratios],
                 min(row["settings"]["steps"] for row in found),
@@ -51,7 +38,7 @@ def curve_claims(rows: list[Row]) -> list[Claim]:
     without = Claim(
         "Without regularization …, the model generates the privatized distribution and fails to recover "
         "the original domain",
-        _place("2024, IV-A, Figure 1", "a"),
+        place("2024, IV-A, Figure 1", "a"),
         f"its outputs are {extent(shares, '.2f')} as far from the clean curve as the reports are, where "
         "above 0.6 is taken as a failure",
         [share > 0.6 for share in shares],
@@ -62,7 +49,16 @@ def curve_claims(rows: list[Row]) -> list[Claim]:
 
 def denoising_claims(rows: list[Row]) -> list[Claim]:
     """Figure 3: denoisers fail on the images from which entropic transport learns digits."""
-    return [claim for row in rows for claim in (*_denoiser_claims(row), *_learning_claims(row))]
+    # Another network's rows have the same denoisers once more, trained for less.
+    of_denoisers = [row for row in rows if not _is_dcgan(row)]
+    return [
+        *(claim for row in of_denoisers for claim in _denoiser_claims(row)),
+        *(claim for row in rows for claim in _learning_claims(row)),
+    ]
+
+
+def _is_dcgan(row: Row) -> bool:
+    return bool(row["plan"]["architecture"] == "dcgan")
 
 
 def _at(row: Row) -> str:
@@ -83,7 +79,7 @@ def _denoiser_claims(row: Row) -> Iterable[Claim]:
         read = found[name]["accuracy"]
         yield Claim(
             quote,
-            _place(f"2024, IV-B, Figure 3; {_at(row)}", "b"),
+            place(f"2024, IV-B, Figure 3; {_at(row)}", "b"),
             f"a clean-trained classifier reads {100 * read:.0f} % of them, "
             f"{100 * found['released']['accuracy']:.0f} % of those released; half is taken as recovered",
             [read < _HALF],
@@ -101,13 +97,13 @@ def _learning_claims(row: Row) -> Iterable[Claim]:
         "useful samples",
         "entropic": "the results do suggest that the model has learned to generate new images of digits",
     }
-    network = "DCGAN from random weights: " if row["plan"]["architecture"] == "dcgan" else ""
+    network = "DCGAN from random weights: " if _is_dcgan(row) else ""
     for name, quote in sentences.items():
-        place = "2023, 4.3, Figure 2" if name == "denoised" else "2024, IV-B, Figure 3"
+        figure = "2023, 4.3, Figure 2" if name == "denoised" else "2024, IV-B, Figure 3"
         better_one = (name, "start") if name == "entropic" else ("start", name)
         yield Claim(
             quote,
-            _place(f"{place}; {_at(row)}", "b"),
+            place(f"{figure}; {_at(row)}", "b"),
             network + told(found, ("start", name)),
             compare(*(found[each] for each in better_one)),
             found[name]["steps"],
@@ -138,7 +134,7 @@ def _sweep_claims(row: Row) -> list[Claim]:
         Claim(
             "the Wasserstein distance between the generated and the target distribution is smallest for "
             "the the entropy-regularized 2-Wasserstein GAN",
-            _place("2024, IV-C, Figure 6", "c"),
+            place("2024, IV-C, Figure 6", "c"),
             f"W₂ at the least and the largest σ: {shown}. It rewards shrinking (fresh clean digits "
             f"score {row['floor']['w2']:.1f}, their mean image {row['reference']['mean_image']:.1f}): "
             f"of {len(by_others)} comparisons by other judges {by_others.count(True)} favor the "
@@ -149,7 +145,7 @@ def _sweep_claims(row: Row) -> list[Claim]:
         Claim(
             "the distance grows with the noise scale for all three of the metrics we considered, "
             "however, the slope of our method is the smallest",
-            _place("2024, IV-C, Figure 6", "c"),
+            place("2024, IV-C, Figure 6", "c"),
             "W₂ grows by "
             + ", ".join(
                 f"{found['w2']:.1f} ({x.replace('_', ' ')})" for x, found in growth.items()
@@ -161,7 +157,7 @@ def _sweep_claims(row: Row) -> list[Claim]:
         Claim(
             "the Sinkhorn divergence and the unregularized Wasserstein distance do not implicitly "
             "minimize this measure",
-            _place("2024, IV-C, Figure 6", "c"),
+            place("2024, IV-C, Figure 6", "c"),
             f"from σ to σ, their excess less that of the entropic loss is at least {min(apart):.2f} and "
             f"at most {max(apart):.2f} nats",
             [better(p, q, "excess", 0) for p, q in ours],
@@ -192,7 +188,7 @@ def _size_claims(row: Row) -> list[Claim]:
     return [
         Claim(
             "The distance is decreasing … for both train and test curves",
-            _place("2024, IV-D, Figure 7", "d"),
+            place("2024, IV-D, Figure 7", "d"),
             f"W₂ at n = {points[0]['num_people']:,} to {points[-1]['num_people']:,}, to training images "
             f"{trained or 'not measured'}, to held-out ones {held_out}",
             [
@@ -204,14 +200,14 @@ def _size_claims(row: Row) -> list[Claim]:
         ),
         Claim(
             "expected by theorem III.3 to be proportional to [n^(−1/2)]",
-            _place("2024, IV-D, Figure 7", "d"),
+            place("2024, IV-D, Figure 7", "d"),
             "the theorem bounds an excess, not W₂, and the excess between batches falls below that of "
             "the truth; between laws on a line it falls faster ([theorems](theorems.md))",
             [None],
         ),
         Claim(
             "The closeness of the train and test curves also shows no signs of overfitting",
-            _place("2024, IV-D, Figure 7", "d"),
+            place("2024, IV-D, Figure 7", "d"),
             "W₂ as above, where close is taken as within 5 %. The excess shows overfitting: held out "
             f"it is {apart[0]:.0f} nats more than on the reports trained on, of the fewest people, and "
             f"{apart[-1]:.0f} of the most",
@@ -249,7 +245,7 @@ def privacy_claims(rows: list[Row]) -> list[Claim]:
         claims += [
             Claim(
                 sentences[row["kind"]],
-                _place(f"2023, 4.1; Figures {figures[row['kind']]}", "e"),
+                place(f"2023, 4.1; Figures {figures[row['kind']]}", "e"),
                 f"two records can be a diameter apart: what is called ε = "
                 f"{points[0]['claimed_epsilon']:g} to {points[-1]['claimed_epsilon']:g} is "
                 f"{points[0]['epsilon']:.1f} to {points[-1]['epsilon']:.1f}, {extent(ratios, '.2f')} "
@@ -258,7 +254,7 @@ def privacy_claims(rows: list[Row]) -> list[Claim]:
             ),
             Claim(
                 "The results indicate the effectiveness of our model at higher privacy regimes",
-                _place(f"2024, IV-E, Figure 10; {kind}", "e"),
+                place(f"2024, IV-E, Figure 10; {kind}", "e"),
                 "; ".join(scores) or "its start was not measured",
                 [vote for p, start in pairs for vote in compare(p, start)],
                 min(p["steps"] for p in points),
@@ -273,11 +269,11 @@ def noisy_claims(rows: list[Row]) -> list[Claim]:
     for row in select(rows, dataset="fashion_mnist"):
         found = row["results"]
         real = {x: found[x]["precision"] for x in ("entropic", "noisy_wasserstein")}
-        place = _place("2024, IV-F, Figure 11, second", "f")
+        where = place("2024, IV-F, Figure 11, second", "f")
         claims += [
             Claim(
                 "the images generated by the entropic Wasserstein GAN still look like clothing items",
-                place,
+                where,
                 f"{100 * real['entropic']:.0f} % are as near to real ones as these are to each other; "
                 + told(found, ("noisy_wasserstein", "entropic")),
                 [real["entropic"] > _HALF, *compare(found["entropic"], found["noisy_wasserstein"])],
@@ -286,7 +282,7 @@ def noisy_claims(rows: list[Row]) -> list[Claim]:
             Claim(
                 "while the images generated by the unregularized Wasserstein GAN with noise added to "
                 "the generator look like noise",
-                place,
+                where,
                 f"{100 * real['noisy_wasserstein']:.0f} % are as near to real ones as these are to each "
                 f"other: blurred and of few kinds (recall {found['noisy_wasserstein']['recall']:.2f}), "
                 "but clothes",

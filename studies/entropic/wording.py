@@ -1,4 +1,4 @@
-"""How losses and both ε are named and colored on pages and pictures."""
+"""How losses, both ε and places are named, and colored, on pages and pictures."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ COLORS = {
     "unregularized": RECEIVED,
     "sinkhorn_divergence": PRIVATE,
     "noisy_wasserstein": PRIVATE,
+}
+
+# Sections of the page, by their letters.
+_SECTIONS = {
+    "a": "a-curves-in-the-plane",
+    "b": "b-denoising-beside-entropic-transport",
+    "c": "c-growing-noise",
+    "d": "d-more-people",
+    "e": "e-g-higher-privacy",
+    "f": "f-entropic-against-noisy-1-wasserstein",
 }
 
 
@@ -72,3 +82,8 @@ def epsilons(noise: ImageNoise) -> str:
         for epsilon in noise.both_epsilons().values()
     )
     return f"ε = {honest}, called {called}"
+
+
+def place(where: str, section: str) -> str:
+    """Where a sentence stands, and the section of the page that measures it."""
+    return f"{where} · [{section}](#{_SECTIONS[section]})"
