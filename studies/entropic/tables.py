@@ -78,9 +78,11 @@ def denoising_tables(rows: Rows, folder: Path) -> str:
             + f"\n\nFloor of Fréchet {row['floor']['frechet']:.1f}. Wavelet chosen with the clean "
             f"images: {wavelet['wavelet']}, level {wavelet['level']}, {wavelet['mode']} threshold "
             f"{wavelet['threshold']:.2f}. Logistic regression trained on the reports with their true "
-            f"labels reads {100 * row['learnable']:.1f} % of held-out reports: what a denoiser that had "
-            "seen clean digits could still find. The blind-spot denoiser took "
-            f"{results['blind_spot']['steps']:,} steps.\n" + notes + "\n" + pictures([row], folder)
+            f"labels reads {100 * row['learnable']:.1f} % of held-out reports. The "
+            f"blind-spot denoiser took {results['blind_spot']['steps']:,} steps.\n"
+            + notes
+            + "\n"
+            + pictures([row], folder)
         )
     return "\n\n".join(parts)
 
