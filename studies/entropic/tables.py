@@ -37,7 +37,7 @@ def curves_table(rows: Rows, folder: Path) -> str:
         "called",
         "reports",
         "unregularized",
-        "plain",
+        "entropic",
         "self-corrected",
         "floor",
     )
