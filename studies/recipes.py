@@ -15,6 +15,7 @@ RECIPES = {
     "reports.priors": "Priors on the logarithm of a density, on public synthetic people.",
     "entropic.manifolds": "Curves in the plane from noisy points, entropic beside unregularized.",
     "entropic.manifold_losses": "The same curves, small: three losses side by side.",
+    "entropic.few_points": "Laws whose noisy reports nobody can tell from the half circle's.",
     "entropic.denoising": "Generators beside denoisers, on the same privatized images.",
     "entropic.noise_sweep": "Distance of learned digits to clean ones as noise grows, four losses.",
     "entropic.size_sweep": "Distance of learned digits to clean ones as people grow many.",
