@@ -33,8 +33,8 @@ docs-open: docs  ## the site, in a browser
 	.venv/bin/python -m webbrowser -t "file://$(CURDIR)/build/site/index.html"
 
 bench: .venv/dev  ## the samplers and the solver; rivals where they are installed
-	.venv/bin/python benchmarks/noise.py
-	.venv/bin/python benchmarks/solver.py
+	.venv/bin/python privot_benchmarks/noise.py
+	.venv/bin/python privot_benchmarks/solver.py
 
 dist-check: .venv/python  ## sdist and wheel: built, looked into, installed where nothing else is, and used
 	.venv/bin/python scripts/check_distributions.py

@@ -10,7 +10,7 @@ import argparse
 from importlib import import_module
 
 RECIPES = {
-    "common.page_pictures": "Pictures of the pages whose tables come from benchmarks.",
+    "common.page_pictures": "Pictures of the pages whose tables come from privot_benchmarks.",
     "reports.windows": "Radii and shapes of windows, on public synthetic people.",
     "reports.priors": "Priors on the logarithm of a density, on public synthetic people.",
     "entropic.manifolds": "Curves in the plane from noisy points, entropic beside unregularized.",

@@ -34,7 +34,7 @@ def commands(page):
         "privot ",
         "make ",
         "pytest ",
-        "python benchmarks/",
+        "python privot_benchmarks/",
         "python examples/",
         "python scripts/",
     )
@@ -96,7 +96,7 @@ def test_links_lead_somewhere(page):
 @pages
 def test_files_exist(page):
     named = {word for words in code(page) for word in re.findall(r"[\w./*<>-]+", words)}
-    ours = ("src/", "docs/", "tests/", "studies/", "benchmarks/", "examples/", "scripts/")
+    ours = ("src/", "docs/", "tests/", "studies/", "privot_benchmarks/", "examples/", "scripts/")
     paths = {word for word in named if word.endswith(".py") or word.startswith(ours)}
     paths = {re.sub(r"<\w+>", "*", word) for word in paths}
     roots = (ROOT, ROOT / "src" / "privot")

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import privot
-from benchmarks import device_install
+from privot_benchmarks import device_install
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

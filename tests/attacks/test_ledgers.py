@@ -1,4 +1,4 @@
-"""A budget is not overspent by accident, in any of the ways of `benchmarks/ledgers.py`."""
+"""A budget is not overspent by accident, in any of the ways of `privot_benchmarks/ledgers.py`."""
 
 import json
 import shutil
@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks import ledgers
 from commands import privot
 from privot.errors import PrivotError
 from privot.sliced import fit
+from privot_benchmarks import ledgers
 from sliced.declared_images import image_schema
 
 SLOW = [name for name in ledgers.ATTACKS if "kill" in name]

@@ -14,12 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privot
-from benchmarks.printed_figures import (
-    PRINTED,
-    account_lines,
-    calibrate_lines,
-    guarantees,
-)
 from privot.errors import PrivotError
 from privot.privacy import rounding
 from privot.privacy.rounding import (
@@ -34,6 +28,12 @@ from privot.privacy.rounding import (
     percent_at_most,
     round_up,
     sum_up,
+)
+from privot_benchmarks.printed_figures import (
+    PRINTED,
+    account_lines,
+    calibrate_lines,
+    guarantees,
 )
 
 floats = st.floats(-1e150, 1e150).filter(lambda x: x == 0 or abs(x) > 1e-150)

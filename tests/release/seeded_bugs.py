@@ -1,7 +1,7 @@
 """Bugs that a developer might make in a mechanism, and honest randomizers, for the audit to tell apart.
 
 Each bug is seeded where it would be made, and the randomizer says nothing of it. Draws are few, to be
-quick: `benchmarks/audit_power.py` makes as many as the command does, and counts false alarms.
+quick: `privot_benchmarks/audit_power.py` makes as many as the command does, and counts false alarms.
 """
 
 import threading

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks import device_ledgers
 from privot import PrivotError
 from privot.device import Device
 from privot.waves import DeviceLedger, Limit, LimitReached, NotDue, Panel
+from privot_benchmarks import device_ledgers
 
 DEVICE = device_ledgers.DEVICE
 PANEL = Panel("bits", window=4, start=0, length=3600, seed="public", waves=40)

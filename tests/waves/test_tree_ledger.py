@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks import device_ledgers
 from privot import PrivotError
 from privot.device.words import WORDS
 from privot.waves import (
@@ -21,6 +20,7 @@ from privot.waves import (
     TreeLedger,
     signs_of,
 )
+from privot_benchmarks import device_ledgers
 from waves.enumeration import loss, sequences
 
 HALF = WORDS // 2

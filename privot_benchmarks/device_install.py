@@ -1,7 +1,7 @@
 """What an install takes on the disk, and what its imports take: a device's, and those of the extras.
 
-    python benchmarks/device_install.py                       # the table; some minutes, most of it pip's
-    python benchmarks/device_install.py --extras '' release --page docs/guides/install.md
+    python privot_benchmarks/device_install.py                       # the table; some minutes, most of it pip's
+    python privot_benchmarks/device_install.py --extras '' release --page docs/guides/install.md
 
 Each install is the wheel in an environment of its own. Megabytes (10^6 bytes) are of all files in
 site-packages but those of pip and setuptools, compiled Python among them. Seconds are the processor's,
@@ -70,7 +70,12 @@ def measured(extras: list[str], repeats: int) -> dict[str, object]:
             imports = {module: seconds(python, module, repeats) for module in MODULES}
         rows.append({"extra": extra, "megabytes": size, "packages": packages, "seconds": imports})
     where = f"Python {platform.python_version()}, {platform.system()}, {platform.machine()}"
-    words = ["python", "benchmarks/device_install.py", "--extras", *(e or "''" for e in extras)]
+    words = [
+        "python",
+        "privot_benchmarks/device_install.py",
+        "--extras",
+        *(e or "''" for e in extras),
+    ]
     command = " ".join([*words, "--page", "docs/guides/install.md"])
     return {"date": date.today().isoformat(), "where": where, "command": command, "rows": rows}
 

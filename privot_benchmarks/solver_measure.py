@@ -1,4 +1,4 @@
-"""Rows, timing in turns, tuning and tables of benchmarks/solver.py."""
+"""Rows, timing in turns, tuning and tables of privot_benchmarks/solver.py."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Privot's steps, the references and the physical floors of benchmarks/solver.py."""
+"""Privot's steps, the references and the physical floors of privot_benchmarks/solver.py."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Reports a second that a collector acknowledges, and what it takes to start with many.
 
-    python benchmarks/collector.py             # about two minutes on two idle cores
-    python benchmarks/collector.py --json docs/results/collector/collector.json
+    python privot_benchmarks/collector.py             # about two minutes on two idle cores
+    python privot_benchmarks/collector.py --json docs/results/collector/collector.json
 
 A server is started in a process of its own, with its store in `--folder`, a folder of the disk that is
 measured; one client process sends to its loopback address, over connections that stay open: batches of

@@ -1,7 +1,7 @@
 """What the audit finds of every shipped mechanism, and of four that are broken on purpose.
 
-    python benchmarks/audits.py            # the tables of docs/results/privacy.md, some minutes
-    python benchmarks/audits.py --quick    # a tenth of the draws
+    python privot_benchmarks/audits.py            # the tables of docs/results/privacy.md, some minutes
+    python privot_benchmarks/audits.py --quick    # a tenth of the draws
 
 A bound is a lower confidence bound on ε at 99.9 %: for an honest mechanism it lies below ε, and near
 it where the attack is good. For a broken one it lies above the ε that is claimed.

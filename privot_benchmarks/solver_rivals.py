@@ -1,4 +1,4 @@
-"""POT, geomloss and OTT-JAX on the settings of benchmarks/solver.py, each in several forms.
+"""POT, geomloss and OTT-JAX on the settings of privot_benchmarks/solver.py, each in several forms.
 
 A form is one way of calling a library well; its knob (tolerance, scaling, iterations) trades time
 for accuracy and is listed from fast to accurate. What users of each library would trip over:

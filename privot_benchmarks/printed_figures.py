@@ -6,7 +6,7 @@ is held to *exact ≤ printed < exact + one unit of its last digit*, a figure th
 to the mirror of it; a factor e^x to both: not below e^ε, and within a unit of e to what is printed as x.
 
 Usage:
-    python benchmarks/printed_figures.py
+    python privot_benchmarks/printed_figures.py
 """
 
 from __future__ import annotations

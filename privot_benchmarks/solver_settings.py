@@ -1,4 +1,4 @@
-"""What benchmarks/solver.py solves: settings on images, towns and mixed tables, and references.
+"""What privot_benchmarks/solver.py solves: settings on images, towns and mixed tables, and references.
 
 A generator halfway through training is emulated: its images are other digits, half blurred, which
 takes about as many iterations as real ones; its towns are drawn anew and smeared. The entropic

@@ -1,6 +1,6 @@
 """Microseconds of a candidates report on one core, and of reading one, by length of the vector and ε.
 
-    OMP_NUM_THREADS=1 python benchmarks/candidates.py
+    OMP_NUM_THREADS=1 python privot_benchmarks/candidates.py
 
 Reports are made 256 at a time, best of several repeats, with nothing but NumPy. `one by one` is a call
 a record, as on a device.
