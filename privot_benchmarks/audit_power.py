@@ -1,6 +1,6 @@
 """What the audit catches of seeded bugs, and how often it accuses an honest randomizer.
 
-    python privot_benchmarks/audit_power.py                  # about eight minutes on one idle core
+    python privot_benchmarks/audit_power.py   # about eight minutes on one idle core
     python privot_benchmarks/audit_power.py --draws 2000     # fewer draws a run
 
 The bugs and the honest randomizers are those of `tests/release/seeded_bugs.py`. At a

@@ -1,6 +1,6 @@
 """What the audit finds of every shipped mechanism, and of four that are broken on purpose.
 
-    python privot_benchmarks/audits.py            # the tables of docs/results/privacy.md, some minutes
+    python privot_benchmarks/audits.py   # the tables of docs/results/privacy.md, some minutes
     python privot_benchmarks/audits.py --quick    # a tenth of the draws
 
 A bound is a lower confidence bound on ε at 99.9 %: for an honest mechanism it lies below ε, and near

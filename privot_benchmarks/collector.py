@@ -1,6 +1,6 @@
 """Reports a second that a collector acknowledges, and what it takes to start with many.
 
-    python privot_benchmarks/collector.py             # about two minutes on two idle cores
+    python privot_benchmarks/collector.py   # about two minutes on two idle cores
     python privot_benchmarks/collector.py --json docs/results/collector/collector.json
 
 A server is started in a process of its own, with its store in `--folder`, a folder of the disk that is

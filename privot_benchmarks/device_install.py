@@ -1,6 +1,6 @@
 """What an install takes on the disk, and what its imports take: a device's, and those of the extras.
 
-    python privot_benchmarks/device_install.py                       # the table; some minutes, most of it pip's
+    python privot_benchmarks/device_install.py   # the table; some minutes, most of it pip's
     python privot_benchmarks/device_install.py --extras '' release --page docs/guides/install.md
 
 Each install is the wheel in an environment of its own. Megabytes (10^6 bytes) are of all files in

@@ -1,6 +1,6 @@
 """How often a device draws twice in a slot: killed at random moments, restarted, with a jumping clock.
 
-    python privot_benchmarks/device_ledgers.py              # a table, and exit code 1 if any slot has two draws
+    python privot_benchmarks/device_ledgers.py   # exit code 1 if any slot has two draws
     python privot_benchmarks/device_ledgers.py --kills 20
 
 The same of a tree's answers, of which each interval has one. What is drawn is told to a file of its own

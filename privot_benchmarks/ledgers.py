@@ -1,6 +1,6 @@
 """How many releases and draws come out when a budget is overspent by accident, in every way we know.
 
-    python privot_benchmarks/ledgers.py                # a table, and exit code 1 if more came out than declared
+    python privot_benchmarks/ledgers.py   # a table, and exit code 1 if more came out than declared
     python privot_benchmarks/ledgers.py --kills 20
 
 Counts are of releases that left the mechanism and draws that left the model; state goes to a folder of

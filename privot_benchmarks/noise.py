@@ -1,7 +1,7 @@
 """Throughput of the exact samplers on one core, beside OpenDP and diffprivlib where installed.
 
-    python privot_benchmarks/noise.py             # a table, about half a minute
-    python privot_benchmarks/noise.py --json      # the same for scripts
+    python privot_benchmarks/noise.py   # a table, about half a minute
+    python privot_benchmarks/noise.py --json   # the same for scripts
 
 All run in this process, one thread, best of several repeats. OpenDP adds noise on the same grid
 through its vector interface; where a rival has no vector interface, single values are timed.

@@ -1,6 +1,6 @@
 """Whether each extra has wheels for each version of Python: what pip would install, without installing.
 
-    python privot_benchmarks/python_versions.py                  # 3.11 to 3.14; minutes, and no CI
+    python privot_benchmarks/python_versions.py   # 3.11 to 3.14; minutes, and no CI
     python privot_benchmarks/python_versions.py --versions 3.14 --extras ray
 
 The versions are those of constraints.txt, which the tests run with, and the platform is this one.

@@ -1,9 +1,9 @@
 """One training step of entropic transport, beside POT, geomloss and OTT-JAX at equal accuracy.
 
     python privot_benchmarks/solver.py --quick    # under a minute
-    python privot_benchmarks/solver.py            # every row, some ten minutes
+    python privot_benchmarks/solver.py   # every row, some ten minutes
     python privot_benchmarks/solver.py --tune     # search everybody's best settings again, first
-    python privot_benchmarks/solver.py --json     # a list of {setting, implementation, ms, gradient_error}
+    python privot_benchmarks/solver.py --json  # a list of {setting, implementation, ms, gradient_error}
 
 A step is costs, solution, and gradient with respect to the generated points. The gradient error is
 relative, in ℓ2, against a converged reference in double precision. Of each rival the fastest way of

@@ -1,7 +1,7 @@
 """What reports by strangers do to a fit: error beside that of the clean reports of the same people.
 
-    python privot_benchmarks/strangers.py             # a table, about two minutes on an idle machine
-    python privot_benchmarks/strangers.py --json      # the same for scripts
+    python privot_benchmarks/strangers.py   # a table, about two minutes on an idle machine
+    python privot_benchmarks/strangers.py --json   # the same for scripts
 
 Of 100 000 reports, one in a hundred is not a person's report: half of these took the place of a person's
 (places of 1e9, cells that do not exist), half are copies. All are written as they come, collected, and

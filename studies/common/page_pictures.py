@@ -1,4 +1,4 @@
-"""Pictures for pages whose tables come from privot_benchmarks, drawn from the tables, so that both agree.
+"""Pictures for pages whose tables come from benchmarks, drawn from the tables, so that both agree.
 
 Writes `docs/results/NAME/NAME.png` for every page that is named here.
 
