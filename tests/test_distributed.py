@@ -16,7 +16,8 @@ from campaign_reports import CAMPAIGN, ids_of, made, rows
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, write_people
 from privot import Randomizer, Release
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import seal, shelf_at
+from privot.collector.sealing import seal
+from privot.collector.shelves import shelf_at
 from privot.errors import PrivotError
 from privot.release.streaming.parts import unfinished
 

@@ -1,7 +1,12 @@
 """The commands of a campaign."""
 
+from campaign_reports import CAMPAIGN, RANDOMIZER, rows
+from campaign_reports import made as reports_made
 from commands import privot
 from privot import Randomizer
+from privot.campaign import create
+from privot.collector.folder import FolderStore
+from privot.device import Report
 
 SCHEMA = '[columns.day]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]\n'
 
@@ -41,3 +46,29 @@ def test_a_key_is_made_and_used(tmp_path):
     assert first.stdout == again.stdout
     assert (tmp_path / "r.json.sig").read_text() == signature
     assert privot(tmp_path, "sign", "r.json", "--key", "k.pem", "--create").returncode == 2
+
+
+def test_reports_are_deleted_by_their_ids(tmp_path):
+    create(RANDOMIZER, tmp_path / "c", title="?", collector="http://127.0.0.1:8000")
+    none = privot(tmp_path, "campaign", "delete", "c", "ab" * 16)
+    assert "holds no reports" in none.stderr
+    place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
+    store, reports = FolderStore(place, CAMPAIGN.example), reports_made(20)
+    store.append(*rows(reports))
+    served = privot(tmp_path, "campaign", "delete", "c", "--all")
+    assert "served by another process" in served.stderr
+    store.close()
+    own = Report.from_bytes(reports[4]).id.hex()
+    done = privot(tmp_path, "campaign", "delete", "c", own)
+    assert done.stdout == "1 deleted, 19 left; their ids stay refused\n"
+    for arguments, words in (
+        ((), "give one of the two"),
+        ((own, "--all"), "give one of the two"),
+        (("12",), "32 hexadecimal digits"),
+        (("00" * 16,), "nothing was deleted"),
+    ):
+        refused = privot(tmp_path, "campaign", "delete", "c", *arguments)
+        assert refused.returncode == 2
+        assert words in refused.stderr
+    done = privot(tmp_path, "campaign", "delete", "c", "--all")
+    assert done.stdout == "19 deleted, 0 left; their ids stay refused\n"

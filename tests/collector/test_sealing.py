@@ -10,7 +10,8 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector import sealing
 from privot.collector.arrivals import Campaign
-from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
+from privot.collector.sealing import seal
+from privot.collector.shelves import AddressShelf, FolderShelf, shelf_at
 from privot.device import Report
 from privot.errors import PrivotError
 from privot.release.collecting.payloads import from_reports
@@ -74,6 +75,12 @@ class BrokenShelf:
         if self.left < 0:
             raise OSError(5, "Input/output error")
         return self.shelf.writing(name)
+
+    def names(self):
+        return self.shelf.names()
+
+    def fetch(self, name, copy):
+        self.shelf.fetch(name, copy)
 
 
 @pytest.mark.parametrize("after", range(4))

@@ -12,8 +12,9 @@ from privot import Release
 from privot.collector.folder import FolderStore
 from privot.collector.ids import DUPLICATE
 from privot.collector.postgres import PostgresStore
-from privot.collector.sealing import FolderShelf, seal
+from privot.collector.sealing import seal
 from privot.collector.server import listen
+from privot.collector.shelves import FolderShelf
 from privot.errors import PrivotError
 from privot.release.collecting.payloads import from_reports
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from privot.cli.console import SchemaFile, note
+from privot.cli.console import SchemaFile, complain, note
 from privot.errors import PrivotError
 
 
@@ -80,3 +80,52 @@ def status(
         if watch is None:
             return
         time.sleep(watch)
+
+
+def delete(
+    campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
+    ids: Annotated[
+        list[str] | None,
+        Argument(help="Of reports: 32 hexadecimal digits each, as the page and reports say it."),
+    ] = None,
+    every: Annotated[bool, Option("--all", help="Delete all reports of the campaign.")] = False,
+    store: Annotated[
+        str | None, Option(help="As `privot serve` has it; CAMPAIGN/store by default.")
+    ] = None,
+    release: Annotated[
+        str | None, Option(help="As `privot serve` has it: where shards are, if not in the store.")
+    ] = None,
+) -> None:
+    """Delete one person's report, or all, by id: from the store, its release and its quarantine.
+
+    Stop whatever seals the campaign first. An id that was deleted stays refused, and nothing else of the
+    report stays in the store. What was learned or published before is not undone: a fitted model, a copy
+    of the release, a backup. The promised ε bounds what these say about the person, now as before. Fit
+    again to have a model without the report. Broken off, run it again.
+
+    Example: privot campaign delete campaign/ 0123456789abcdef0123456789abcdef
+    """
+    from privot.campaign import CampaignFolder
+    from privot.collector.arrivals import Campaign
+    from privot.collector.deleting import delete_reports, ids_of_texts
+    from privot.collector.shelves import shelf_at
+    from privot.collector.stores import open_store, release_address
+
+    if bool(ids) == every:
+        raise PrivotError("ids are missing, or given beside --all: give one of the two")
+    named = None if every else ids_of_texts(ids or [])
+    made = CampaignFolder.load(campaign)
+    address = store or str(made.folder / "store")
+    asked = Campaign.load(made.folder / "randomizer.json")
+    shelf = shelf_at(release_address(address, release, asked.fingerprint))
+    if "://" not in address and not (Path(address) / asked.fingerprint).is_dir():
+        raise PrivotError(f"{address} holds no reports of this campaign: give --store")
+    opened = open_store(address, asked, complain)
+    try:
+        count = delete_reports(opened, shelf, named)
+    finally:
+        opened.close()
+    print(f"{count:,} deleted, {opened.count:,} left; their ids stay refused")
+    note(
+        "models, copies and backups that were made before still have them: fit again, and see to those"
+    )

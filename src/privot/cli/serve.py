@@ -64,9 +64,9 @@ def serve(
     from privot.collector.app import Collector, Desk
     from privot.collector.arrivals import Campaign
     from privot.collector.committing import GroupCommit
-    from privot.collector.sealing import shelf_at
     from privot.collector.server import Sealer, listen
     from privot.collector.server import serve as run
+    from privot.collector.shelves import shelf_at
     from privot.collector.stores import open_store, release_address
     from privot.waves import Panel
 

@@ -38,12 +38,13 @@ from privot.collector.admission import Admission, NotAdmitted, everybody
 from privot.collector.arrivals import MOST_REPORTS, Arrivals, Campaign, Refused
 from privot.collector.bodies import Refusal, body_of, is_json, length_of, refusal_answer
 from privot.collector.committing import GroupCommit, NoRoom, Room
-from privot.collector.ids import CONFLICT, DUPLICATE, NEW
+from privot.collector.ids import CONFLICT, DELETED, DUPLICATE, NEW
 from privot.collector.metrics import Metrics, exposition
 from privot.collector.store import StoreFull, StoreStopped
 from privot.device.report import WireError
 
 _CONFLICT = "its id came with other content, and the first stays: draw no second report of a record"
+_DELETED = "its report was deleted, and is not taken again: forget it"
 _KNOWN = {
     404: ("path", "there is nothing here: post to /v1/campaigns/FINGERPRINT/reports"),
     405: ("method", "this path takes another method: POST reports, GET the rest"),
@@ -242,6 +243,8 @@ def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Respon
     for place, status in zip(arrivals.places, statuses, strict=True):
         if status == CONFLICT:
             failed.append(Refused(place, "conflict", _CONFLICT))
+        elif status == DELETED:
+            failed.append(Refused(place, "deleted", _DELETED))
     accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
     metrics.received += len(statuses) + len(arrivals.refused)
     metrics.accepted += accepted

@@ -4,6 +4,7 @@
     state.json              what was sealed, and what is being sealed; replaced as a whole
     segment-000000.reports  records in the order of their arrival (`privot.collector.segments`)
     ids-000000.bin          ids and digests of a sealing, 24 bytes a report
+    deleted.bin             ids of deleted reports (`privot.collector.tombstones`)
 
 **Append.** Ids are claimed in memory, what is new is written behind the segment and flushed, and
 only then does `append` return. If it cannot be written, the claims are undone; if it is unknown
@@ -13,6 +14,9 @@ whoever serves it starts again, from what the disk holds.
 **Sealing.** `state.json` first names the segments that are taken; then shards and ids are written, and
 `state.json` names the next segment as the first one that is not sealed: from then on the segments are
 removed. Broken off before, all is done again with the same segments, into shards of the same names.
+
+**Delete.** `deleted.bin` is replaced; then segments and ids are, without what was deleted. Broken off
+between, the next start goes on.
 
 **Start.** Ids of sealed reports are read; segments are read whole, every record's checksum looked
 at, what a power loss left behind is cut off and told; and segments are flushed, for what a killed
@@ -25,14 +29,14 @@ import errno
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from privot.collector.ids import NEW, KnownIds, Statuses
+from privot.collector.ids import NEW, TOMBSTONE, KnownIds, Statuses
 from privot.collector.locks import locked
 from privot.collector.records import Records, Words
 from privot.collector.sealed import SealedSoFar
@@ -42,18 +46,27 @@ from privot.collector.segments import (
     Form,
     Segment,
     begun,
-    scan,
+    recover_segment,
     whole_records,
 )
-from privot.collector.store import Batch, StoreFull, StoreStopped
+from privot.collector.store import Batch, StoreFull, StoreStopped, shards_missing
+from privot.collector.tombstones import (
+    bytes_of,
+    claim_sealed_ids,
+    drop_records,
+    masked_ids,
+    read_tombstones,
+    words_of,
+    write_sealed_ids,
+    write_tombstones,
+)
 from privot.disk.state import flush_folder
 from privot.errors import PrivotError
-from privot.files import cannot_write, flush, replacing_file
+from privot.files import cannot_write, replacing_file
 
 _SEGMENT_BYTES = 2**28
-_ENTRY_BYTES, _IDS_AT_ONCE = 24, 2**18
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_STATE, _LOCK = "state.json", "lock"
+_STATE, _LOCK, _DELETED = "state.json", "lock", "deleted.bin"
 
 
 class FolderStore:
@@ -77,12 +90,8 @@ class FolderStore:
         told: Callable[[str], None] = lambda line: None,
         disk: Disk | None = None,
     ) -> None:
-        self.folder, self._form, self._disk, self._told = (
-            folder,
-            Form(example),
-            disk or Disk(),
-            told,
-        )
+        self.folder, self._form = folder, Form(example)
+        self._disk, self._told = disk or Disk(), told
         self._alone, self._stopped = threading.Lock(), ""
         self._number: int
         self._segment: Segment
@@ -92,6 +101,7 @@ class FolderStore:
             self._lock = locked(folder / _LOCK)
             try:
                 self._state = SealedSoFar.read(folder / _STATE)
+                self._deleted = read_tombstones(folder / _DELETED)
                 self._recover()
             except BaseException:
                 os.close(self._lock)
@@ -102,7 +112,7 @@ class FolderStore:
     @property
     def count(self) -> int:
         """See `Store`."""
-        return self._known.count
+        return self._known.count - len(self._deleted)
 
     def disk_bytes(self) -> int:
         """See `Store`."""
@@ -148,18 +158,9 @@ class FolderStore:
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
-        count = crc = 0
         segments = range(self._state.first, self._state.sealing)
-        with (
-            replacing_file(self._ids(batch.number), secret=True) as draft,
-            open(draft, "wb") as out,
-        ):
-            for number in segments:
-                for _, entries in whole_records(self._path(number), self._form):
-                    data = entries.astype("<u8").tobytes()
-                    out.write(data)
-                    count, crc = count + len(entries), zlib.crc32(data, crc)
-        flush_folder(self.folder)
+        paths = [self._path(number) for number in segments]
+        count, crc = write_sealed_ids(self._ids(batch.number), paths, self._form)
         with self._alone:
             self._put(
                 replace(
@@ -171,6 +172,41 @@ class FolderStore:
             )
         for number in segments:
             self._path(number).unlink()
+
+    def delete(self, ids: Sequence[bytes] | None) -> int:
+        """See `Store`."""
+        with self._alone:
+            if self._stopped:
+                raise StoreStopped(self._stopped)
+            words = self._known.held() if ids is None else words_of(ids)
+            digests = self._known.digests(words)
+            if (digests == 0).any():
+                unknown = bytes_of(words[digests == 0])[0].hex()
+                raise PrivotError(f"no report has the id {unknown}: nothing was deleted")
+            if len(new := words[digests != TOMBSTONE]):
+                if self._segment.size > HEADER_BYTES:
+                    self._roll()
+                deleted = np.concatenate([self._deleted, new])
+                write_tombstones(self.folder / _DELETED, deleted)
+                self._deleted = deleted
+                self._known.bury(new)
+            for number in range(self._state.first, self._number):
+                drop_records(self._path(number), self._form, self._known)
+            self._mask_ids()
+            return len(new)
+
+    def to_erase(self) -> frozenset[bytes]:
+        """See `Store`."""
+        return frozenset(bytes_of(self._deleted[self._state.erased :]))
+
+    def finish_erasing(self, rows: list[int]) -> None:
+        """See `Store`."""
+        with self._alone:
+            count = len(self._state.shards)
+            if len(rows) < count:
+                raise shards_missing(len(rows), count)
+            shards = tuple(rows[:count])
+            self._put(replace(self._state, shards=shards, erased=len(self._deleted)))
 
     def close(self) -> None:
         """See `Store`."""
@@ -216,62 +252,40 @@ class FolderStore:
     def _recover(self) -> None:
         state = self._state
         numbers = sorted(int(p.stem[-6:]) for p in self.folder.glob("segment-*.reports"))
-        for number in [
-            n for n in numbers if n < state.first
-        ]:  # a kill came before they were removed
+        for number in [n for n in numbers if n < state.first]:  # a kill came before
             self._path(number).unlink()
-        left = [n for n in numbers if n >= state.first and self._is_begun(n)]
+        left = [n for n in numbers if n >= state.first and begun(self._path(n), self._form)]
         stored = sum(self._path(n).stat().st_size for n in left) // self._form.record_bytes
         self._known = KnownIds(sum(rows for rows, _ in state.ids) + stored)
+        self._known.bury(self._deleted)
         for number, (rows, crc) in enumerate(state.ids):
             self._read_ids(number, rows, crc)
         for number in left:
-            self._read_segment(number)
+            recover_segment(self._path(number), self._form, self._known, self._told)
+            drop_records(self._path(number), self._form, self._known)
+        self._mask_ids()
         self._known.claim(np.empty((0, 3), np.uint64))  # compiles, before anybody waits
         self._number = max([state.first - 1, state.sealing - 1, *left]) + 1
         self._segment = Segment(self._path(self._number), self._form, self._disk)
 
-    def _is_begun(self, number: int) -> bool:
-        if begun(path := self._path(number), self._form):
-            return True
-        path.unlink()
-        return False
-
     def _read_ids(self, number: int, rows: int, expected: int) -> None:
-        crc, seen = 0, 0
-        try:
-            with open(self._ids(number), "rb") as file:
-                while data := file.read(_IDS_AT_ONCE * _ENTRY_BYTES):
-                    crc, seen = zlib.crc32(data, crc), seen + len(data)
-                    self._known.claim(np.frombuffer(data, "<u8").reshape(-1, 3).astype(np.uint64))
-        except (FileNotFoundError, ValueError):
-            seen = -1
-        if (seen, crc) != (rows * _ENTRY_BYTES, expected):
+        found = claim_sealed_ids(self._ids(number), self._known)
+        if found.rows != rows or expected not in (found.crc, found.masked):
             raise PrivotError(
                 f"{self._ids(number)} is damaged or gone, and with it what is known of sealed "
                 "reports: restore it"
             )
 
-    def _read_segment(self, number: int) -> None:
-        path, whole, good = self._path(number), 0, 0
-        for piece in scan(path, self._form):
-            statuses, _ = self._known.claim(piece.entries[piece.right])
-            if (statuses != NEW).any():
-                raise PrivotError(
-                    f"{path} has reports that are in the store already, it was copied: move it away"
-                )
-            rows = np.flatnonzero(piece.right)
-            whole += len(rows)
-            good = piece.start + int(rows[-1]) + 1 if len(rows) else good
-        end = HEADER_BYTES + good * self._form.record_bytes
-        if beyond := path.stat().st_size - end:
-            self._told(
-                f"{path.name}: {beyond:,} bytes of reports that were never acknowledged are cut off"
-            )
-            os.truncate(path, end)
-        if whole < good:
-            self._told(f"{path.name}: {good - whole:,} records are damaged, and left out")
-        flush(path)
+    def _mask_ids(self) -> None:
+        """Have files of sealed ids forget what was deleted; the state's checksums change first."""
+        for number, (rows, _) in enumerate(self._state.ids):
+            if (data := masked_ids(self._ids(number), self._known)) is not None:
+                ids = [*self._state.ids]
+                ids[number] = rows, zlib.crc32(data)
+                self._put(replace(self._state, ids=tuple(ids)))
+                with replacing_file(self._ids(number), secret=True) as draft:
+                    draft.write_bytes(data)
+                flush_folder(self.folder)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"segment-{number:06d}.reports"

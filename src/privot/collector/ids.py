@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from privot.collector.records import Words
 
-NEW, DUPLICATE, CONFLICT = 0, 1, 2
+NEW, DUPLICATE, CONFLICT, DELETED = 0, 1, 2, 3
+# Stands for the digest of a report that was deleted, of which only the id is known.
+TOMBSTONE = np.uint64(2**64 - 1)
 Statuses = NDArray[np.uint8]
 _LEAST = 2**12
 
@@ -55,6 +57,25 @@ class KnownIds:
         self._table[taken] = 0
         self.count -= len(taken)
 
+    def held(self) -> Words:
+        """Words of the ids (n, 2) of all reports that are not deleted."""
+        digests = self._table[:, 2]
+        return self._table[(digests != 0) & (digests != TOMBSTONE), :2]
+
+    def digests(self, ids: Words) -> Words:
+        """The digest of each id's report (n,), 0 where there is none."""
+        places = np.empty(len(ids), np.int64)
+        _find(self._table, ids, self._key, places)
+        return np.where(places < 0, np.uint64(0), self._table[places, 2])
+
+    def bury(self, ids: Words) -> None:
+        """Mark ids (n, 2) as those of deleted reports, known or not."""
+        entries = np.column_stack([ids, np.full(len(ids), TOMBSTONE)])
+        self.claim(entries)
+        places = np.empty(len(ids), np.int64)
+        _find(self._table, entries, self._key, places)
+        self._table[places, 2] = TOMBSTONE
+
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
@@ -88,9 +109,22 @@ def _claim(
                 statuses[row], places[row] = NEW, at
                 break
             if table[at, 0] == first and table[at, 1] == second:
-                statuses[row] = DUPLICATE if table[at, 2] == digest else CONFLICT
+                if table[at, 2] == TOMBSTONE:
+                    statuses[row] = DELETED
+                else:
+                    statuses[row] = DUPLICATE if table[at, 2] == digest else CONFLICT
                 break
             at = (at + np.uint64(1)) & mask
+
+
+@njit(cache=True, nogil=True)
+def _find(table: Words, entries: Words, key: Words, places: NDArray[np.int64]) -> None:
+    mask = np.uint64(table.shape[0] - 1)
+    for row in range(entries.shape[0]):
+        at = _place(entries[row, 0], entries[row, 1], key, mask)
+        while table[at, 2] and (table[at, 0] != entries[row, 0] or table[at, 1] != entries[row, 1]):
+            at = (at + np.uint64(1)) & mask
+        places[row] = at if table[at, 2] else -1
 
 
 @njit(cache=True, nogil=True)

@@ -13,12 +13,16 @@ what was stored: nobody is told that it was, and who sends it again is told so t
 **Sealing** first marks reports with its number, in one statement, and takes those: broken off, it
 takes the same. Reports stay in the table, which is the record of their ids. One server seals at a
 time: the others are refused (an advisory lock).
+
+**Deleting** leaves a row with its id, the digest 0 (which no report has) and an empty report; its
+sealing is −1 once no file of the release holds it. Old rows stay in free space until VACUUM, in the
+database's log, and in backups.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, LiteralString
 from uuid import UUID
@@ -26,54 +30,21 @@ from uuid import UUID
 import numpy as np
 import psycopg
 
-from privot.collector.ids import CONFLICT, DUPLICATE, NEW, Statuses
+from privot.collector.ids import CONFLICT, DELETED, DUPLICATE, NEW, Statuses
+from privot.collector.postgres_queries import (
+    ARRIVING,
+    DELETE,
+    INSERT,
+    KNOWN,
+    SAME,
+    TABLES,
+    TO_ERASE,
+)
 from privot.collector.records import Records, Words
-from privot.collector.store import Batch, StoreFull, StoreStopped
+from privot.collector.store import Batch, StoreFull, StoreStopped, shards_missing
 from privot.device.report import FINGERPRINT_BYTES
 from privot.errors import PrivotError
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS privot_campaigns (
-    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    fingerprint bytea UNIQUE NOT NULL,
-    record_bytes integer NOT NULL
-);
-CREATE TABLE IF NOT EXISTS privot_reports (
-    campaign integer NOT NULL REFERENCES privot_campaigns,
-    id uuid NOT NULL,
-    digest bigint NOT NULL,
-    sealing integer,
-    report bytea NOT NULL,
-    PRIMARY KEY (campaign, id)
-);
-CREATE INDEX IF NOT EXISTS privot_unsealed ON privot_reports (campaign) WHERE sealing IS NULL;
-CREATE TABLE IF NOT EXISTS privot_sealings (
-    campaign integer NOT NULL REFERENCES privot_campaigns,
-    number integer NOT NULL,
-    shards integer[],
-    PRIMARY KEY (campaign, number)
-);
-"""
-_ARRIVING = """
-CREATE TEMPORARY TABLE IF NOT EXISTS privot_arriving
-    (place integer, id uuid, digest bigint, report bytea) ON COMMIT DELETE ROWS
-"""
-_INSERT = """
-WITH stored AS (
-    INSERT INTO privot_reports (campaign, id, digest, report)
-    SELECT %s, id, digest, report FROM (
-        SELECT DISTINCT ON (id) id, digest, report FROM privot_arriving ORDER BY id, place
-    ) AS firsts ORDER BY id
-    ON CONFLICT DO NOTHING RETURNING id
-)
-SELECT place FROM (
-    SELECT id, min(place) AS place FROM privot_arriving GROUP BY id
-) AS firsts JOIN stored USING (id)
-"""
-_SAME = """
-SELECT place, held.digest = arriving.digest
-FROM privot_arriving AS arriving JOIN privot_reports AS held USING (id) WHERE held.campaign = %s
-"""
 _TABLE_LOCK, _SEAL_LOCK = 0x70726976, 0x7365616C
 _PIECE_ROWS = 2**14
 
@@ -157,7 +128,10 @@ class PostgresStore:
                 )
         else:
             number = done.pop()[0]
-        count = "SELECT count(*) FROM privot_reports WHERE campaign = %s AND sealing = %s"
+        count = (
+            "SELECT count(*) FROM privot_reports "
+            "WHERE campaign = %s AND sealing = %s AND digest <> 0"
+        )
         reports = int(_one(connection, count, (self._campaign, number)))
         return Batch(number, reports, tuple(rows for _, shards in done for rows in shards))
 
@@ -166,7 +140,8 @@ class PostgresStore:
         connection = self._sealing()
         with connection.transaction(), connection.cursor("privot_taken", binary=True) as cursor:
             cursor.execute(
-                "SELECT report FROM privot_reports WHERE campaign = %s AND sealing = %s",
+                "SELECT report FROM privot_reports "
+                "WHERE campaign = %s AND sealing = %s AND digest <> 0",
                 (self._campaign, batch.number),
             )
             while rows := cursor.fetchmany(_PIECE_ROWS):
@@ -179,6 +154,49 @@ class PostgresStore:
             "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
             (rows, self._campaign, batch.number),
         )
+
+    def delete(self, ids: Sequence[bytes] | None) -> int:
+        """See `Store`."""
+        connection = self._sealing()
+        with connection.transaction():
+            mine = [UUID(bytes=each) for each in ids or ()]
+            if ids is not None:
+                found = {i for (i,) in connection.execute(KNOWN, (self._campaign, mine))}
+                if unknown := [each for each in mine if each not in found]:
+                    raise PrivotError(f"no report has the id {unknown[0].hex}: nothing was deleted")
+            given = (self._campaign, ids is None, mine)
+            count = connection.execute(DELETE, given).rowcount
+        with self._alone:
+            self._count -= count
+        return count
+
+    def to_erase(self) -> frozenset[bytes]:
+        """See `Store`."""
+        rows = self._sealing().execute(TO_ERASE, (self._campaign,))
+        return frozenset(each.bytes for (each,) in rows)
+
+    def finish_erasing(self, rows: list[int]) -> None:
+        """See `Store`."""
+        connection, at = self._sealing(), 0
+        with connection.transaction():
+            done = connection.execute(
+                "SELECT number, shards FROM privot_sealings "
+                "WHERE campaign = %s AND shards IS NOT NULL ORDER BY number",
+                (self._campaign,),
+            ).fetchall()
+            if len(rows) < (count := sum(len(shards) for _, shards in done)):
+                raise shards_missing(len(rows), count)
+            for number, shards in done:
+                own, at = rows[at : at + len(shards)], at + len(shards)
+                connection.execute(
+                    "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
+                    (own, self._campaign, number),
+                )
+            connection.execute(
+                "UPDATE privot_reports SET sealing = -1 "
+                "WHERE campaign = %s AND digest = 0 AND sealing >= 0",
+                (self._campaign,),
+            )
 
     def close(self) -> None:
         """See `Store`."""
@@ -202,10 +220,10 @@ class PostgresStore:
                 # Two servers that start at once would both find no tables.
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLE_LOCK,))
                 connection.execute("SET LOCAL client_min_messages = warning")
-                connection.execute(_TABLES)
-            connection.execute(_ARRIVING)
+                connection.execute(TABLES)
+            connection.execute(ARRIVING)
             self._campaign = self._number(connection)
-            count = "SELECT count(*) FROM privot_reports WHERE campaign = %s"
+            count = "SELECT count(*) FROM privot_reports WHERE campaign = %s AND digest <> 0"
             self._count = int(_one(connection, count, (self._campaign,)))
             self._connection = connection
         return self._connection
@@ -228,10 +246,11 @@ class PostgresStore:
             for place, (digest, record) in enumerate(zip(digests, records, strict=True)):
                 held = UUID(bytes=ids[16 * place : 16 * place + 16])
                 copy.write_row((place, held, digest, record.tobytes()))
-        new = [place for (place,) in connection.execute(_INSERT, (self._campaign,))]
+        new = [place for (place,) in connection.execute(INSERT, (self._campaign,))]
         statuses = np.full(len(records), DUPLICATE, np.uint8)
-        same = connection.execute(_SAME, (self._campaign,)).fetchall()
-        statuses[[place for place, equal in same if not equal]] = CONFLICT
+        known = (DELETED, DUPLICATE, CONFLICT, self._campaign)
+        for place, status in connection.execute(SAME, known):
+            statuses[place] = status
         statuses[new] = NEW
         return statuses
 

@@ -22,12 +22,14 @@ class SealedSoFar:
         shards: Rows of the shards that were made of them.
         first: The first segment that is not sealed.
         sealing: The first segment that is not being sealed either; `first` if nothing is.
+        erased: How many of the deleted reports, in order, are in no file of the release any more.
     """
 
     ids: tuple[tuple[int, int], ...] = ()
     shards: tuple[int, ...] = ()
     first: int = 0
     sealing: int = 0
+    erased: int = 0
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -22,23 +22,18 @@ import base64
 import csv
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
-from urllib.parse import urlsplit
 
-import fsspec
 import numpy as np
 
 from privot.collector.arrivals import Campaign
+from privot.collector.deleting import erase
 from privot.collector.records import CRC_BYTES, ID_AT, PAYLOAD_AT, Records
+from privot.collector.shelves import Shelf
 from privot.collector.store import Store
 from privot.device.report import ID_BYTES
-from privot.disk.state import flush_folder
-from privot.errors import PrivotError
-from privot.files import replacing_file
 from privot.release.collecting.wave_releases import wave_metadata
 from privot.release.reports.rows import MANIFEST, manifest_text, shard_name, write_reports
 from privot.release.streaming.publishing import reordered, write_scattered
@@ -63,66 +58,12 @@ class Sealed:
     total: int
 
 
-class Shelf(Protocol):
-    """Where shards go."""
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """A file to write, which is there durably and as a whole after the block."""
-        ...
-
-
-@dataclass(frozen=True)
-class FolderShelf:
-    """A folder of this machine."""
-
-    folder: Path
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """See `Shelf`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing_file(self.folder / name) as draft:
-            yield draft
-        flush_folder(self.folder)
-
-
-@dataclass(frozen=True)
-class AddressShelf:
-    """An address of fsspec's: its stores put a file as a whole."""
-
-    address: str
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """See `Shelf`."""
-        with TemporaryDirectory(prefix="privot-") as work:
-            draft = Path(work) / name
-            draft.touch()
-            yield draft
-            try:
-                files, root = fsspec.core.url_to_fs(self.address)
-                files.makedirs(root, exist_ok=True)
-                files.put_file(str(draft), f"{root}/{name}")
-            except (OSError, ImportError, ValueError) as error:
-                said = type(error).__name__
-                raise PrivotError(
-                    f"{self.address} cannot be written ({said}): check the address; nothing is lost"
-                ) from None
-
-
-def shelf_at(address: str) -> Shelf:
-    """A folder by its path or `file://`; any other address by fsspec."""
-    parts = urlsplit(address)
-    if not parts.scheme:
-        return FolderShelf(Path(address))
-    if parts.scheme == "file":
-        return FolderShelf(Path(parts.path))
-    return AddressShelf(address.rstrip("/"))
-
-
 def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
-    """Move all that is stored into shards; None if there is nothing new."""
+    """Move all that is stored into shards; None if there is nothing new.
+
+    A deletion that broke off is finished first.
+    """
+    erase(store, shelf)
     batch = store.begin_sealing()
     if batch is None:
         return None

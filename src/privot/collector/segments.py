@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -29,10 +29,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.collector.ids import DELETED, NEW, KnownIds
 from privot.collector.records import Records, Words, same_head, sums_of
 from privot.device.report import FINGERPRINT_BYTES
 from privot.disk.state import flush_folder
 from privot.errors import PrivotError
+from privot.files import flush
 
 HEADER_BYTES = 64
 _HEAD = struct.Struct(f">4sB{FINGERPRINT_BYTES}sI")
@@ -159,7 +161,7 @@ class Segment:
 
 
 def begun(path: Path, form: Form) -> bool:
-    """Whether a file is a segment; not if a power loss came before its header was there.
+    """Whether a file is a segment; if a power loss came before its header was there, it is removed.
 
     Raises:
         PrivotError: if it is one of another campaign, or is damaged.
@@ -169,6 +171,7 @@ def begun(path: Path, form: Form) -> bool:
     if head == form.header:
         return True
     if path.stat().st_size <= HEADER_BYTES:
+        path.unlink()
         return False
     raise PrivotError(f"{path} is damaged, or of another campaign: restore it, or move it away")
 
@@ -192,3 +195,24 @@ def whole_records(path: Path, form: Form) -> Iterator[tuple[Records, Words]]:
     """A segment's records, and their ids and digests."""
     for piece in scan(path, form):
         yield piece.records[piece.right], piece.entries[piece.right]
+
+
+def recover_segment(path: Path, form: Form, known: KnownIds, told: Callable[[str], None]) -> None:
+    """Enter a segment's reports, and cut off what a power loss left behind the last whole one."""
+    whole = good = 0
+    for piece in scan(path, form):
+        statuses, _ = known.claim(piece.entries[piece.right])
+        if not np.isin(statuses, (NEW, DELETED)).all():
+            raise PrivotError(
+                f"{path} has reports that are in the store already, it was copied: move it away"
+            )
+        rows = np.flatnonzero(piece.right)
+        whole += len(rows)
+        good = piece.start + int(rows[-1]) + 1 if len(rows) else good
+    end = HEADER_BYTES + good * form.record_bytes
+    if beyond := path.stat().st_size - end:
+        told(f"{path.name}: {beyond:,} bytes of reports that were never acknowledged are cut off")
+        os.truncate(path, end)
+    if whole < good:
+        told(f"{path.name}: {good - whole:,} records are damaged, and left out")
+    flush(path)

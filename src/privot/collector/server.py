@@ -22,7 +22,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privot.collector.app import Collector, Desk
-from privot.collector.sealing import Shelf, seal
+from privot.collector.sealing import seal
+from privot.collector.shelves import Shelf
 from privot.errors import PrivotError
 
 _HEAD_SECONDS, _HEAD_BYTES = 10.0, 2**15

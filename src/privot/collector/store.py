@@ -8,11 +8,13 @@ strangers, whose order says nothing, are treated otherwise: `privot.release.coll
 **Sealing** takes what is stored into shards of a release. It is begun and finished, and in between any
 number of times broken off: a store remembers what it had begun, and gives the same records again, so
 that each lands in one shard. Ids stay known.
+
+**Deleting** (`privot.collector.deleting`) leaves of a report its id alone, which stays refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +29,14 @@ class StoreFull(PrivotError):  # noqa: N818 (a state, not a fault)
 
 class StoreStopped(PrivotError):  # noqa: N818 (a state, not a fault)
     """The store can no longer promise anything, or cannot now: nothing more is acknowledged."""
+
+
+def shards_missing(found: int, made: int) -> PrivotError:
+    """Refuses to call deleted what may be in shards that nobody has seen."""
+    return PrivotError(
+        f"the release has {found} shards and the store made {made}, so deleted reports may be in those "
+        "that are missing: give --release as `privot serve` has it"
+    )
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Store(Protocol):
 
     @property
     def count(self) -> int:
-        """How many reports were accepted, sealed ones included."""
+        """How many reports were accepted and not deleted, sealed ones included."""
 
     def disk_bytes(self) -> int:
         """What they take on the disk, as far as the store knows."""
@@ -70,6 +80,19 @@ class Store(Protocol):
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """Its records are in new shards of so many rows, which are durable."""
+
+    def delete(self, ids: Sequence[bytes] | None) -> int:
+        """Forget reports of these ids, or all, but for the ids; how many. Durable and all or none.
+
+        Raises:
+            PrivotError: if one is of no report, stored or deleted.
+        """
+
+    def to_erase(self) -> frozenset[bytes]:
+        """Ids of deleted reports that files of the release may still hold."""
+
+    def finish_erasing(self, rows: list[int]) -> None:
+        """No file of the release holds them; its shards have so many rows, broken off ones too."""
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -36,8 +36,10 @@ try {
 at("send").addEventListener("click", async () => {
   at("send").disabled = true;
   at("trouble").textContent = "";
+  const [report] = await outbox.waiting();
   const { accepted, duplicates, refused, trouble } = await outbox.send(campaign.collector);
-  if (accepted + duplicates) done("Your report has arrived, and is stored.");
+  const receipt = `Your report has arrived, and is stored. To have it deleted one day, keep its id: ${report.toJson().id}`;
+  if (accepted + duplicates) done(receipt);
   else if (refused.length) at("trouble").textContent = `The collector refused the report: ${refused[0].message}`;
   else {
     at("trouble").textContent = `Not sent yet: ${trouble ?? "the collector is out of reach"}. The same report is kept, for another try.`;

@@ -1,0 +1,164 @@
+"""A deleted report is in no file, is not counted again, and is deleted or as before after any kill."""
+
+import os
+import signal
+
+import pytest
+
+from campaign_reports import CAMPAIGN, changed, ids_of, made, resealed, rows
+from privot import Release
+from privot.collector.deleting import delete_reports, ids_of_texts
+from privot.collector.folder import FolderStore
+from privot.collector.ids import DELETED, DUPLICATE, NEW
+from privot.collector.sealing import seal
+from privot.collector.shelves import FolderShelf, shelf_at
+from privot.device import Report
+from privot.errors import PrivotError
+
+
+def id_of(report):
+    return Report.from_bytes(report).id
+
+
+def held(folder):
+    return set(Release.load(folder).table.column("report_id").to_pylist())
+
+
+@pytest.mark.parametrize("sealed", [0, 60, 100])
+def test_a_report_is_deleted_open_or_sealed_and_stays_refused(opened, tmp_path, sealed):
+    store, reports, shelf = opened(), made(100), FolderShelf(tmp_path / "release")
+    store.append(*rows(reports[:sealed] or reports[:1]))
+    if sealed:
+        seal(store, CAMPAIGN, shelf)
+    store.append(*rows(reports))
+    gone = [reports[3], reports[70]]
+    assert delete_reports(store, shelf, [id_of(each) for each in gone]) == 2
+    assert store.count == 98
+    assert delete_reports(store, shelf, [id_of(gone[0])]) == 0
+    assert not store.to_erase()
+    for again in (False, True):
+        if again:
+            store.close()
+            store = opened()
+        assert store.append(*rows([*gone, changed(gone[1]), reports[0]])).tolist() == [
+            *[DELETED] * 3,
+            DUPLICATE,
+        ]
+        assert store.count == 98
+    store.append(*rows(made(1)))
+    seal(store, CAMPAIGN, shelf)
+    assert len(held(tmp_path / "release")) == 99
+    assert held(tmp_path / "release") >= ids_of(reports) - ids_of(gone)
+    assert not held(tmp_path / "release") & ids_of(gone)
+    store.close()
+
+
+def test_all_reports_are_deleted_and_new_ones_taken(opened, tmp_path):
+    store, reports, shelf = opened(), made(40), FolderShelf(tmp_path / "release")
+    store.append(*rows(reports[:25]))
+    seal(store, CAMPAIGN, shelf)
+    store.append(*rows(reports))
+    assert delete_reports(store, shelf) == 40
+    assert store.count == 0
+    with pytest.raises(PrivotError, match="0 rows"):
+        Release.open(tmp_path / "release")
+    assert (store.append(*rows(reports)) == DELETED).all()
+    later = made(5)
+    assert (store.append(*rows(later)) == NEW).all()
+    seal(store, CAMPAIGN, shelf)
+    assert held(tmp_path / "release") == ids_of(later)
+    store.close()
+
+
+def test_an_id_of_no_report_deletes_nothing(opened, tmp_path):
+    store, reports = opened(), made(3)
+    store.append(*rows(reports))
+    with pytest.raises(PrivotError, match="no report has the id 0+: nothing was deleted"):
+        delete_reports(store, FolderShelf(tmp_path / "r"), [id_of(reports[0]), bytes(16)])
+    assert store.count == 3
+    assert (store.append(*rows(reports)) == DUPLICATE).all()
+    for text in ("12", "x" * 32, " " + "0" * 31):
+        with pytest.raises(PrivotError, match="32 hexadecimal digits"):
+            ids_of_texts([text])
+    assert ids_of_texts(["ab" * 16, "AB" * 16]) == [b"\xab" * 16]
+    store.close()
+
+
+def test_quarantine_and_a_shelf_at_an_address_forget_it_too(opened, tmp_path):
+    store, reports, shelf = opened(), made(10), shelf_at(f"memory://{tmp_path.name}/{id(tmp_path)}")
+    strange = resealed(reports[3][:58] + b"\xff" * (len(reports[3]) - 62) + reports[3][-4:])
+    store.append(*rows([strange, *reports[4:]]))
+    seal(store, CAMPAIGN, shelf)
+    delete_reports(store, shelf, [id_of(strange), id_of(reports[5])])
+    shelf.fetch("quarantine-000000.csv", tmp_path / "q.csv")
+    assert (tmp_path / "q.csv").read_text().split() == ["reason,report"]
+    for name in ("manifest.json", "shard-000000.parquet"):
+        (tmp_path / "copy").mkdir(exist_ok=True)
+        shelf.fetch(name, tmp_path / "copy" / name)
+    assert held(tmp_path / "copy") == ids_of([reports[4], *reports[6:]])
+    store.close()
+
+
+def test_a_release_that_is_elsewhere_is_not_called_erased(opened, tmp_path):
+    store, reports = opened(), made(10)
+    store.append(*rows(reports))
+    seal(store, CAMPAIGN, FolderShelf(tmp_path / "here"))
+    with pytest.raises(PrivotError, match="give --release"):
+        delete_reports(store, FolderShelf(tmp_path / "there"), [id_of(reports[0])])
+    assert store.to_erase() == {id_of(reports[0])}
+    seal(store, CAMPAIGN, FolderShelf(tmp_path / "here"))  # goes on where that broke off
+    assert held(tmp_path / "here") == ids_of(reports[1:])
+    assert not store.to_erase()
+    store.close()
+
+
+def test_no_file_of_the_folder_holds_the_content(tmp_path):
+    """Not even its digest, by which a content of few possible ones would be found."""
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.example), made(30)
+    store.append(*rows(reports[:20]))
+    seal(store, CAMPAIGN, FolderShelf(tmp_path / "s" / "release"))
+    store.append(*rows(reports[20:]))
+    gone = [reports[2], reports[25]]
+    delete_reports(store, FolderShelf(tmp_path / "s" / "release"), [id_of(each) for each in gone])
+    store.close()
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for report in gone:
+        digest = rows([report])[1][0, 2].astype("<u8").tobytes()
+        assert not [path for path, data in files.items() if report in data or digest in data]
+        named = [path for path, data in files.items() if id_of(report) in data]
+        assert [path.name for path in named] == ["deleted.bin"]
+
+
+@pytest.mark.parametrize("after", range(9))
+def test_a_kill_at_any_replacement_leaves_the_old_or_the_new(tmp_path, after):
+    reports, shelf = made(60), FolderShelf(tmp_path / "release")
+    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
+    store.append(*rows(reports[:40]))
+    seal(store, CAMPAIGN, shelf)
+    store.append(*rows(reports[40:]))
+    store.close()
+    gone = [reports[5], reports[50]]
+    if not (child := os.fork()):
+        replaced, left = os.replace, [after]
+
+        def kill(*paths):
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            replaced(*paths)
+
+        os.replace = kill
+        delete_reports(
+            FolderStore(tmp_path / "s", CAMPAIGN.example), shelf, [id_of(each) for each in gone]
+        )
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) == (after < 7)  # as many replacements as there are
+    assert held(tmp_path / "release") in (ids_of(reports[:40]), ids_of(reports[:40]) - ids_of(gone))
+    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
+    deleted = after > 0
+    assert store.count == (58 if deleted else 60)
+    assert (store.append(*rows(gone)) == (DELETED if deleted else DUPLICATE)).all()
+    seal(store, CAMPAIGN, shelf)
+    assert held(tmp_path / "release") == ids_of(reports) - (ids_of(gone) if deleted else set())
+    store.close()
