@@ -16,7 +16,7 @@ def test_a_campaign_is_made_and_its_status_told(tmp_path):
     asked = ("--question", "day=When?", "-o", "c")
     made = privot(tmp_path, "campaign", "new", "schema.toml", "--epsilon", "2", *asked)
     assert made.returncode == 0, made.stderr
-    assert "privot serve c/randomizer.json" in made.stdout
+    assert "next: privot campaign up c\n" in made.stdout
     randomizer = Randomizer.load(tmp_path / "c" / "randomizer.json")
     randomizer.privatize({"day": ["2024-05-31"] * 500}).save(tmp_path / "release.parquet")
     told = privot(tmp_path, "campaign", "status", "c", "--release", "release.parquet")

@@ -34,6 +34,7 @@ _PAGES = ("index.html", "index.js", "reported.js", "dashboard.html", "dashboard.
 CLIENT = "privot.js"
 # Hosts as a page's policy can name them.
 _ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)(?:/[^\s?#]*)?", re.ASCII | re.IGNORECASE)
+_PINNED = re.compile(r'<script[^>]*id="campaign"[^>]*>(.*?)</script>', re.DOTALL)
 _RANDOMIZER, _KEY, _WEB, _ABOUT = "randomizer.json", "signing.pem", "web", "campaign.json"
 
 
@@ -77,6 +78,18 @@ class CampaignFolder:
     def web(self) -> Path:
         """The folder of its pages."""
         return self.folder / _WEB
+
+    @property
+    def collector(self) -> str:
+        """Address of the collector that its page sends to."""
+        try:
+            text = (self.web / "index.html").read_text(encoding="utf-8")
+            found = _PINNED.search(text)
+            return str(json.loads(found[1])["collector"]) if found else ""
+        except (OSError, ValueError, KeyError):
+            raise PrivotError(
+                f"{self.web / 'index.html'} is damaged: restore it, or make the campaign again"
+            ) from None
 
 
 def create(

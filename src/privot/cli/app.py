@@ -15,6 +15,7 @@ from privot.cli import (
     account,
     account_sliced,
     campaign,
+    campaign_up,
     curator,
     demo,
     evaluation,
@@ -74,6 +75,7 @@ integral_app.command("fit")(integral.fit)
 integral_app.command("sample")(integral.sample)
 campaign_app = typer.Typer(help="Ask many people by their browsers.", no_args_is_help=True)
 campaign_app.command("new")(campaign.new)
+campaign_app.command("up")(campaign_up.up)
 campaign_app.command("status")(campaign.status)
 campaign_app.command("delete")(campaign.delete)
 waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_help=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
@@ -47,7 +49,20 @@ def new(
     made = create(randomizer, output, title=title, collector=collector, questions=asked)
     print(f"{output}: {randomizer.guarantee}, fingerprint {randomizer.fingerprint}")
     print(f"  keep {made.folder / 'signing.pem'} to yourself, and serve {made.web}/ as it is")
-    print(f"next: privot serve {output / 'randomizer.json'} --store {output / 'store'}")
+    if urlsplit(collector).hostname in ("127.0.0.1", "localhost"):
+        print(f"next: {shlex.join(['privot', 'campaign', 'up', str(output)])}")
+    else:
+        serve = [
+            "privot",
+            "serve",
+            str(output / "randomizer.json"),
+            "--store",
+            str(output / "store"),
+        ]
+        print(
+            "next, on the collector's machine, with --origin of the page if it has another address:"
+        )
+        print(f"next: {shlex.join(serve)}")
 
 
 def status(

@@ -1,0 +1,31 @@
+"""Pages are served with the collector's address, and no other file than theirs."""
+
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from campaign.test_campaign import NUMBER, made
+from privot.campaign.pages import page_server
+from privot.errors import PrivotError
+
+
+def test_the_page_has_the_address_and_its_file_stays(tmp_path):
+    campaign = made(tmp_path, NUMBER, collector="http://127.0.0.1:8000")
+    before = (campaign.web / "index.html").read_bytes()
+    assert campaign.collector == "http://127.0.0.1:8000"
+    with page_server(campaign, "http://127.0.0.1:9", "127.0.0.1", 0) as page:
+        text = urlopen(page).read()
+        assert text == before.replace(b"http://127.0.0.1:8000", b"http://127.0.0.1:9") != before
+        assert (
+            urlopen(f"{page}/randomizer.json").read()
+            == (campaign.folder / "randomizer.json").read_bytes()
+        )
+        with pytest.raises(HTTPError):
+            urlopen(f"{page}/../signing.pem")
+        with (
+            pytest.raises(PrivotError, match="cannot be listened on"),
+            page_server(campaign, "", "127.0.0.1", int(page.rpartition(":")[2])),
+        ):
+            pass
+    assert (campaign.web / "index.html").read_bytes() == before
