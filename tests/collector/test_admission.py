@@ -37,9 +37,9 @@ def test_a_file_without_tokens_is_refused(tmp_path, text):
         tokens(tmp_path / "nothing")
 
 
-def test_a_ticket_admits_until_it_ends_or_is_used_up():
+def test_a_ticket_admits_until_it_ends_or_is_used_up(tmp_path):
     key, now = Ed25519PrivateKey.generate(), [1000.0]
-    admit = tickets(key.public_key(), uses=2, clock=lambda: now[0])
+    admit = tickets(key.public_key(), tmp_path / "used", uses=2, clock=lambda: now[0])
     ticket = sign_ticket(key, FINGERPRINT, 2000)
     admit(ticket, FINGERPRINT)
     admit(ticket, FINGERPRINT)
@@ -54,9 +54,9 @@ def test_a_ticket_admits_until_it_ends_or_is_used_up():
         admit(late, FINGERPRINT)
 
 
-def test_a_ticket_of_another_key_or_campaign_is_none():
+def test_a_ticket_of_another_key_or_campaign_is_none(tmp_path):
     key = Ed25519PrivateKey.generate()
-    admit = tickets(key.public_key())
+    admit = tickets(key.public_key(), tmp_path / "used")
     ticket = sign_ticket(key, FINGERPRINT, 2**32 - 1)
     strange = sign_ticket(Ed25519PrivateKey.generate(), FINGERPRINT, 2**32 - 1)
     for wrong, campaign in (

@@ -1,6 +1,7 @@
 """Tickets of waves: one report of a person in any w waves is taken, and nobody is written down."""
 
 import json
+import shutil
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,7 +32,7 @@ def office(tmp_path):
     """A service that gives tickets, at a time that the test sets, and who takes them."""
     now, key = [0.0], Ed25519PrivateKey.generate()
     given = WaveTickets(PANEL, CAMPAIGN.fingerprint, key, tmp_path / "wave", lambda: now[0])
-    return now, given, tickets(key.public_key(), clock=lambda: now[0])
+    return now, given, tickets(key.public_key(), tmp_path / "used", clock=lambda: now[0])
 
 
 def test_each_person_is_admitted_once_in_every_wave_of_theirs(office):
@@ -58,6 +59,16 @@ def test_a_ticket_ends_with_its_wave(office):
         admit(ticket, CAMPAIGN.fingerprint)
     with pytest.raises(NotAdmitted, match="in wave 4, and it is wave 1"):
         given.give(person)
+
+
+def test_a_used_ticket_stays_used_after_a_restart(office, tmp_path):
+    now, given, admit = office
+    ticket = given.give(next(person for person in PEOPLE if PANEL.slot(person) == 0))
+    admit(ticket, CAMPAIGN.fingerprint)
+    shutil.copy(tmp_path / "used", tmp_path / "after")  # what a kill leaves
+    again = tickets(given.key.public_key(), tmp_path / "after", clock=lambda: now[0])
+    with pytest.raises(NotAdmitted, match="used up"):
+        again(ticket, CAMPAIGN.fingerprint)
 
 
 def test_nothing_that_is_kept_names_anybody_or_links_waves(office):

@@ -31,11 +31,11 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from privot.collector.used_tickets import NONCE_BYTES, UsedTickets
 from privot.errors import PrivotError
 
 Admission = Callable[[str, str], int | None]
 _LEAST_TOKEN = 16
-NONCE_BYTES = 16
 _HEAD = struct.Struct(f">I{NONCE_BYTES}s")
 _CONTEXT = b"privot ticket 1"
 _MOST_TICKETS = 2**20
@@ -87,11 +87,18 @@ def sign_ticket(
 
 
 def tickets(
-    key: Ed25519PublicKey, uses: int = 1, clock: Callable[[], float] = time.time
+    key: Ed25519PublicKey, path: Path, uses: int = 1, clock: Callable[[], float] = time.time
 ) -> Admission:
-    """Admits who sends a ticket that was signed, and has not ended, `uses` times each."""
-    seen: dict[bytes, tuple[int, int]] = {}
-    latest = 0.0
+    """Admits who sends a ticket that was signed, and has not ended, `uses` times each.
+
+    Arguments:
+        key: Public half of that which signs.
+        path: Of the file of used tickets, which a restart reads; of this process alone.
+        uses: How often each ticket admits.
+        clock: Seconds since 1970.
+    """
+    used_up = UsedTickets(path)
+    seen, latest = used_up.seen, float(used_up.latest)
 
     def admit(authorization: str, fingerprint: str) -> int:
         nonlocal latest
@@ -110,11 +117,10 @@ def tickets(
         if until <= latest or used >= uses:
             raise NotAdmitted("the ticket has ended, or was used up: get another")
         if len(seen) >= _MOST_TICKETS:
-            for old in [n for n, (end, _) in seen.items() if end <= latest]:
-                del seen[old]
+            used_up.forget(int(latest))
         if len(seen) >= _MOST_TICKETS:
             raise NotAdmitted("too many tickets are in use: send it again later")
-        seen[nonce] = until, used + 1
+        used_up.use(nonce, until)
         return int(until)
 
     return admit

@@ -2,8 +2,9 @@ r"""Tickets of waves: the promise of a panel, checked where reports are taken, w
 
 A service of yours that knows its people (by whom, it is not said here) gives each of them one ticket in
 every wave of their slot, and none in any other. A collector takes one report for each ticket
-(`privot.collector.admission.tickets` with one use, and `Collector(reports_each=1)`), and a ticket ends
-with its wave; of a campaign with a panel, the report has to be of the same wave as the ticket. So a
+(`privot.collector.admission.tickets` with one use, also after a restart, and
+`Collector(reports_each=1)`), and a ticket ends with its wave;
+of a campaign with a panel, the report has to be of the same wave as the ticket. So a
 person whose device draws twice, or in a wave of others, has no second report taken:
 what is **taken** of a person in any w consecutive waves is one report at most. (What their device has
 sent to anybody is theirs to keep to: `privot.waves.ledger`.)
