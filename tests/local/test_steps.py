@@ -20,7 +20,7 @@ from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head
 from privot.mechanisms import Gaussian, Laplace
 from privot.release.reports import rows as report_table
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 
 CPU = torch.device("cpu")
 NUM, SIZE, ROW_BYTES = 2600, 50, 8 + 16

@@ -37,7 +37,7 @@ from privot.integral.densities.marginals import (
 from privot.integral.densities.references import ProductReference, Reference
 from privot.integral.densities.secure import Floats
 from privot.schema import Box, Column, Schema
-from privot.sliced.records import raw_table
+from privot.sliced.curator_table import raw_table
 from privot.sliced.tables import TableRecords
 
 MISSING_SHARE = 0.1

@@ -1,7 +1,6 @@
 """Learning from locally privatized records: nobody is trusted with a raw one."""
 
 from privot.local.fitting import Synthesizer, fit
-from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.model import LocalModel
 from privot.local.refinement import pair_weights, refine
 from privot.local.settings import FitSettings
@@ -10,7 +9,6 @@ from privot.local.waves.wave_model import WaveModel
 
 __all__ = [
     "FitSettings",
-    "LikelihoodCost",
     "LocalModel",
     "Synthesizer",
     "WaveModel",

@@ -5,14 +5,25 @@ the guarantee that a ledger has counted.
 """
 
 from privot.disk import BudgetExhausted, Ledger
-from privot.sliced.adaptation.classifier import AdaptationSettings, AdaptedClassifier
-from privot.sliced.adaptation.rounds import adapt
+from privot.errors import lazy_names
 from privot.sliced.fitting import fit
 from privot.sliced.mixtures.settings import MixtureSettings
-from privot.sliced.model import SlicedModel, records_of
-from privot.sliced.releases.mechanism import Slices, SlicingMechanism
-from privot.sliced.releases.plan import SlicePlan
-from privot.sliced.settings import SlicedSettings
+from privot.sliced.model import SlicedModel
+
+# Imported when they are used: tables by noisy sums need no PyTorch.
+_PLACES = {
+    "AdaptationSettings": "privot.sliced.adaptation.classifier",
+    "AdaptedClassifier": "privot.sliced.adaptation.classifier",
+    "SlicePlan": "privot.sliced.releases.plan",
+    "SlicedSettings": "privot.sliced.settings",
+    "Slices": "privot.sliced.releases.mechanism",
+    "SlicingMechanism": "privot.sliced.releases.mechanism",
+    "adapt": "privot.sliced.adaptation.rounds",
+    "records_of": "privot.sliced.record_maps",
+}
+__getattr__ = lazy_names(__name__, _PLACES)
+# Kinds of models that another module knows.
+MODEL_CLASSES = {"sliced.classifier": "AdaptedClassifier"}
 
 __all__ = [
     "AdaptationSettings",

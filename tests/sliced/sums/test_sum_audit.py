@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from privot.privacy import gaussian_epsilon
 from privot.privacy.lower_bound import audit, gaussian_mu_lower
@@ -26,7 +25,7 @@ EPSILON, DELTA = 2.0, 0.05
 # One pixel, two labels: images as long as may be, of different labels, are as far apart as any.
 PIXEL = image_records((1, 1), num_labels=2, low_pass=1, degree=1)
 COMPONENTS = Components(PIXEL, np.zeros((2, 1, 1)))
-WHITE = torch.ones(1, 1)
+WHITE = np.ones((1, 1), np.float32)
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Signed:
     slots, width, radius, moment, non_negative = 1, 2, 50, 1, False
 
     def answer(self, records):
-        return np.zeros(len(records[0]), np.int64), records[0].numpy()
+        return np.zeros(len(records[0]), np.int64), records[0]
 
 
 class Largest:
@@ -48,18 +47,18 @@ class Largest:
         return x.argmax(dim=1)
 
 
-RIGHT, UP = torch.eye(2)
+RIGHT, UP = np.eye(2, dtype=np.float32)
 QUESTIONS = {
-    "signed vectors": (Signed(), (torch.tensor([50, 0]),), (torch.tensor([-50, 0]),)),
+    "signed vectors": (Signed(), (np.array([50, 0]),), (np.array([-50, 0]),)),
     "pixels of components": (
         PixelSums(COMPONENTS, 1.0),
-        (WHITE, torch.tensor(0)),
-        (WHITE, torch.tensor(1)),
+        (WHITE, np.array(0)),
+        (WHITE, np.array(1)),
     ),
     "products of residuals": (
         ResidualProducts(COMPONENTS, np.zeros((2, 1)), PIXEL, 0.5),
-        (WHITE, torch.tensor(0)),
-        (WHITE, torch.tensor(1)),
+        (WHITE, np.array(0)),
+        (WHITE, np.array(1)),
     ),
     "sums by a classifier": (ClassSums(Largest(), 2, 1.0, True), (RIGHT,), (UP,)),
     "products by a classifier": (
@@ -67,7 +66,7 @@ QUESTIONS = {
         (RIGHT,),
         (UP,),
     ),
-    "pairs of codes": (PairCounts([2]), (torch.tensor([0]),), (torch.tensor([1]),)),
+    "pairs of codes": (PairCounts([2]), (np.array([0]),), (np.array([1]),)),
 }
 # A fit asks several rounds of the same record: here of images.
 RUNS = {name: (name,) for name in QUESTIONS} | {
@@ -93,7 +92,7 @@ class EachAlone:
     def answer(self, records):
         places, *rest = records
         slots, vectors = self.question.answer(tuple(rest))
-        return slots + self.question.slots * places.numpy(), vectors
+        return slots + self.question.slots * places, vectors
 
 
 def released(run, which, count, ratios):
@@ -101,9 +100,9 @@ def released(run, which, count, ratios):
     told = []
     for name, ratio in zip(RUNS[run], ratios, strict=True):
         question = QUESTIONS[name][0]
-        tiled = tuple(part.expand(count, *part.shape) for part in QUESTIONS[name][1 + which])
+        tiled = tuple(np.repeat(part[None], count, axis=0) for part in QUESTIONS[name][1 + which])
         mechanism = SumMechanism(
-            (torch.arange(count), *tiled), Ledger(SumPlan((ratio,), DELTA, count))
+            (np.arange(count), *tiled), Ledger(SumPlan((ratio,), DELTA, count))
         )
         release = mechanism.release(EachAlone(question, count))
         sums = release.sums / release.stddev

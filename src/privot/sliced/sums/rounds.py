@@ -14,7 +14,7 @@ another one is told by a refusal, to the curator, before anything is spent.
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from privot.errors import PrivotError
 from privot.models import Checkpoint
@@ -56,13 +56,13 @@ class Rounds:
         if sums not in self._kept:
             with deferred_interruption() as interruption:
                 released = self._mechanism.release(question)
-                self._kept[sums] = torch.from_numpy(released.sums)
-                self._kept[stddev] = torch.tensor(released.stddev, dtype=torch.float64)
+                self._kept[sums] = released.sums
+                self._kept[stddev] = np.array(released.stddev)
                 self._checkpoint.save(self._kept)
             if interruption.requested:
                 raise Interrupted(f"stopped after round {self._asked + 1}")
         self._asked += 1
-        told = NoisySums(self._kept[sums].numpy(), float(self._kept[stddev]))
+        told = NoisySums(self._kept[sums], float(self._kept[stddev]))
         if self._progress is not None:
             self._progress(self._asked, self._mechanism.ledger.plan.uses, told.stddev)
         return told
