@@ -12,7 +12,7 @@ import typer
 
 from privot.cli.app import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Names of others that docs mention as code.
 FOREIGN = {"LogisticRegression", "MLPClassifier"}
