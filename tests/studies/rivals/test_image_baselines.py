@@ -1,5 +1,6 @@
 """Denoisers that the entropic method is compared with."""
 
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -56,6 +57,12 @@ def test_no_threshold_changes_nothing_and_a_huge_one_keeps_averages():
 def test_shrinkage_refuses(arguments, message):
     with pytest.raises(PrivotError, match=message):
         WaveletShrinkage(*arguments)
+
+
+def test_shrinkage_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pywt", None)
+    with pytest.raises(PrivotError, match="needs PyWavelets: pip install PyWavelets"):
+        WaveletShrinkage("haar", 1, 1.0, "soft")
 
 
 def test_the_blind_spot_denoiser_learns_from_noisy_images_alone():
