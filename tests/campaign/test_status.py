@@ -12,9 +12,9 @@ from privot.release import plan_reports
 
 
 def test_shares_of_all_columns_are_learned_from_reports(tmp_path):
-    campaign = made(tmp_path)
+    campaign = made(tmp_path, epsilon=8.0)
     rng = np.random.default_rng(0)
-    count = 12_000
+    count = 3_000
     car = rng.random(count) < 0.7
     people = {
         "age": rng.integers(16, 80, count),
