@@ -18,8 +18,10 @@ class SlowStore:
 
     def __init__(self, error=None):
         self.groups, self.let, self.error = [], threading.Semaphore(0), error
+        self.entered = threading.Event()
 
     def append(self, records, entries):
+        self.entered.set()
         self.let.acquire()
         self.groups.append(len(records))
         if self.error:
@@ -32,10 +34,10 @@ def test_what_comes_while_one_group_is_stored_is_the_next_group():
         store = SlowStore()
         writer = GroupCommit(store)
         first = asyncio.create_task(writer.append(*rows(made(1))))
-        await asyncio.sleep(0.05)  # the writer has taken it, and waits for its disk
+        await asyncio.to_thread(store.entered.wait)  # the writer waits for its disk
         more = [asyncio.create_task(writer.append(*rows(made(n)))) for n in (2, 3, 4)]
-        await asyncio.sleep(0.05)
-        assert writer.waiting == 10
+        while writer.waiting < 10:
+            await asyncio.sleep(0.001)
         store.let.release(2)
         answers = await asyncio.gather(first, *more)
         assert store.groups == [1, 9]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from campaign_reports import CAMPAIGN, RANDOMIZER, changed, ids_of, made, rows
-from collector_process import Sender, post, serving
+from collector_process import Sender, post, serving, wait_for_acknowledged
 from privot import Release
 from privot.collector.folder import FolderStore
 from privot.collector.ids import DUPLICATE
@@ -38,7 +38,8 @@ def kill_under_load(folder, times, store=None):
             senders = [Sender(server, groups_of(rng, made(3000) + again)) for _ in range(3)]
             for sender in senders:
                 sender.start()
-            time.sleep(rng.uniform(0.02, 0.4))
+            wait_for_acknowledged(senders, rng.randrange(1, 3000))
+            time.sleep(rng.uniform(0, 0.02))
             server.kill()
             for sender in senders:
                 sender.join()
@@ -80,7 +81,7 @@ def kill_under_load_of(folder, address):
             senders = [Sender(server, groups_of(rng, made(2000))) for _ in range(2)]
             for sender in senders:
                 sender.start()
-            time.sleep(0.5)
+            wait_for_acknowledged(senders, 500)
             server.kill()
             for sender in senders:
                 sender.join()
@@ -95,7 +96,7 @@ def test_an_orderly_end_under_load_seals_all_that_was_acknowledged(tmp_path):
         senders = [Sender(server, groups_of(rng, made(20_000))) for _ in range(3)]
         for sender in senders:
             sender.start()
-        time.sleep(0.7)
+        wait_for_acknowledged(senders, 500)
         assert server.stop() == 0
         for sender in senders:
             sender.join()
@@ -151,7 +152,7 @@ def test_resends_garbage_and_conflicts_are_counted_exactly(tmp_path):
 
 def raw(port, *pieces, pause=0.0):
     """What is answered to bytes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         for piece in pieces:
             connection.sendall(piece)
             time.sleep(pause)

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from made_up_images import bars
 from privot.evaluation.one_report import name_labels
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
-from tests.studies.images.test_image_recipe import bars
 
 SCHEMA = Schema.from_toml("""
 [columns.image]
