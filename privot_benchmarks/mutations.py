@@ -27,6 +27,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,7 @@ SEEDED_TESTS = ("tests/release/test_law.py", "tests/release/test_streams.py")
 _LEFT_OUT = (".*", "__pycache__", "node_modules", "build", "dist", "demo", "*.egg-info")
 _OPTIONS = ("-q", "-n", "0", "-m", "not slow", "-p", "no:cacheprovider", "-o", "timeout=120")
 _LONGEST, _LONGEST_MESSAGE = 900, 200  # seconds of one run of pytest; characters
+_PATH = re.compile(r"/[\w.-]+/[^\s'\"]*")
 _PASSED, _FAILED = 0, 1  # exit codes of pytest
 _IMPORTED = (
     "hypothesis",
@@ -129,6 +131,7 @@ class _Recorder:
     def _write(self, test: str, passed: bool, why: object, seconds: float) -> None:
         crash = getattr(why, "reprcrash", None)
         words = " ".join(str(crash.message if crash else why or "").split())
+        words = _PATH.sub("…", words)  # of this machine
         with open(self._path, "a", encoding="utf-8") as out:
             case = Case(test, passed, words[:_LONGEST_MESSAGE], seconds)
             out.write(json.dumps(asdict(case)) + "\n")
