@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
@@ -95,6 +96,17 @@ def test_epsilon_counts_the_normalizer():
     assert wave().epsilon == 3.0
     certified = TiltedDensity(StandardNormal(1), Wave(), -1.0, 1.0, Normalizer(-0.125, 0.125))
     assert certified.epsilon == 2.25
+
+
+@pytest.mark.parametrize("width", np.linspace(0.01, 12.0, 60))
+def test_odds_of_acceptance_are_within_the_width_in_integers(width):
+    """All of 2^63 coins accept at most; the fewest are not below 2^63 e^−w, where floats may be."""
+    density = TiltedDensity(StandardNormal(1), lambda x: x[:, 0], -width / 2, width / 2)
+    few, most = density.coins_of(np.array([density.low, density.high])).tolist()
+    with mpmath.workdps(50):
+        exact = 2**63 * mpmath.exp(mpmath.mpf(density.low) - mpmath.mpf(density.high))
+        assert exact <= few <= exact * (1 + mpmath.mpf(2) ** -48) + 1
+    assert most == 2**63
 
 
 def test_whatever_a_tilt_returns_is_clipped():

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import stats
 
 from privot.errors import PrivotError
@@ -98,6 +99,18 @@ def test_one_dimension_is_a_plain_gaussian_of_k_copies():
         assert slices.epsilon(4.0, 3, 1e-6, method) == pytest.approx(
             plain.epsilon(4.0, 3, 1e-6, method), rel=1e-9
         )
+
+
+def test_padded_batches_of_one_dimension_are_those_of_dp_accounting():
+    """Which counts the worse order of the pair: the other alone would promise a third of it."""
+    accounting = SlicedAccounting(1, 1, records=500, batch_size=100, **POISSON)
+    theirs = oracle.from_gaussian_mechanism(
+        2.0, sampling_prob=0.2, value_discretization_interval=1e-3
+    ).self_compose(60)
+    left = 1e-5 - accounting.overflow(60, 1e-5)[0]
+    ours = accounting.epsilon(2.0, 60, 1e-5, "pld")
+    assert ours == pytest.approx(theirs.get_epsilon_for_delta(left), rel=2e-3)
+    assert ours < accounting.epsilon(2.0, 60, 1e-5)
 
 
 def test_capacity_is_the_smallest_that_keeps_its_share():
