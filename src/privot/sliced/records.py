@@ -20,19 +20,23 @@ Maps know nothing of privacy. They are functions of one record each and of publi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.release import as_table, read_table
 from privot.release.reports.rows import require_raw
 from privot.schema import Schema
+
+_CHUNK = 4096
 
 
 class RecordMap(Protocol):
@@ -126,6 +130,23 @@ def raw_table(data: Any, schema: Schema) -> pa.Table:
     table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
     schema.check_table(require_raw(table))
     return table
+
+
+def whole_records(*parts: Tensor) -> Iterator[NDArray[np.float32]]:
+    """Records as accounts compare them (`privot.disk.accounts`), in chunks: all parts side by side.
+
+    Arguments:
+        parts: Tensors (n, …) of the same n records: values, then labels. Of values without a label the
+            label is 0, whoever fits them, so that all methods tell the same records alike. Labels, whole
+            numbers below 2^24, are exact in single precision.
+
+    >>> [rows.tolist() for rows in whole_records(torch.zeros(2, 1, 2), torch.tensor([0, 3]))]
+    [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
+    """
+    for start in range(0, len(parts[0]), _CHUNK):
+        chunk = [part[start : start + _CHUNK].float() for part in parts]
+        rows = torch.cat([part.reshape(len(part), -1) for part in chunk], dim=1)
+        yield rows.numpy(force=True)
 
 
 def lift(x: Tensor, anchor: float) -> Tensor:

@@ -29,7 +29,8 @@ places, so what it makes of a record in its last bits depends on no other's.
 
 **Who sees what.** Releases have public shapes. Whoever times a release learns about raw records (the
 order of slots in memory, the rejections of the sampler); the curator alone may. The fingerprint by which
-a second run on the same records is seen stays with the curator as well. Nothing is logged. **Count
+a second run on the same records is seen, a keyed digest of all that questions may look at (values and
+labels), stays with the curator as well. Nothing is logged. **Count
 first**: the plan's whole guarantee is entered in the account of these records before the first round,
 and the ledger is charged before a round is answered.
 """
@@ -50,6 +51,7 @@ from torch import Tensor
 from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
+from privot.sliced.records import whole_records
 from privot.sliced.sums.plan import SumPlan
 
 Integers = NDArray[np.int64]
@@ -158,8 +160,7 @@ class SumMechanism:
             PrivotError: if rounds of the plan were made of other records.
         """
         if not self._entered:
-            parts = self._records[0].split(_CHUNK)
-            charge(fingerprint(part.numpy(force=True) for part in parts), self.ledger)
+            charge(fingerprint(whole_records(*self._records)), self.ledger)
             self._entered = True
 
     def _summed(
