@@ -24,10 +24,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
-from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words
+from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words, one_array
 
 PIECE = 2**17
 # Whoever trains reads row groups in random order: many small ones mix better than few large ones.
@@ -151,6 +152,10 @@ class ReportTable:
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.source, error) from None
         return table.replace_schema_metadata(None)
+
+    def id_words(self) -> NDArray[np.uint64]:
+        """The ids of all reports as pairs of words (n, 2), 16 bytes each."""
+        return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
 
     def row_bytes(self) -> int:
         """What a row takes in memory, judged by the first row group of files."""
