@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from privot.errors import PrivotError
 from privot.files import replacing_file
 from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words, one_array
+from privot.tables.parquet import damage_of
 
 PIECE = 2**17
 # Whoever trains reads row groups in random order: many small ones mix better than few large ones.
@@ -241,10 +242,7 @@ def _unreadable(source: object, error: Exception) -> PrivotError:
             f"release {source} is a table of reports without their randomizer: "
             f"`privot collect {source} -r randomizer.json -o release.parquet` first"
         )
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return PrivotError(
-        f"release {source} cannot be read ({reason}): copy it again, it may be truncated"
-    )
+    return PrivotError(f"release {source} cannot be read ({damage_of(error)}): copy it again")
 
 
 def require_raw(table: pa.Table) -> pa.Table:
