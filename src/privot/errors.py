@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import SupportsIndex
 
 # Codes of one column (bins, spikes, categories): a joint report's cells are as many at least.
@@ -60,6 +62,24 @@ def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
     """
     package = (error.name or "").partition(".")[0]
     return (package, _EXTRAS[package]) if package in _EXTRAS else None
+
+
+@contextmanager
+def naming_extra(package: str) -> Iterator[None]:
+    """Around a package's imports: what is missing is named in one line, with its extra.
+
+    Raises:
+        ModuleNotFoundError: naming package, requirement and extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (found := extra_of(error)) is None:
+            raise
+        missing, extra = found
+        raise ModuleNotFoundError(
+            f"{package} needs {missing}: pip install 'privot[{extra}]'", name=missing
+        ) from None
 
 
 def printable(text: str) -> str:
