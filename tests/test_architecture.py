@@ -23,8 +23,9 @@ NETWORKS = (
     "integral/",
 )  # fmt: skip
 WITHOUT = (
-    "transport/assignment.py", "transport/pair_loops.py", "sliced/__init__.py", "sliced/curator_table.py",
-    "sliced/fitting.py", "sliced/law.py", "sliced/ledgers.py", "sliced/model.py", "sliced/sums/",
+    "transport/assignment.py", "transport/pair_loops.py", "transport/__init__.py",
+    "sliced/__init__.py",
+    "sliced/curator_table.py", "sliced/fitting.py", "sliced/law.py", "sliced/ledgers.py", "sliced/model.py", "sliced/sums/",
     "sliced/mixtures/settings.py", "sliced/mixtures/table_fit.py", "sliced/mixtures/table_law.py",
     "sliced/mixtures/pair_fit.py",
 )  # fmt: skip
@@ -96,7 +97,7 @@ def needs_networks(path: Path) -> bool:
 
 
 def test_only_networks_need_torch():
-    """Maps and tables, by noise or by noisy sums, do without PyTorch: no import of theirs leads to it."""
+    """Maps and tables, by noise or by noisy sums, do without: no import of theirs leads to PyTorch."""
     paths = named_modules()
     networks = {name for name, path in paths.items() if needs_networks(path)}
     # A package's own module holds a docstring alone, or what is imported when it is used.
@@ -142,28 +143,67 @@ def test_the_wheel_knows_nothing_of_studies():
     ]
 
 
-def test_releases_are_made_without_torch():
-    """Who declares, calibrates and privatizes does so with torch nowhere in sight."""
-    code = """
+WITHOUT_PACKAGES = """
 import sys
 class Block:
     def find_spec(self, name, path=None, target=None):
-        if name.split('.')[0] in ('torch', 'safetensors', 'matplotlib', 'jinja2', 'numba'):
-            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+        if name.split('.')[0] in {missing}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
 sys.meta_path.insert(0, Block())
 import privot
 schema = privot.Schema.from_toml('[columns.age]\\nkind = "numeric"\\nbounds = [0, 100]')
-release = privot.Randomizer.calibrate(schema, epsilon=1.0).privatize({'age': [40.0, 50.0]})
-assert len(release) == 2
-try:
-    privot.fit
-except ModuleNotFoundError as error:
-    assert "pip install 'privot[learn]'" in str(error), error
-else:
-    raise AssertionError('fit without torch')
+release = privot.Randomizer.calibrate(schema, epsilon=1.0).privatize({{'age': [40.0, 50.0] * 200}})
+assert len(release) == 400
+
+def refused(use, purpose, extra):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        assert purpose in str(error) and f"pip install 'privot[{{extra}}]'" in str(error), error
+    else:
+        raise AssertionError(purpose)
 """
+
+
+def runs_without(missing: tuple[str, ...], code: str) -> None:
+    code = WITHOUT_PACKAGES.format(missing=missing) + code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_releases_are_made_without_what_learns():
+    """Who declares, calibrates and privatizes does so with the extra `release` alone."""
+    runs_without(
+        ("torch", "safetensors", "matplotlib", "jinja2", "numba"),
+        'refused(lambda: privot.fit, "privot.fit needs safetensors", "learn")',
+    )
+
+
+def test_maps_and_tables_are_learned_without_torch(tmp_path):
+    """Densities on grids, latent classes, checks, samples, reports, and tables by noisy sums."""
+    code = f"""
+import privot.demo.homes, privot.sliced
+folder = {str(tmp_path)!r}
+model = privot.fit(release, seed=0)
+model.save(folder + '/grid')
+assert privot.load(folder + '/grid').sample(10, seed=1).equals(model.sample(10, seed=1))
+two = privot.Schema.from_dict({{'columns': {{
+    'sex': {{'kind': 'categorical', 'categories': ['a', 'b']}}, 'old': {{'kind': 'boolean'}}
+}}}})
+table = {{'sex': ['a', 'b', 'b'] * 200, 'old': [True, False, False] * 200}}
+reports = privot.Randomizer.calibrate(two, epsilon=4.0).privatize(table)
+model = privot.fit(reports, seed=0)
+privot.write_report(privot.evaluate(model, table), folder + '/report.html')
+privot.check(model, reports)
+central = privot.sliced.fit(table, two, epsilon=4.0)
+central.save(folder + '/central')
+assert privot.load(folder + '/central').sample(5, seed=0).num_rows == 5
+network = privot.FitSettings(estimator='generator')
+refused(lambda: privot.fit(reports, network), "'generator' needs torch", 'networks')
+refused(lambda: privot.sliced.adapt, 'privot.sliced.adapt needs torch', 'networks')
+refused(lambda: privot.transport.manhattan, 'privot.transport.manhattan needs torch', 'networks')
+"""
+    runs_without(("torch", "sklearn", "pandas"), code)
 
 
 def test_import_is_light():

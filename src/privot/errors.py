@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, SupportsIndex
 
 # Codes of one column (bins, spikes, categories): a joint report's cells are as many at least.
@@ -65,6 +66,28 @@ def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
     return (package, _EXTRAS[package]) if package in _EXTRAS else None
 
 
+@contextmanager
+def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
+    """Around imports: what is not installed is named in one line, with the extra that brings it.
+
+    Arguments:
+        purpose: What the imports are for: a package of ours, or a kind of model.
+        extra: What to install; by default the smallest extra with the missing package.
+
+    Raises:
+        ModuleNotFoundError: naming purpose, missing package and extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (found := extra_of(error)) is None:
+            raise
+        missing, smallest = found
+        raise ModuleNotFoundError(
+            f"{purpose} needs {missing}: pip install 'privot[{extra or smallest}]'", name=missing
+        ) from None
+
+
 def load_object(place: str, purpose: str) -> Any:
     """What stands at "package.module:name", imported now.
 
@@ -78,15 +101,8 @@ def load_object(place: str, purpose: str) -> Any:
         2.0
     """
     module, _, name = place.partition(":")
-    try:
+    with naming_extra(purpose):
         return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if (found := extra_of(error)) is None:
-            raise
-        missing, extra = found
-        raise ModuleNotFoundError(
-            f"{purpose} needs {missing}: pip install 'privot[{extra}]'", name=missing
-        ) from None
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:

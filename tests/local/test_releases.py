@@ -4,13 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot import FitSettings, Randomizer, Schema, fit, load
+from privot import FitSettings, Randomizer, Release, Schema, fit, fit_waves, load
 from privot.errors import PrivotError
 from privot.local.classes.count_tables import count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.classes.grouping import alphabet_sizes, groups_of_questions, report_groups
 from privot.local.classes.product_mixture import LatentClasses
 from privot.local.releases import Releases
+from privot.release.reports.rows import ReportTable
 
 AGE = '[columns.age]\nkind = "numeric"\ninteger = true\nbounds = {}\nbins = {}\nspikes = {}\n'
 WORK = '[columns.work]\nkind = "categorical"\nother = "else"\ncategories = {}\n'
@@ -161,9 +162,31 @@ def test_what_does_not_go_together_is_refused(older, newer, words):
 
 def test_what_learns_from_one_release_refuses_two():
     schema = Schema.from_toml(NUMBER.format(1))
-    made = Randomizer.calibrate(schema, 1.0, mechanism="laplace").privatize({"n": [0.5] * 30})
+    randomizer = Randomizer.calibrate(schema, 1.0, mechanism="laplace")
+    made, more = (randomizer.privatize({"n": [0.5] * 30}) for _ in range(2))
     with pytest.raises(PrivotError, match="learns from one release"):
-        fit([made, made], FitSettings(estimator="generator", steps=1))
+        fit([made, more], FitSettings(estimator="generator", steps=1))
     for nothing in ([], [made, "release"], {"n": [1]}):
         with pytest.raises(PrivotError, match="privatize records on the device first"):
             fit(nothing)
+
+
+def test_reports_that_are_given_twice_are_refused(tmp_path):
+    """The same release, its file again, and two that share one report; other reports are taken."""
+    randomizer = Randomizer.calibrate(Schema.from_toml(NUMBER.format(1)), 1.0)
+    made, more = (randomizer.privatize({"n": [0.5] * 30}) for _ in range(2))
+    made.save(tmp_path / "made.parquet")
+    one = Release(
+        ReportTable.of(pa.concat_tables([more.table, made.table.slice(7, 1)])), randomizer
+    )
+    for twice, count in (
+        ([made, made], 30),
+        ([more, made, Release.load(tmp_path / "made.parquet")], 30),
+        ([made, one], 1),
+    ):
+        with pytest.raises(PrivotError, match=f"share {count} reports, by their ids") as refused:
+            fit(twice)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(PrivotError, match="releases 1 and 2 .* share 30 reports"):
+        fit_waves([made, made])
+    assert len(Releases.of([made, more]).parts) == 2

@@ -174,7 +174,7 @@ def test_altered_releases_are_refused(tmp_path):
             Release.load(path)
 
     path.write_bytes(whole[: len(whole) // 2])
-    refused("may be truncated")
+    refused("copy it again")
     path.write_bytes(b"")
     refused("cannot be read")
     write(path, release.table, None)

@@ -102,11 +102,11 @@ def train(
         steps=steps,
         batch_size=batch_size,
         num_projections=num_projections,
-        neighboring=neighboring,
-        release=release,
+        neighboring=neighboring,  # type: ignore[arg-type]  # checked by the settings
+        release=release,  # type: ignore[arg-type]  # checked by the settings
         degree=degree,
         low_pass=low_pass,
-        loss=loss,
+        loss=loss,  # type: ignore[arg-type]  # checked by the settings
         seed=seed,
     )
     form = record_form(separator, ignore)

@@ -4,11 +4,23 @@
 the guarantee that a ledger has counted.
 """
 
-from privot.disk import BudgetExhausted, Ledger
-from privot.errors import lazy_names
-from privot.sliced.fitting import fit
-from privot.sliced.mixtures.settings import MixtureSettings
-from privot.sliced.model import SlicedModel
+from typing import TYPE_CHECKING
+
+from privot.errors import lazy_names, naming_extra
+
+with naming_extra("privot.sliced", "learn"):
+    from privot.disk import BudgetExhausted, Ledger
+    from privot.sliced.fitting import fit
+    from privot.sliced.mixtures.settings import MixtureSettings
+    from privot.sliced.model import SlicedModel
+
+if TYPE_CHECKING:
+    from privot.sliced.adaptation.classifier import AdaptationSettings, AdaptedClassifier
+    from privot.sliced.adaptation.rounds import adapt
+    from privot.sliced.record_maps import records_of
+    from privot.sliced.releases.mechanism import Slices, SlicingMechanism
+    from privot.sliced.releases.plan import SlicePlan
+    from privot.sliced.settings import SlicedSettings
 
 # Imported when they are used: tables by noisy sums need no PyTorch.
 _PLACES = {

@@ -29,7 +29,8 @@ places, so what it makes of a record in its last bits depends on no other's.
 
 **Who sees what.** Releases have public shapes. Whoever times a release learns about raw records (the
 order of slots in memory, the rejections of the sampler); the curator alone may. The fingerprint by which
-a second run on the same records is seen stays with the curator as well. Nothing is logged. **Count
+a second run on the same records is seen, a keyed digest of all that questions may look at (values and
+labels), stays with the curator as well. Nothing is logged. **Count
 first**: the plan's whole guarantee is entered in the account of these records before the first round,
 and the ledger is charged before a round is answered.
 """

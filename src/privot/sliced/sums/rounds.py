@@ -5,8 +5,8 @@ after a kill therefore asks the same questions again; those that are in the chec
 it, at no cost. The ledger counts a round before it is made: one that was counted and whose answer was
 lost is spent, and with it the plan, since later rounds would have to do without it.
 
-**Privacy.** A run goes on with the records it began with, or not at all: sums of two sets of records
-would be told as those of one. Which set that was is known from its account alone
+**Privacy.** A run goes on with the records it began with, labels included, or not at all: sums of two
+sets of records would be told as those of one. Which set that was is known from its account alone
 (`privot.disk.accounts`: a keyed digest, entered before the first round, in the curator's state folder).
 The checkpoint holds released sums and public settings, and nothing else of the records. That a set is
 another one is told by a refusal, to the curator, before anything is spent.
