@@ -141,10 +141,11 @@ class DeviceLedger:
         Raises:
             NotDue: where this wave is none of the person's, or too near to one that is spent.
             LimitReached: where the owner's limit would be passed.
-            PrivotError: if the record cannot be used, or the campaign's panel was another.
+            PrivotError: if the record cannot be used, the campaign's panel was another, or the
+                randomizer promises nothing that adds up.
         """
         seconds = time.time() if now is None else now
-        wave, promise = panel.wave_at(seconds), guarantee_from_dict(dict(device.promise))
+        wave, promise = panel.wave_at(seconds), _promise_of(device)
         with self.holding() as journal:
             spent = self._spent(journal, panel)
             if wave not in spent:
@@ -214,6 +215,17 @@ class DeviceLedger:
         if self.limit is None:
             return
         self.limit.require(panel.name, promise, journal.lines[1:], now)
+
+
+def _promise_of(device: Device) -> PureDP | ApproximateDP:
+    """What one report promises, if it is of a kind that sums of ε and δ are of."""
+    promise = guarantee_from_dict(dict(device.promise))
+    if not isinstance(promise, (PureDP, ApproximateDP)) or promise.neighboring != "local":
+        raise PrivotError(
+            f"the randomizer promises {type(promise).__name__} ({promise.neighboring}), which a ledger "
+            "cannot add up: give one of local ε, or ε and δ"
+        )
+    return promise
 
 
 def lines_of(journal: Journal, campaign: dict[str, Any]) -> list[dict[str, Any]]:
