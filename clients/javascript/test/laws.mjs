@@ -101,7 +101,7 @@ export const LAWS = {
   async "one that is refused for good keeps none of the others"(device, record, open) {
     const outbox = await open();
     for (const key of ["a", "b", "c"]) await outbox.report(device, record, key);
-    const found = await outbox.send(URL, { ...collector(refuse("conflict")).how, together: true });
+    const found = await outbox.send(URL, { ...collector(refuse("format")).how, together: true });
     equal([found.refused.length, found.accepted, found.waiting], [1, 2, 0]);
   },
   async "a request that is refused is not repeated, and loses nothing"(device, record, open) {

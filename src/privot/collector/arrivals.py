@@ -19,7 +19,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.collector.records import Records, Words, hours_of, same_head, sums_of
+from privot.collector.records import Records, Words, hours_of, same_head
+from privot.collector.segments import Form
 from privot.device import Device, Report, read_batch, write_batch
 from privot.device.report import VERSION, WireError
 from privot.errors import PrivotError
@@ -98,6 +99,7 @@ class Campaign:
         self.fingerprint = self.randomizer.fingerprint
         empty = bytes(self.payloads.width)
         self.example = Report(self.payloads.fingerprint, bytes(16), 0, empty).to_bytes()
+        self._form = Form(self.example, panel)
         self.read(write_batch([self.example]), as_json=False)  # compiles, before anybody waits
 
     @classmethod
@@ -157,7 +159,7 @@ class Campaign:
         long = [i for i, part in enumerate(parts) if len(part) == self.record_bytes]
         held = b"".join(parts[i] for i in long)
         records = np.frombuffer(held, np.uint8).reshape(len(long), self.record_bytes)
-        right, entries = sums_of(records)
+        right, entries = self._form.sums_of(records)
         right &= same_head(records, self.example)
         late = self._of_other_waves(records, until) & right
         right &= ~late
