@@ -260,7 +260,8 @@ def test_faults_of_the_store_are_asked_to_come_again(memory):
 def test_who_comes_when_all_room_is_taken_is_asked_to_come_later(memory):
     room = Room(1000)
     collector = Collector([memory], room=room)
-    with room.holding(900):
+    with room.claiming() as claim:
+        claim(900)
         answer = post(collector, write_batch(made(10)))
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
     assert post(collector, write_batch(made(10))).status_code == 200

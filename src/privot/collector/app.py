@@ -36,7 +36,7 @@ from starlette.routing import Route
 
 from privot.collector.admission import Admission, NotAdmitted, everybody
 from privot.collector.arrivals import MOST_REPORTS, Arrivals, Campaign
-from privot.collector.bodies import Refusal, body_of, is_json, length_of, refusal_answer
+from privot.collector.bodies import Refusal, body_of, is_json, refusal_answer, require_length
 from privot.collector.committing import GroupCommit, NoRoom, Room
 from privot.collector.ids import DUPLICATE, NEW
 from privot.collector.metrics import Metrics, exposition
@@ -154,10 +154,10 @@ class Collector:
         except NotAdmitted as error:
             raise Refusal(401, "admission", str(error), close=True) from None
         most = desk.campaign.most_bytes(as_json)
-        length = length_of(request, most)
+        require_length(request, most)
         try:
-            with self._room.holding(length):
-                body = await body_of(request, most, self._seconds)
+            with self._room.claiming() as claim:
+                body = await body_of(request, most, self._seconds, claim)
                 arrivals = _read(desk.campaign, body, as_json, until)
                 if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
                     words = f"the batch has {found:,} reports: send at most {self._each:,} at once"

@@ -27,6 +27,7 @@ from privot.errors import PrivotError
 from privot.release.collecting.payloads import Payloads
 from privot.release.collecting.wave_releases import require_whole_hours, waves_of_hours
 from privot.release.randomizer import Randomizer
+from privot.release.reports.programs import TIME_STEP
 from privot.waves import Panel
 
 MOST_REPORTS = 1000
@@ -175,7 +176,7 @@ class Campaign:
         if self.panel is None:
             return np.zeros(len(records), np.bool_)
         waves = self.waves_of(records)
-        asked = waves if until is None else self.panel.wave_at(until - 1)
+        asked = waves if until is None else waves_of_hours(self.panel, _hour_before(until))
         return np.asarray((waves < 0) | (waves != asked))
 
     def _refusal(self, index: int, part: bytes) -> Refused:
@@ -215,3 +216,8 @@ def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
             parts.append(b"")
             refused.append(Refused(index, error.reason, str(error)))
     return parts
+
+
+def _hour_before(until: int) -> NDArray[np.int64]:
+    """The hour in which a ticket's last second lies."""
+    return np.array([(until - 1) // TIME_STEP])
