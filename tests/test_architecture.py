@@ -24,8 +24,8 @@ NETWORKS = (
 )  # fmt: skip
 WITHOUT = (
     "transport/assignment.py", "transport/pair_loops.py", "transport/__init__.py",
-    "sliced/__init__.py",
-    "sliced/curator_table.py", "sliced/fitting.py", "sliced/law.py", "sliced/ledgers.py", "sliced/model.py", "sliced/sums/",
+    "sliced/__init__.py", "sliced/curator_table.py", "sliced/fitting.py", "sliced/law.py",
+    "sliced/ledgers.py", "sliced/model.py", "sliced/sums/",
     "sliced/mixtures/settings.py", "sliced/mixtures/table_fit.py", "sliced/mixtures/table_law.py",
     "sliced/mixtures/pair_fit.py",
 )  # fmt: skip

@@ -96,12 +96,18 @@ def test_a_sender_that_hangs_up_takes_nothing_back(tmp_path):
 
 def test_room_is_bounded_but_lets_one_of_any_size_in():
     room = Room(100)
-    with room.holding(60):
-        with pytest.raises(NoRoom, match="busy"), room.holding(60):
-            pass
+    with room.claiming() as mine:
+        mine(60)
+        with room.claiming() as other:
+            with pytest.raises(NoRoom, match="busy"):
+                other(60)
+            assert room.held == 60
+            other(30)
+            other(10)
+            with pytest.raises(NoRoom):
+                mine(1)
         assert room.held == 60
-        with room.holding(40):
-            assert room.held == 100
-    with room.holding(1000):
-        pass
+    with room.claiming() as mine:
+        mine(70)
+        mine(1000)
     assert room.held == 0

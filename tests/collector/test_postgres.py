@@ -8,7 +8,7 @@ import pytest
 
 import postgres_server
 from campaign_reports import CAMPAIGN, changed, made, rows
-from privot.collector.ids import CONFLICT, DUPLICATE, NEW
+from privot.collector.ids import DUPLICATE, NEW
 from privot.collector.postgres import PostgresStore
 from privot.collector.store import StoreStopped
 from privot.errors import PrivotError
@@ -38,11 +38,11 @@ def test_several_servers_accept_each_report_once(database):
     assert PostgresStore(database, CAMPAIGN.example).count == 2000
 
 
-def test_conflicts_are_seen_across_servers(database):
+def test_copies_and_other_contents_are_told_apart_across_servers(database):
     first, second = (PostgresStore(database, CAMPAIGN.example) for _ in range(2))
     reports = made(2)
     first.append(*rows(reports))
-    assert second.append(*rows([changed(reports[0]), reports[1]])).tolist() == [CONFLICT, DUPLICATE]
+    assert second.append(*rows([changed(reports[0]), reports[1]])).tolist() == [NEW, DUPLICATE]
     assert first.append(*rows(reports)).tolist() == [DUPLICATE, DUPLICATE]
 
 

@@ -11,7 +11,7 @@ import { toHex } from "./report.js";
 
 const MARK = ',"fingerprint":"';
 
-/** What one report promises under local privacy; δ is 0 where it is pure. */
+/** What one report promises under local privacy; δ is 0 where it is pure, ε infinite where nothing is promised. */
 export type Promised = { epsilon: number; delta: number };
 
 export type Pins = {
@@ -50,13 +50,16 @@ export async function readRandomizer(
         "or it is from a newer version",
     );
   }
-  const { epsilon = Infinity, delta = 0 } = held.guarantee ?? {};
-  return { fingerprint: found, program, promise: { epsilon, delta } };
+  const { kind, neighboring, epsilon, delta = 0 } = held.guarantee ?? {};
+  const pure = kind === "PureDP";
+  const known = (pure || kind === "ApproximateDP") && neighboring === "local";
+  return { fingerprint: found, program, promise: { epsilon: known ? epsilon : Infinity, delta: pure ? 0 : delta } };
 }
 
-async function requireSignature(text: string, publicKey: string, signature?: string): Promise<void> {
+/** Refuse a text that the holder of a public key did not sign. */
+export async function requireSignature(text: string, publicKey: string, signature?: string): Promise<void> {
   if (signature === undefined) {
-    throw new PrivotError("the randomizer is not signed: give the content of randomizer.json.sig");
+    throw new PrivotError("this is not signed: give the content of its .sig");
   }
   const [key, signed] = [fromBase64(publicKey, 32, "publicKey"), fromBase64(signature, 64, "signature")];
   let verifier;
@@ -66,7 +69,7 @@ async function requireSignature(text: string, publicKey: string, signature?: str
     throw new PrivotError("no Ed25519 signature can be verified here: pin the fingerprint instead");
   }
   if (!(await crypto.subtle.verify({ name: "Ed25519" }, verifier, signed, encoded(text)))) {
-    throw new PrivotError("the randomizer's signature is not of the pinned key and this text");
+    throw new PrivotError("the signature is not of the pinned key and this text");
   }
 }
 

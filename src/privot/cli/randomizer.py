@@ -147,24 +147,30 @@ def _shares(given: list[str]) -> dict[str, float]:
 
 
 def sign(
-    randomizer: Annotated[Path, Argument(help="randomizer.json.")],
+    file: Annotated[Path, Argument(help="randomizer.json, or a panel.json.")],
     key: Annotated[Path, Option(help="An Ed25519 key, in PEM without a password.")],
     create: Annotated[bool, Option("--create", help="Make a fresh key first.")] = False,
 ) -> None:
-    """Sign a randomizer, so that devices take noise from nobody else; and print the key to pin.
+    """Sign a randomizer or a panel, so that devices take it from nobody else; print the key to pin.
+
+    A signature covers the bytes of one file, and nothing beside it.
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
     from privot.release import Randomizer
     from privot.release.signing import new_key, public_key, read_key, signature_path
     from privot.release.signing import sign as sign_file
+    from privot.waves import Panel
 
-    Randomizer.load(randomizer)  # what is altered is not signed
+    try:
+        Panel.load(file)
+    except PrivotError:
+        Randomizer.load(file)  # what is altered is not signed
     if create:
         new_key(key)
     holder = read_key(key)
-    sign_file(randomizer, holder)
-    print(f"{signature_path(randomizer)}: devices pin the public key {public_key(holder)}")
+    sign_file(file, holder)
+    print(f"{signature_path(file)}: devices pin the public key {public_key(holder)}")
 
 
 def audit(

@@ -49,6 +49,7 @@ from privot.collector.store import Batch, StoreFull, StoreStopped
 from privot.disk.state import flush_folder
 from privot.errors import PrivotError
 from privot.files import cannot_write, flush, replacing_file
+from privot.waves import Panel
 
 _SEGMENT_BYTES = 2**28
 _ENTRY_BYTES, _IDS_AT_ONCE = 24, 2**18
@@ -64,6 +65,7 @@ class FolderStore:
         example: One report's bytes, which tell fingerprint and length.
         told: Takes lines for people.
         disk: How segments are written.
+        panel: In which people report again, if they do.
 
     Raises:
         PrivotError: if another process serves it, or something in it is damaged beyond what a power loss
@@ -76,10 +78,11 @@ class FolderStore:
         example: bytes,
         told: Callable[[str], None] = lambda line: None,
         disk: Disk | None = None,
+        panel: Panel | None = None,
     ) -> None:
         self.folder, self._form, self._disk, self._told = (
             folder,
-            Form(example),
+            Form(example, panel),
             disk or Disk(),
             told,
         )

@@ -1,9 +1,10 @@
 r"""Known ids: which reports a store has, in 24 bytes a report, asked many at a time.
 
-A table of entries (id, digest) with open addressing: an id's place is a hash of it, or the next
-free one. It is at most three quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each
-start. The hash is keyed by random words of the process, for senders choose their ids, and could
-otherwise choose such as crowd one place.
+A report is its id and its digest (`privot.collector.records`): of one id there may be several, of which
+all but one are forged, and each counts. A table of such entries with open addressing: an entry's place
+is a hash of it, or the next free one. It is at most three quarters full, so that 10⁷ reports take 400
+MB, and is rebuilt at each start. The hash is keyed by random words of the process, for senders choose
+their ids, and could otherwise choose such as crowd one place.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from numpy.typing import NDArray
 
 from privot.collector.records import Words
 
-NEW, DUPLICATE, CONFLICT = 0, 1, 2
+NEW, DUPLICATE = 0, 1
 Statuses = NDArray[np.uint8]
 _LEAST = 2**12
 
 
 class KnownIds:
-    """The ids of a store, and what each one's report said.
+    """The ids of a store, and digests of what their reports said.
 
     Arguments:
         expected: How many there will soon be.
@@ -37,7 +38,7 @@ class KnownIds:
     def claim(self, entries: Words) -> tuple[Statuses, NDArray[np.int64]]:
         """Enter what is new: each entry's status (n,), and the places taken (n,), −1 where none was.
 
-        Of equal ids among them, the first is the one that counts.
+        Of equal entries among them, the first is the one that is new.
         """
         if (needed := _capacity(self.count + len(entries))) > len(self._table):
             larger = np.zeros((needed, 3), np.uint64)
@@ -66,8 +67,11 @@ def _capacity(count: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _place(first: np.uint64, second: np.uint64, key: Words, mask: np.uint64) -> np.uint64:
-    mixed = (first ^ key[0]) * key[1]
+def _place(
+    first: np.uint64, second: np.uint64, digest: np.uint64, key: Words, mask: np.uint64
+) -> np.uint64:
+    mixed = (digest ^ key[1]) * key[0]
+    mixed = (mixed ^ (mixed >> np.uint64(31)) ^ first) * key[1]
     mixed = (mixed ^ (mixed >> np.uint64(32)) ^ second) * key[0]
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed ^ (mixed >> np.uint64(32))) & mask
@@ -80,15 +84,15 @@ def _claim(
     mask = np.uint64(table.shape[0] - 1)
     for row in range(entries.shape[0]):
         first, second, digest = entries[row, 0], entries[row, 1], entries[row, 2]
-        at = _place(first, second, key, mask)
+        at = _place(first, second, digest, key, mask)
         places[row] = -1
         while True:
             if table[at, 2] == 0:
                 table[at, 0], table[at, 1], table[at, 2] = first, second, digest
                 statuses[row], places[row] = NEW, at
                 break
-            if table[at, 0] == first and table[at, 1] == second:
-                statuses[row] = DUPLICATE if table[at, 2] == digest else CONFLICT
+            if table[at, 0] == first and table[at, 1] == second and table[at, 2] == digest:
+                statuses[row] = DUPLICATE
                 break
             at = (at + np.uint64(1)) & mask
 
@@ -98,7 +102,7 @@ def _move(table: Words, larger: Words, key: Words) -> None:
     mask = np.uint64(larger.shape[0] - 1)
     for row in range(table.shape[0]):
         if table[row, 2]:
-            at = _place(table[row, 0], table[row, 1], key, mask)
+            at = _place(table[row, 0], table[row, 1], table[row, 2], key, mask)
             while larger[at, 2]:
                 at = (at + np.uint64(1)) & mask
             larger[at] = table[row]

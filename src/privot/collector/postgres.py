@@ -1,14 +1,14 @@
 """The store in PostgreSQL, for several servers that take reports of one campaign.
 
     privot_campaigns   number, fingerprint, length of a record
-    privot_reports     campaign and id (the key), digest, sealing, report
+    privot_reports     campaign, id and digest (the key), sealing, report
     privot_sealings    campaign, number, rows of its shards once it is done
 
-A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the
-order of ids (so that servers never wait for one another in a circle), and a look at the digests of
-what is there then. It is acknowledged after COMMIT, with `synchronous_commit`; a server that was
-told not to flush (`fsync = off`) is refused. A connection that is lost in between leaves unknown
-what was stored: nobody is told that it was, and who sends it again is told so then.
+A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the order of
+ids and digests (so that servers never wait for one another in a circle). It is acknowledged after
+COMMIT, with `synchronous_commit`; a server that was told not to flush (`fsync = off`) is refused. A
+connection that is lost in between leaves unknown what was stored: nobody is told that it was, and who
+sends it again is told so then.
 
 **Sealing** first marks reports with its number, in one statement, and takes those: broken off, it
 takes the same. Reports stay in the table, which is the record of their ids. One server seals at a
@@ -26,7 +26,7 @@ from uuid import UUID
 import numpy as np
 import psycopg
 
-from privot.collector.ids import CONFLICT, DUPLICATE, NEW, Statuses
+from privot.collector.ids import DUPLICATE, NEW, Statuses
 from privot.collector.records import Records, Words
 from privot.collector.store import Batch, StoreFull, StoreStopped
 from privot.device.report import FINGERPRINT_BYTES
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS privot_reports (
     digest bigint NOT NULL,
     sealing integer,
     report bytea NOT NULL,
-    PRIMARY KEY (campaign, id)
+    PRIMARY KEY (campaign, id, digest)
 );
 CREATE INDEX IF NOT EXISTS privot_unsealed ON privot_reports (campaign) WHERE sealing IS NULL;
 CREATE TABLE IF NOT EXISTS privot_sealings (
@@ -62,17 +62,14 @@ _INSERT = """
 WITH stored AS (
     INSERT INTO privot_reports (campaign, id, digest, report)
     SELECT %s, id, digest, report FROM (
-        SELECT DISTINCT ON (id) id, digest, report FROM privot_arriving ORDER BY id, place
-    ) AS firsts ORDER BY id
-    ON CONFLICT DO NOTHING RETURNING id
+        SELECT DISTINCT ON (id, digest) id, digest, report FROM privot_arriving
+        ORDER BY id, digest, place
+    ) AS firsts ORDER BY id, digest
+    ON CONFLICT DO NOTHING RETURNING id, digest
 )
 SELECT place FROM (
-    SELECT id, min(place) AS place FROM privot_arriving GROUP BY id
-) AS firsts JOIN stored USING (id)
-"""
-_SAME = """
-SELECT place, held.digest = arriving.digest
-FROM privot_arriving AS arriving JOIN privot_reports AS held USING (id) WHERE held.campaign = %s
+    SELECT id, digest, min(place) AS place FROM privot_arriving GROUP BY id, digest
+) AS firsts JOIN stored USING (id, digest)
 """
 _TABLE_LOCK, _SEAL_LOCK = 0x70726976, 0x7365616C
 _PIECE_ROWS = 2**14
@@ -230,8 +227,6 @@ class PostgresStore:
                 copy.write_row((place, held, digest, record.tobytes()))
         new = [place for (place,) in connection.execute(_INSERT, (self._campaign,))]
         statuses = np.full(len(records), DUPLICATE, np.uint8)
-        same = connection.execute(_SAME, (self._campaign,)).fetchall()
-        statuses[[place for place, equal in same if not equal]] = CONFLICT
         statuses[new] = NEW
         return statuses
 
