@@ -180,7 +180,11 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     """The ε that a randomizer states; refused where it states none that bounds a ratio."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
-    if type(epsilon) not in (int, float) or not 0 <= epsilon < math.inf:
+    if (
+        not isinstance(epsilon, int | float)
+        or isinstance(epsilon, bool)
+        or not 0 <= epsilon < math.inf
+    ):
         raise PrivotError(
             f"the randomizer states epsilon {epsilon!r:.40}, which is no promise: calibrate it again"
         )
