@@ -181,15 +181,30 @@ def audit(
     confidence: Annotated[
         float, Option(help="Probability that an honest randomizer passes.")
     ] = 0.999,
+    exact: Annotated[
+        bool,
+        Option(
+            "--exact",
+            help="Draw nothing: bound the likelihood ratio of any two records from above, as a "
+            "rational number, from the integers that devices draw by.",
+        ),
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Test the law of the reports, bound their epsilon from below, and compare with the promise.
 
     Made-up people report, as on a device. Exit code 0 if nothing contradicts the promise, 1 if it is
-    refuted.
+    refuted. With --exact, 0 if the promise is proved of the published integers, 1 if they exceed it, 2
+    if they are none that a proof is for.
 
     Example: privot audit randomizer.json
     """
+    if exact:
+        if draws is not None:
+            raise PrivotError("--exact draws nothing: leave out --draws")
+        from privot.cli.exact import audit_exactly
+
+        raise Exit(audit_exactly(randomizer, as_json))
     from privot.release import Randomizer
     from privot.release.audits.audit import audit_randomizer, stated_guarantee
 
