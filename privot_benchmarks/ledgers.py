@@ -39,7 +39,7 @@ from privot.sliced import SlicedSettings, SlicePlan, SlicingMechanism, fit, reco
 from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
-RELEASES, DRAWS, KILLS = 400, 60, 100
+RELEASES, DRAWS, KILLS = 160, 60, 100
 SCHEMA = Schema.from_dict(
     {"columns": {"image": {"kind": "array", "shape": [4, 4], "bounds": [0, 1]}}}
 )
@@ -205,9 +205,9 @@ class Run:
 
 def sliced_older_ledger(folder, _):
     run = Run(folder)
-    run.fit(stop=100)
+    run.fit(stop=40)
     shutil.copy(folder / "run.ledger", folder / "old")
-    run.fit(stop=380, resume=True)
+    run.fit(stop=150, resume=True)
     shutil.copy(folder / "old", folder / "run.ledger")
     run.fit(resume=True)
     return run.made, RELEASES

@@ -206,10 +206,12 @@ def test_expected_noise_says_what_a_report_is():
     json.dumps(row)
 
 
-def test_an_audit_passes_and_finds_most_of_epsilon():
-    result = audit_randomizer(made(VECTOR + LABEL, epsilon=2.0), num_draws=10_000)
+def test_an_audit_passes_and_finds_most_of_epsilon(no_streams):
+    """The false-alarm rate is 1e-6; the bound is asked for a third below what it comes to."""
+    randomizer = made(VECTOR + LABEL, epsilon=2.0)
+    result = audit_randomizer(randomizer, num_draws=6_000, confidence=1 - 1e-6)
     assert not result.refuted
-    assert 0.8 * 2 < result.columns[0].epsilon_lower <= 2
+    assert 0.5 * 2 < result.columns[0].epsilon_lower <= 2
 
 
 def test_laplace_noise_is_taken_where_its_means_err_less():
