@@ -46,6 +46,7 @@ SCHEMA = Schema.from_dict(
 IMAGES = records_of(SCHEMA, low_pass=2)
 VALUES = torch.from_numpy(np.random.default_rng(0).random((200, 4, 4), dtype=np.float32))
 TABLE = pa.table({"image": tensor_array(VALUES.numpy())})
+QUICK = {"batch_size": 20, "num_projections": 4, "low_pass": 2, "generated": 20, "hidden": (4,)}
 NUMBERS = np.random.default_rng(0).random((200, 1))
 fork_in_c = ctypes.PyDLL(None).fork  # none of Python's hooks run
 
@@ -186,7 +187,7 @@ class Run:
             if step == stop:
                 signal.raise_signal(signal.SIGINT)
 
-        settings = Settings(steps=RELEASES, batch_size=20, num_projections=4, low_pass=2)
+        settings = Settings(steps=RELEASES, **QUICK)
         path = (folder or self.folder) / "run"
         try:
             self.model = fit(

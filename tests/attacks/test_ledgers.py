@@ -14,7 +14,7 @@ from sliced.declared_images import image_schema
 
 SLOW = [name for name in ledgers.ATTACKS if "kill" in name]
 ARGUMENTS = (ledgers.TABLE, ledgers.SCHEMA)
-SETTINGS = ledgers.Settings(steps=160, batch_size=20, num_projections=4, low_pass=2)
+SETTINGS = ledgers.Settings(steps=ledgers.RELEASES, **ledgers.QUICK)
 
 
 @pytest.fixture(autouse=True)
