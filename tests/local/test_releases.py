@@ -97,8 +97,8 @@ def joint(schema, columns):
 def test_both_releases_teach_more_than_either():
     """The older one tells bins of age that the newer has not; the newer alone tells nurses and rents.
 
-    Errors of the joint law, in the codes of each, are .030 ± .003 and .12 ± .04, that of the nurses' share
-    .009: the limits are six standard deviations away. Whoever learns from one of them alone is .3 off.
+    Errors of the joint law, in the codes of each, are .030 ± .003 and .12 ± .04, of the nurses' share
+    0 ± .009: the limits are six standard deviations away. Either release alone leaves .3 or more.
     """
     releases = moved(4000, (6.0, 3.0))
     settings = Trial(num_classes=4, strength=1.0, passes=60, gain=1.0, standard_error=0.1)

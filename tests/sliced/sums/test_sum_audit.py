@@ -133,7 +133,7 @@ def best_test(run, ratios):
 
 
 def audited(run, ratios, num_draws):
-    """Lower bounds of ε by the same draws: of events that are counted, and by μ; each wrong once in 10⁶."""
+    """Lower bounds of ε by the same draws, by counted events and by μ; each is wrong once in 10⁶."""
     draws = [released(run, which, num_draws, ratios) for which in (0, 1)]
     score = best_test(run, ratios)
     counted = audit(
@@ -150,7 +150,7 @@ def audited(run, ratios, num_draws):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_the_farthest_records_reach_what_is_promised_and_do_not_pass_it(run):
-    """Of exact Gaussian noise the bounds are .80 ± .017 and .915 ± .012 of ε; an eighth less would pass it."""
+    """Bounds are .80 ± .017 and .915 ± .012 of ε for exact noise; with an eighth less they pass it."""
     counted, by_mu = audited(run, ratios_of(run), 40_000)
     assert 0.69 * EPSILON < counted <= EPSILON
     assert 0.84 * EPSILON < by_mu <= EPSILON
