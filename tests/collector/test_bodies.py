@@ -60,9 +60,7 @@ def test_a_body_is_read_whole_or_not_at_all():
         return asyncio.run(body_of(request([b"abc"] * 5, pause), most, seconds, claimed.append))
 
     assert read(15, 60.0) == b"abc" * 5
-    assert [count for count in claimed if count] == [
-        3
-    ] * 5  # as it comes
+    assert [count for count in claimed if count] == [3] * 5  # as it comes
     assert status(lambda: read(14, 60.0)) == 413
     assert status(lambda: read(15, 0.05, pause=0.03)) == 408
 

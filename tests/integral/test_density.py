@@ -133,17 +133,25 @@ def test_refusals(build, message):
         build()
 
 
-@pytest.mark.parametrize("normalizer", ["exact", "none"])
-def test_audit_of_opposite_data_sets(normalizer):
-    """Two models of opposite data sets, told apart by their draws alone: never beyond ε, not idle."""
+@pytest.mark.parametrize(("normalizer", "least"), [("exact", 0.85), ("none", 0.3)])
+def test_audit_of_opposite_data_sets(normalizer, least):
+    """Two models of opposite data sets, told apart by their draws alone: never beyond ε, not idle.
+
+    Beyond ε once in a million audits; bounds are .942 ± .009 and .383 ± .010.
+    """
     epsilon, rng = 1.0, np.random.default_rng(0)
     settings = ClippedRatioSettings(normalizer=normalizer)
     models = {
         sign: clip_ratio(rng.normal(sign * 2, 0.5, (2000, 1)), StandardNormal(1), epsilon, settings)
         for sign in (-1, 1)
     }
-    result = audit(lambda sign, n: models[sign].draw(n)[:, 0], [(-1, 1)], num_draws=200_000)
-    assert 0.4 * epsilon < result.epsilon_lower <= epsilon
+    result = audit(
+        lambda sign, n: models[sign].draw(n)[:, 0],
+        [(-1, 1)],
+        num_draws=100_000,
+        confidence=1 - 1e-6,
+    )
+    assert least * epsilon < result.epsilon_lower <= epsilon
 
 
 def test_the_audit_would_notice():

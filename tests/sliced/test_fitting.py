@@ -22,8 +22,8 @@ def sides(model):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"steps": 300, "generated": 60},
-        {"steps": 400, "loss": "sliced", "generated": 60},
+        {"steps": 200, "generated": 60},
+        {"steps": 250, "loss": "sliced", "generated": 60},
         {
             "release": "once",
             "orthonormal": True,
@@ -39,7 +39,7 @@ def sides(model):
             "optimizer_steps": 150,
             "generated": 60,
         },
-        {"steps": 300, "neighboring": "zero_out", "generated": 60},
+        {"steps": 200, "neighboring": "zero_out", "generated": 60},
     ],
     ids=["network", "published", "once", "once-entropic", "padded"],
 )

@@ -132,23 +132,34 @@ def best_test(run, ratios):
 
 
 def audited(run, ratios, num_draws):
-    def draw(which, count):
-        return released(run, which, count, ratios)
-
+    """Lower bounds of ε by the same draws, by counted events and by μ; each is wrong once in 10⁶."""
+    draws = [released(run, which, num_draws, ratios) for which in (0, 1)]
     score = best_test(run, ratios)
-    pair = [(0, 1)]
-    return audit(draw, pair, num_draws=num_draws, delta=DELTA, score=score, confidence=1 - 1e-6)
+    counted = audit(
+        lambda which, _: draws[which],
+        [(0, 1)],
+        num_draws=num_draws,
+        delta=DELTA,
+        score=score,
+        confidence=1 - 1e-6,
+    )
+    mu = gaussian_mu_lower(*(score(each, 0, 1) for each in draws), error=1e-6)
+    return counted.epsilon_lower, gaussian_epsilon(1.0, mu, DELTA)
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_the_farthest_records_reach_what_is_promised_and_do_not_pass_it(run):
-    lower = audited(run, ratios_of(run), 240_000).epsilon_lower
-    assert 0.85 * EPSILON < lower <= EPSILON
+    """Bounds are .80 ± .017 and .915 ± .012 of ε for exact noise; with an eighth less they pass it."""
+    counted, by_mu = audited(run, ratios_of(run), 40_000)
+    assert 0.69 * EPSILON < counted <= EPSILON
+    assert 0.84 * EPSILON < by_mu <= EPSILON
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_noise_of_a_third_less_is_refuted(run):
-    assert audited(run, ratios_of(run, times=1.5), 8_000).refutes(EPSILON)
+    """By μ: 1.6 ± .03 of ε."""
+    _, by_mu = audited(run, ratios_of(run, times=1.5), 8_000)
+    assert by_mu > EPSILON
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-3), (10.0, 1e-5)])
