@@ -1,17 +1,21 @@
-# Two commands on a fresh machine with Python >= 3.11: `make demo` and `make test`.
+# On a fresh machine with Python >= 3.11: `make demo`, `make test` and `make test-docs`.
 PYTHON ?= python3
 PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
+OF_PAGES = tests/pages tests/studies
 
-.PHONY: demo test test-slow optional client lint bench docs docs-open dist-check release-notes clean
+.PHONY: demo test test-docs test-slow optional client lint bench docs docs-open dist-check release-notes clean
 
 demo: .venv/learn  ## recover a map from noise; results in demo/
 	.venv/bin/privot demo -o demo --force
 
-test: .venv/dev  ## the whole suite but what is marked slow
-	.venv/bin/pytest -n $(JOBS) -m "not slow"
+test: .venv/dev  ## the library, but for what is marked slow
+	.venv/bin/pytest -n $(JOBS) -m "not slow" tests src $(OF_PAGES:%=--ignore=%)
 
-test-slow: .venv/dev  ## what takes minutes; before an issue is resolved
+test-docs: .venv/dev  ## pages, their commands and examples; recipes and rivals of studies/
+	.venv/bin/pytest -n $(JOBS) -m "not slow" $(OF_PAGES) docs studies
+
+test-slow: .venv/dev  ## what takes minutes, of both; before an issue is resolved
 	.venv/bin/pytest -n $(JOBS) -m slow --timeout 1800
 
 optional: .venv/dev  ## packages without which some tests are skipped, and say so

@@ -1,28 +1,53 @@
-"""What is collected and where it counts.
+"""What is collected, where it counts, and what was skipped for want of what.
 
-Modules that need an optional package have doctests only where it is installed. Ledgers have their
-witnesses in a folder of the session, never in the account's own. Numerical libraries keep to one thread:
-there is a process of tests for every core already.
+Only modules that have doctests are imported for them. Ledgers have their witnesses in a folder of the
+session, never in the account's own. Numerical libraries keep to one thread: there is a process of
+tests for every core already.
 """
 
 import os
+import re
 import tempfile
-from importlib.util import find_spec
+from collections import Counter
 
-_NEEDS = {
-    "ray": ("src/privot/distributed.py",),
-    "pywt": (
-        "studies/rivals/wavelet_shrinkage.py",
-        "studies/entropic/denoising.py",
-    ),
-}
-collect_ignore_glob = [
-    pattern
-    for package, patterns in _NEEDS.items()
-    if not find_spec(package)
-    for pattern in patterns
-]
+import pytest
+
 for _name in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 _state = tempfile.TemporaryDirectory(prefix="privot-state-")
 os.environ["PRIVOT_STATE_DIR"] = _state.name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Leave out the doctests of a Python file that has none: to look for them would import it."""
+    found = yield
+    if file_path.suffix != ".py" or ">>> " in file_path.read_text(encoding="utf-8"):
+        return found
+    return [each for each in found if type(each).__name__ != "DoctestModule"]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say for each reason how many tests it skipped, and which files were skipped as a whole."""
+    tests, files = Counter(), {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = _reason_of(report)
+        if isinstance(report, pytest.TestReport):
+            tests[reason] += 1
+        else:
+            files.setdefault(reason, set()).add(report.nodeid)
+    for reason in sorted({*tests, *files}):
+        parts = [_counted(tests[reason], "test")] if tests[reason] else []
+        parts += [f"all of {name}" for name in sorted(files.get(reason, ()))]
+        terminalreporter.write_line(f"skipped because {reason}: {', '.join(parts)}")
+
+
+def _reason_of(report):
+    """The reason, alike for `skipif` and for `importorskip` without one."""
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    missing = re.match(r"could not import '([\w.]+)'", reason)
+    return f"{missing[1]} is not installed" if missing else reason
+
+
+def _counted(number, noun):
+    return f"{number} {noun}" + "s" * (number != 1)

@@ -39,13 +39,14 @@ from privot.sliced import SlicedSettings, SlicePlan, SlicingMechanism, fit, reco
 from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
-RELEASES, DRAWS, KILLS = 400, 60, 100
+RELEASES, DRAWS, KILLS = 160, 60, 100
 SCHEMA = Schema.from_dict(
     {"columns": {"image": {"kind": "array", "shape": [4, 4], "bounds": [0, 1]}}}
 )
 IMAGES = records_of(SCHEMA, low_pass=2)
 VALUES = torch.from_numpy(np.random.default_rng(0).random((200, 4, 4), dtype=np.float32))
 TABLE = pa.table({"image": tensor_array(VALUES.numpy())})
+QUICK = {"batch_size": 20, "num_projections": 4, "low_pass": 2, "generated": 20, "hidden": (4,)}
 NUMBERS = np.random.default_rng(0).random((200, 1))
 fork_in_c = ctypes.PyDLL(None).fork  # none of Python's hooks run
 
@@ -186,7 +187,7 @@ class Run:
             if step == stop:
                 signal.raise_signal(signal.SIGINT)
 
-        settings = Settings(steps=RELEASES, batch_size=20, num_projections=4, low_pass=2)
+        settings = Settings(steps=RELEASES, **QUICK)
         path = (folder or self.folder) / "run"
         try:
             self.model = fit(
@@ -205,9 +206,9 @@ class Run:
 
 def sliced_older_ledger(folder, _):
     run = Run(folder)
-    run.fit(stop=100)
+    run.fit(stop=40)
     shutil.copy(folder / "run.ledger", folder / "old")
-    run.fit(stop=380, resume=True)
+    run.fit(stop=150, resume=True)
     shutil.copy(folder / "old", folder / "run.ledger")
     run.fit(resume=True)
     return run.made, RELEASES

@@ -42,6 +42,16 @@ def made(count, seed=None):
 
 def changed(report, rng=None):
     """Another report of the same id."""
+    read, others = (
+        Report.from_bytes(report),
+        (DEVICE.report(_PERSON).payload for _ in range(10_000)),
+    )
+    payload = next(each for each in others if each != read.payload)
+    return Report(read.fingerprint, read.id, read.time, payload).to_bytes()
+
+
+def later(report):
+    """The same, an hour later."""
     read = Report.from_bytes(report)
     return Report(read.fingerprint, read.id, read.time + 1, read.payload).to_bytes()
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -61,6 +62,14 @@ def serving(folder, *options, store=None):
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def wait_for_acknowledged(senders, number):
+    """Until this many reports are, however slow the machine is; or the senders have ended."""
+    while sum(len(each.acknowledged) for each in senders) < number:
+        if not any(each.is_alive() for each in senders):
+            break
+        time.sleep(0.002)
 
 
 def post(connection, reports):

@@ -12,11 +12,3 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("local", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
-
-try:
-    import torch
-except ModuleNotFoundError:  # the device's install: its tests run without torch
-    pass
-else:
-    # Tests run side by side; threads that wait for each other's cores would take ten times as long.
-    torch.set_num_threads(1)

@@ -11,13 +11,25 @@ ROOT = TESTS.parent / "src" / "privot"
 STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
-    "errors", "summary", "own_process", "files", "device", "schema", "privacy",
+    "errors", "summary", "own_process", "files", "compiled", "device", "schema", "privacy",
     "disk", "mechanisms", "waves", "tables", "release", "distributed", "collector", "datasets",
-    "transport", "generators", "models", "training", "local", "sliced", "integral",
+    "transport", "architectures", "generators", "models", "training", "local", "sliced", "integral",
     "evaluation", "report", "campaign", "demo", "cli", "__main__",
 ]  # fmt: skip
-NO_TORCH = FLOORS[: FLOORS.index("transport")]
-ALONE = {"transport": {"errors"}, "generators": {"errors"}}
+# What imports PyTorch, by the extra `networks`; nothing else may, nor import these when it is imported.
+NETWORKS = (
+    "transport/", "generators.py", "training/loop.py", "training/parallel.py", "local/generators/",
+    "local/likelihood/", "local/gaussians/gaussian_fit.py", "local/gaussians/likelihood.py", "sliced/",
+    "integral/",
+)  # fmt: skip
+WITHOUT = (
+    "transport/assignment.py", "transport/pair_loops.py", "transport/__init__.py",
+    "sliced/__init__.py", "sliced/curator_table.py", "sliced/fitting.py", "sliced/law.py",
+    "sliced/ledgers.py", "sliced/model.py", "sliced/sums/",
+    "sliced/mixtures/settings.py", "sliced/mixtures/table_fit.py", "sliced/mixtures/table_law.py",
+    "sliced/mixtures/pair_fit.py",
+)  # fmt: skip
+ALONE = {"transport": {"errors", "compiled"}, "generators": {"errors", "architectures"}}
 FORBIDDEN = {"training": {"release", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 # Commands, whose options are their arguments; and functions that are still to be divided.
@@ -28,8 +40,6 @@ COMMANDS = {
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()
-# Modules without a test of their name: a number that may only fall.
-UNMIRRORED = 0
 
 
 @cache
@@ -69,7 +79,7 @@ def named(paths) -> list[str]:
 
 def test_imports_go_downward():
     assert not {floor(path) for path in modules()} - {*FLOORS}, "give it a place in FLOORS"
-    above, forbidden, heavy = [], [], []
+    above, forbidden = [], []
     for path in modules():
         here, names = floor(path), imports(path)
         ours = {n.split(".")[1] for n in names if n.startswith("privot.")}
@@ -77,11 +87,40 @@ def test_imports_go_downward():
             above.append(path)
         if ours & FORBIDDEN.get(here, set()) or ours - ALONE.get(here, ours) - {here}:
             forbidden.append(path)
-        if here in NO_TORCH and {n.split(".")[0] for n in names} & {"torch", "safetensors"}:
-            heavy.append(path)
     assert not named(above)
     assert not named(forbidden)
+
+
+def needs_networks(path: Path) -> bool:
+    name = str(path.relative_to(ROOT))
+    return name.startswith(NETWORKS) and not name.startswith(WITHOUT)
+
+
+def test_only_networks_need_torch():
+    """Maps and tables, by noise or by noisy sums, do without: no import of theirs leads to PyTorch."""
+    paths = named_modules()
+    networks = {name for name, path in paths.items() if needs_networks(path)}
+    # A package's own module holds a docstring alone, or what is imported when it is used.
+    networks -= {name for name, path in paths.items() if path.name == "__init__.py"}
+    heavy = [
+        path
+        for name, path in paths.items()
+        if name not in networks
+        and (top_imports(path) & networks or {n.split(".")[0] for n in imports(path)} & {"torch"})
+        and not needs_networks(path)
+    ]
     assert not named(heavy)
+
+
+def top_imports(path: Path) -> set[str]:
+    """Modules of ours that importing a module imports at once."""
+    wanted = set()
+    for node in parsed(path).body:
+        if isinstance(node, ast.ImportFrom):
+            wanted |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            wanted |= {alias.name for alias in node.names}
+    return wanted
 
 
 def test_imports_stand_at_the_top():
@@ -104,28 +143,67 @@ def test_the_wheel_knows_nothing_of_studies():
     ]
 
 
-def test_releases_are_made_without_torch():
-    """Who declares, calibrates and privatizes does so with torch nowhere in sight."""
-    code = """
+WITHOUT_PACKAGES = """
 import sys
 class Block:
     def find_spec(self, name, path=None, target=None):
-        if name.split('.')[0] in ('torch', 'safetensors', 'matplotlib', 'jinja2', 'numba'):
-            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+        if name.split('.')[0] in {missing}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
 sys.meta_path.insert(0, Block())
 import privot
 schema = privot.Schema.from_toml('[columns.age]\\nkind = "numeric"\\nbounds = [0, 100]')
-release = privot.Randomizer.calibrate(schema, epsilon=1.0).privatize({'age': [40.0, 50.0]})
-assert len(release) == 2
-try:
-    privot.fit
-except ModuleNotFoundError as error:
-    assert "pip install 'privot[learn]'" in str(error), error
-else:
-    raise AssertionError('fit without torch')
+release = privot.Randomizer.calibrate(schema, epsilon=1.0).privatize({{'age': [40.0, 50.0] * 200}})
+assert len(release) == 400
+
+def refused(use, purpose, extra):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        assert purpose in str(error) and f"pip install 'privot[{{extra}}]'" in str(error), error
+    else:
+        raise AssertionError(purpose)
 """
+
+
+def runs_without(missing: tuple[str, ...], code: str) -> None:
+    code = WITHOUT_PACKAGES.format(missing=missing) + code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_releases_are_made_without_what_learns():
+    """Who declares, calibrates and privatizes does so with the extra `release` alone."""
+    runs_without(
+        ("torch", "safetensors", "matplotlib", "jinja2", "numba"),
+        'refused(lambda: privot.fit, "privot.fit needs safetensors", "learn")',
+    )
+
+
+def test_maps_and_tables_are_learned_without_torch(tmp_path):
+    """Densities on grids, latent classes, checks, samples, reports, and tables by noisy sums."""
+    code = f"""
+import privot.demo.homes, privot.sliced
+folder = {str(tmp_path)!r}
+model = privot.fit(release, seed=0)
+model.save(folder + '/grid')
+assert privot.load(folder + '/grid').sample(10, seed=1).equals(model.sample(10, seed=1))
+two = privot.Schema.from_dict({{'columns': {{
+    'sex': {{'kind': 'categorical', 'categories': ['a', 'b']}}, 'old': {{'kind': 'boolean'}}
+}}}})
+table = {{'sex': ['a', 'b', 'b'] * 200, 'old': [True, False, False] * 200}}
+reports = privot.Randomizer.calibrate(two, epsilon=4.0).privatize(table)
+model = privot.fit(reports, seed=0)
+privot.write_report(privot.evaluate(model, table), folder + '/report.html')
+privot.check(model, reports)
+central = privot.sliced.fit(table, two, epsilon=4.0)
+central.save(folder + '/central')
+assert privot.load(folder + '/central').sample(5, seed=0).num_rows == 5
+network = privot.FitSettings(estimator='generator')
+refused(lambda: privot.fit(reports, network), "'generator' needs torch", 'networks')
+refused(lambda: privot.sliced.adapt, 'privot.sliced.adapt needs torch', 'networks')
+refused(lambda: privot.transport.manhattan, 'privot.transport.manhattan needs torch', 'networks')
+"""
+    runs_without(("torch", "sklearn", "pandas"), code)
 
 
 def test_import_is_light():
@@ -285,18 +363,8 @@ if hasattr(ctypes.CDLL(None), "mallinfo2"):
     assert done.returncode == 0, done.stderr
 
 
-def mirrors(path: Path) -> list[Path]:
-    """Where the tests of a module may be: beside it in the tree, or in its package's folder."""
-    *folders, _ = path.relative_to(ROOT).parts
-    name = f"test_{path.stem}.py"
-    return [TESTS.joinpath(*folders, name), TESTS.joinpath(*folders[:1], name)]
-
-
-def test_tests_mirror_the_tree():
-    """The test of src/privot/a/b/c.py is tests/a/b/test_c.py or tests/a/test_c.py."""
-    tested = [path for path in modules() if path.name not in ("__init__.py", "__main__.py")]
-    missing = [path for path in tested if not any(test.exists() for test in mirrors(path))]
-    listed = "\n".join(named(missing))
-    assert len(missing) <= UNMIRRORED, (
-        f"{len(missing)} modules have no test of their name:\n{listed}"
-    )
+def test_tests_mirror_packages():
+    """The tests of a package are in a folder of its name."""
+    packages = {floor(path) for path in modules() if path.parent != ROOT}
+    missing = {name for name in packages if not [*(TESTS / name).rglob("test_*.py")]}
+    assert not missing, "put the tests of a package into tests/<package>"

@@ -3,6 +3,8 @@
 import math
 import pickle
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -60,3 +62,18 @@ def test_every_package_of_an_extra_is_known_with_it():
     }
     assert extra_of(ModuleNotFoundError(name="antigravity")) is None
     assert extra_of(ModuleNotFoundError()) is None
+
+
+@pytest.mark.parametrize("line", ["from privot.schema import Schema", "import privot.release"])
+def test_what_an_import_lacks_is_named_with_its_extra(line):
+    """Also where no attribute of `privot` is asked for."""
+    code = f"""
+import sys
+sys.modules["pydantic"] = sys.modules["pyarrow"] = None
+{line}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    package = line.split()[1]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"ModuleNotFoundError: {package} needs p"), done.stderr
+    assert last.endswith(": pip install 'privot[release]'")

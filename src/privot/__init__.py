@@ -47,7 +47,7 @@ _NAMES = {
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
 }
-# Packages that stand on PyTorch.
+# Packages that the extra `learn` is for; networks among them need the extra `networks`.
 _LEARNING = {
     "transport", "generators", "models", "training", "local", "sliced", "integral",
     "evaluation", "report", "demo",
@@ -84,18 +84,10 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE and name not in {module.name for module in iter_modules(__path__)}:
         raise AttributeError(f"module 'privot' has no attribute {name!r}")
     package = _WHERE.get(name, name)
-    try:
-        module = importlib.import_module(f"privot.{package}")
-    except ModuleNotFoundError as error:
-        from privot.errors import extra_of
+    from privot.errors import naming_extra
 
-        if (found := extra_of(error)) is None:
-            raise
-        missing, extra = found
-        extra = "learn" if package in _LEARNING else extra
-        raise ModuleNotFoundError(
-            f"privot.{name} needs {missing}: pip install 'privot[{extra}]'", name=missing
-        ) from None
+    with naming_extra(f"privot.{name}", "learn" if package in _LEARNING else None):
+        module = importlib.import_module(f"privot.{package}")
     value = getattr(module, name) if name in _WHERE else module
     globals()[name] = value
     return value

@@ -10,9 +10,12 @@ zeros is told in one line. An argument has the same limit wherever it is taken.
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
-from typing import SupportsIndex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, SupportsIndex
 
 # Codes of one column (bins, spikes, categories): a joint report's cells are as many at least.
 MOST_CODES = 2**16
@@ -33,12 +36,13 @@ SMALLEST_DELTA = 1e-300
 MOST_SEED = 2**63 - 1
 
 _RELEASE = ("numpy", "scipy", "pyarrow", "pydantic", "cryptography", "narwhals", "typer", "rich")
-_LEARN = ("torch", "numba", "safetensors", "matplotlib", "jinja2")
+_LEARN = ("numba", "safetensors", "matplotlib", "jinja2")
 _SERVE = ("starlette", "uvicorn", "uvloop", "httptools", "fsspec", "psycopg")
 _EXTRAS = {
     **dict.fromkeys(_RELEASE, "release"),
     **dict.fromkeys(_LEARN, "learn"),
     **dict.fromkeys(_SERVE, "serve"),
+    "torch": "networks",
     "ray": "ray",
 }
 
@@ -60,6 +64,65 @@ def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
     """
     package = (error.name or "").partition(".")[0]
     return (package, _EXTRAS[package]) if package in _EXTRAS else None
+
+
+@contextmanager
+def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
+    """Around imports: what is not installed is named in one line, with the extra that brings it.
+
+    Arguments:
+        purpose: What the imports are for: a package of ours, or a kind of model.
+        extra: What to install; by default the smallest extra with the missing package.
+
+    Raises:
+        ModuleNotFoundError: naming purpose, missing package and extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (found := extra_of(error)) is None:
+            raise
+        missing, smallest = found
+        raise ModuleNotFoundError(
+            f"{purpose} needs {missing}: pip install 'privot[{extra or smallest}]'", name=missing
+        ) from None
+
+
+def load_object(place: str, purpose: str) -> Any:
+    """What stands at "package.module:name", imported now.
+
+    For parts that need a package which most of an install does without.
+
+    Raises:
+        ModuleNotFoundError: naming the purpose, the missing package and the extra that brings it.
+
+    Examples:
+        >>> load_object("math:sqrt", "a square root")(4.0)
+        2.0
+    """
+    module, _, name = place.partition(":")
+    with naming_extra(purpose):
+        return getattr(importlib.import_module(module), name)
+
+
+def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's `__getattr__` that imports the module of a name when the name is first used.
+
+    Arguments:
+        package: Name of the package.
+        places: The module of each name.
+
+    Raises:
+        AttributeError: (the function) for a name that the package does not have.
+        ModuleNotFoundError: (the function) naming the extra that a name needs.
+    """
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return load_object(f"{places[name]}:{name}", f"{package}.{name}")
+
+    return find
 
 
 def printable(text: str) -> str:

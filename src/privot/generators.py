@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from privot.architectures import Architecture
 from privot.errors import PrivotError, require_choice
-
-Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
 
 
 class MLP(nn.Module):
@@ -231,3 +231,8 @@ class Conditional(nn.Module):
         z = self.network.draw_latent(num_rows, rng)[:, : -self.num_labels]
         hot = functional.one_hot(labels.to(z.device), self.num_labels)
         return torch.cat([z, hot.to(z)], dim=1)
+
+
+def torch_generator(rng: np.random.Generator) -> torch.Generator:
+    """A generator of PyTorch's whose numbers are a function of the state of NumPy's."""
+    return torch.Generator().manual_seed(int(rng.integers(2**63)))

@@ -41,7 +41,7 @@ from privot.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.model import GeneratorSampler
+from privot.local.generators.sampler import GeneratorSampler
 from privot.release import Randomizer
 from privot.report.panels import LEARNED, PRIVATE, RECEIVED, save_png
 from privot.schema import Domain, Schema, from_unit

@@ -19,7 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from privot.local import LikelihoodCost
+from privot.local.likelihood.cost import LikelihoodCost
 from privot.release import Release
 from privot.transport import SinkhornSolver, entropic_cost
 from studies.common.image_judge import pixel_distance

@@ -31,7 +31,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.transport.compiled import compiled, in_threads
+from privot.compiled import compiled
+from privot.transport.threads import in_threads
 
 Array = NDArray[np.float64]
 

@@ -24,11 +24,11 @@ from privot.privacy import ApproximateDP
 from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.sliced.adaptation.moments import transported
 from privot.sliced.adaptation.rounds import Course, shares
-from privot.sliced.releases.plan import open_ledger
+from privot.sliced.ledgers import open_ledger
 from privot.sliced.sums.mechanism import SumMechanism
 from privot.sliced.sums.plan import SumPlan
 from privot.sliced.sums.rounds import Rounds
-from privot.training import train
+from privot.training.loop import train
 from privot.training.parallel import threads_for
 
 
@@ -69,7 +69,7 @@ def aligned(
     state = Checkpoint(None, {"source": course.fingerprint}, False)
     try:
         source = course.moments()
-        told = course.told(Rounds(SumMechanism((target,), ledger), state), source)
+        told = course.told(Rounds(SumMechanism((target.numpy(),), ledger), state), source)
     finally:
         ledger.close()
     return transported(course.flat, one, source, told), plan

@@ -42,7 +42,7 @@ from privot.privacy.slicing import SlicedAccounting
 from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.sliced.adaptation.rounds import Course
 from privot.sliced.releases.drawing import poisson_sample
-from privot.training import train
+from privot.training.loop import train
 from privot.training.parallel import threads_for
 
 _NOISE_STEPS = 2.0**20  # grid steps in a standard deviation of noise

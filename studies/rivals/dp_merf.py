@@ -34,7 +34,7 @@ from privot.errors import PrivotError
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
 from privot.privacy.curves.gaussian import calibrate_gaussian
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.rivals.embeddings import Embedding, FourierFeatures, TangentFeatures
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator

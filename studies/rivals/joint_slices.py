@@ -36,7 +36,7 @@ from privot.sliced.loss import smoothed_sliced_loss, with_blanks
 from privot.sliced.releases.mechanism import SlicingMechanism
 from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.settings import ReleaseSettings
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from privot.transport.exact import random_directions
 

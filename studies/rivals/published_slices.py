@@ -36,7 +36,7 @@ from privot.privacy.slicing import SlicedAccounting
 from privot.sliced.loss import smoothed_sliced_loss
 from privot.sliced.releases.mechanism import SlicingMechanism
 from privot.sliced.releases.plan import SlicePlan
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 

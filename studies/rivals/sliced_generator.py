@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from privot.transport.exact import random_directions
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator

@@ -17,15 +17,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
-import pywt
 
 from privot.errors import PrivotError
 
 _WAVELETS = ("haar", "db2", "sym4", "bior2.2")
 _LEVELS = (1, 2, 3)
 _THRESHOLDS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
+
+
+def _wavelets() -> Any:
+    """PyWavelets, which nothing else needs: so it is imported here.
+
+    Raises:
+        PrivotError: if it is not installed.
+    """
+    try:
+        import pywt
+    except ModuleNotFoundError:
+        raise PrivotError("wavelet shrinkage needs PyWavelets: pip install PyWavelets") from None
+    return pywt
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class WaveletShrinkage:
     mode: str
 
     def __post_init__(self) -> None:
-        if self.wavelet not in pywt.wavelist(kind="discrete"):
+        if self.wavelet not in _wavelets().wavelist(kind="discrete"):
             raise PrivotError(f"wavelet {self.wavelet!r} is not known: try 'haar' or 'db2'")
         if self.mode not in ("soft", "hard") or self.level < 1 or not self.threshold >= 0:
             raise PrivotError(
@@ -55,6 +68,7 @@ class WaveletShrinkage:
 
     def __call__(self, noisy: np.ndarray) -> np.ndarray:
         """Denoised images (n, height, width)."""
+        pywt = _wavelets()
         height, width = noisy.shape[1:]
         average, *details = pywt.wavedec2(noisy, self.wavelet, "periodization", self.level)
         kept = [
@@ -86,6 +100,6 @@ def tune(noisy: np.ndarray, clean: np.ndarray, noise_stddev: float) -> WaveletSh
         for wavelet, level, factor, mode in product(
             _WAVELETS, _LEVELS, _THRESHOLDS, ("soft", "hard")
         )
-        if level <= pywt.dwt_max_level(min(noisy.shape[1:]), wavelet)
+        if level <= _wavelets().dwt_max_level(min(noisy.shape[1:]), wavelet)
     ]
     return min(tried, key=lambda way: float(((way(noisy) - clean) ** 2).mean()))

@@ -42,7 +42,7 @@ from privot.errors import PrivotError
 from privot.sliced import AdaptationSettings, adapt
 from privot.sliced.adaptation.classifier import Classifier, as_records
 from privot.sliced.adaptation.rounds import Course
-from privot.training import train
+from privot.training.loop import train
 from studies.common.rows import write_row
 from studies.rivals.coral import fit_coral
 from studies.rivals.dann import DANNSettings, fit_dann

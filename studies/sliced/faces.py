@@ -31,7 +31,7 @@ from privot.report.panels import save_png, unit_images
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
 from privot.sliced import SlicedSettings, fit
-from privot.sliced.model import records_of
+from privot.sliced.record_maps import records_of
 from studies.common.image_grids import Tile, draw_tiles
 from studies.common.rows import write_row
 

@@ -111,7 +111,7 @@ def judged(
         "delta": model.guarantee.delta,
         "neighboring": model.guarantee.neighboring,
         "seed": settings.seed,
-        "components": model.law.tensors()["weights"].shape[1],
+        "components": model.law.arrays()["weights"].shape[1],
         "residual_low_pass": model.law.fields()["low_pass"],
         "releases": model.releases,
         "held_out": chosen.held_out,

@@ -26,7 +26,7 @@ from privot.errors import PrivotError
 from privot.sliced import AdaptationSettings
 from privot.sliced.adaptation.classifier import as_records
 from privot.sliced.adaptation.rounds import Course
-from privot.training import train
+from privot.training.loop import train
 
 SIDE = 16
 DIGITS = ("mnist", "usps")

@@ -43,7 +43,7 @@ from privot.local.generators.entropic_fit import TransportObjective
 from privot.local.generators.steps import LOSSES
 from privot.local.likelihood.heads import Head
 from privot.release import Release
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.tables.known_records import LatentCategories, LinearGaussian, Records
 

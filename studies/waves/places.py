@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ot
 import pyarrow as pa
 
 from privot.local import fit, fit_waves
@@ -58,6 +57,8 @@ def w2(first: Array, second: Array) -> float:
     """Exact W₂ of two histograms, mass in the middle of cells."""
     middles = np.argwhere(np.ones_like(first)) * STEP
     a, b = first.ravel(), second.ravel()
+    import ot  # POT, which no other recipe of waves needs
+
     costs = ot.dist(middles[a > 0], middles[b > 0])
     return float(ot.emd2(a[a > 0], b[b > 0], costs, numItermax=10_000_000) ** 0.5)
 

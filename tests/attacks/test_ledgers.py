@@ -14,7 +14,7 @@ from sliced.declared_images import image_schema
 
 SLOW = [name for name in ledgers.ATTACKS if "kill" in name]
 ARGUMENTS = (ledgers.TABLE, ledgers.SCHEMA)
-SETTINGS = ledgers.Settings(steps=400, batch_size=20, num_projections=4, low_pass=2)
+SETTINGS = ledgers.Settings(steps=ledgers.RELEASES, **ledgers.QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_a_copied_checkpoint_is_resumed_once(tmp_path):
     go_on = stopped(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     fit(*ARGUMENTS, **go_on)
-    with pytest.raises(PrivotError, match=r"rolled back or copied: 400 are known .* knows of 50"):
+    with pytest.raises(PrivotError, match=r"rolled back or copied: 160 are known .* knows of 50"):
         fit(*ARGUMENTS, **go_on | {"checkpoint": tmp_path / "two" / "run"})
 
 

@@ -24,7 +24,7 @@ from bad_inputs import (
     usage,
     waves,
 )
-from bad_inputs.cases import SECONDS, require_refused, run_refused
+from bad_inputs.cases import require_refused, run_refused
 
 TABLE = (account, audit, calibrate, check, collect, datasets, demo, evaluate, fit, integral, plan,
          records, sample, schema, sliced, usage, waves)  # fmt: skip
@@ -35,7 +35,6 @@ CASES = [
 ]
 
 
-@pytest.mark.timeout(SECONDS, func_only=True)
 @pytest.mark.parametrize("case", CASES)
 def test_is_refused_in_one_line_and_changes_nothing(workshop, case):
     run_refused(workshop, case)
@@ -47,7 +46,6 @@ def test_the_table_is_as_large_as_it_says():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10 * SECONDS, func_only=True)
 @pytest.mark.parametrize("case", CASES[:: len(CASES) // 20])
 def test_the_same_in_a_process_of_its_own(workshop, case):
     (case,) = case if isinstance(case, tuple) else (case,)

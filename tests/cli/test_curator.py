@@ -23,7 +23,7 @@ def test_sampling_with_a_seed_repeats(whole):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals are a matter of POSIX here")
 def test_ctrl_c_leaves_a_model_and_resume_finishes_with_the_same_one(whole, tmp_path):
     shutil.copy(whole / "release.parquet", tmp_path)
-    steps = ["fit", "release.parquet", "--steps", "800", "--batch-size", "50"]
+    steps = ["fit", "release.parquet", "--steps", "400", "--batch-size", "50"]
     code = "from privot.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, *steps],
@@ -33,7 +33,7 @@ def test_ctrl_c_leaves_a_model_and_resume_finishes_with_the_same_one(whole, tmp_
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     for line in process.stderr:
-        if "step 80 " in line:
+        if "step 40 " in line:
             process.send_signal(signal.SIGINT)
             break
     rest = process.stderr.read()
@@ -41,7 +41,7 @@ def test_ctrl_c_leaves_a_model_and_resume_finishes_with_the_same_one(whole, tmp_
     assert "run again with --resume" in rest
     assert (tmp_path / "model.checkpoint").exists()
     told = json.loads((tmp_path / "model" / "model.json").read_text())["made_with"]
-    assert told["steps"] < 800
+    assert told["steps"] < 400
     assert privot(tmp_path, "sample", "model", "-n", "5").returncode == 0
     assert "continue it with --resume" in privot(tmp_path, *steps).stderr
     done = privot(tmp_path, *steps, "--resume")

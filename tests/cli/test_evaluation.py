@@ -91,3 +91,19 @@ def test_evaluate_as_json(whole):
     assert set(told["summary"]) == {"one_way", "two_way", "cramers_v", "ks"}
     assert told["vectors"] == []
     assert "not private" in done.stderr
+
+
+def test_a_poor_verdict_ends_with_a_code_of_its_own_if_asked(table, tmp_path):
+    folder, _ = table
+    (folder / "others.csv").write_text("color,size\n" + "red,1\n" * 600)
+    asked = ["evaluate", "model", "-n", "2000", "-o", tmp_path / "page.html", "--force"]
+    assert privot(folder, *asked, "--against", "others.csv").returncode == 0
+    done = privot(folder, *asked, "--against", "others.csv", "--fail-on", "poor", "--json")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("privot: verdict: single columns poor")
+    assert json.loads(done.stdout)["verdict"]
+    assert (tmp_path / "page.html").exists()
+    assert privot(folder, *asked, "--against", "people.csv", "--fail-on", "poor").returncode == 0
+    done = privot(folder, *asked, "--against", "people.csv", "--fail-on", "bad")
+    assert done.returncode == 2
+    assert "--fail-on is 'bad': choose one of poor, fair" in done.stderr

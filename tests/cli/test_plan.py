@@ -139,7 +139,7 @@ def test_it_needs_no_torch(tmp_path):
         "from privot.cli import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "recommended" in done.stdout

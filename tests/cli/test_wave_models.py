@@ -80,8 +80,8 @@ def test_what_cannot_be_used_is_one_line(run, arguments, words):
 
 def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     day, now = 86_400, int(time.time())
-    start = now - now % day - 5 * day  # so that the sixth wave is today's
-    panel = Panel("uses", window=1, start=start, length=day, seed="public", waves=10)
+    start = now - now % day - 55 * day  # so that the sixth wave is half over, whatever the hour
+    panel = Panel("uses", window=1, start=start, length=10 * day, seed="public", waves=10)
     sealed, counts = folder / "sealed", []
     sealed.mkdir()
     for number, wave in enumerate(
@@ -99,7 +99,8 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     code, out, err = run("fit-waves sealed --onto known -o longer --force")
     assert code == 0, err
     assert "wave 5 has not ended" in err
-    days = [str(np.datetime64(start, "s").astype("datetime64[D]") + each) for each in range(5)]
+    first = np.datetime64(start, "s").astype("datetime64[D]")
+    days = [str(first + 10 * each) for each in range(5)]
     told = json.loads(run("trend longer --column uses --value true --json")[1])
     assert told["times"] == days
     for arguments, words in {

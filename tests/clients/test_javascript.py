@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from device.hand_made import CHANGES, fields_of, hand_made, sealed
+
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "javascript"
 ESBUILD = CLIENT / "node_modules" / ".bin" / "esbuild"
@@ -74,6 +76,17 @@ def test_chromium_meets_every_vector(dist):
 @needs_node
 def test_outboxes_and_refusals_in_node(dist):
     node("--test", "test/client.test.mjs", PRIVOT_CLIENT=str(dist))
+
+
+@needs_node
+def test_programs_made_by_hand_are_refused(dist, tmp_path):
+    """The same that the Python device refuses; and those of the suite are not."""
+    (tmp_path / "texts.json").write_text(json.dumps([hand_made(change) for change in CHANGES]))
+    assert json.loads(node("test/refusals.mjs", tmp_path / "texts.json", dist / "privot.js")) == []
+    (tmp_path / "texts.json").write_text(json.dumps([sealed(fields_of("window_number"))]))
+    assert (
+        len(json.loads(node("test/refusals.mjs", tmp_path / "texts.json", dist / "privot.js"))) == 1
+    )
 
 
 @needs_node

@@ -5,7 +5,14 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from privot.collector.bodies import BATCH_TYPE, Refusal, body_of, is_json, length_of, refusal_answer
+from privot.collector.bodies import (
+    BATCH_TYPE,
+    Refusal,
+    body_of,
+    is_json,
+    refusal_answer,
+    require_length,
+)
 
 
 def request(pieces=(), pause=0.0, **headers):
@@ -36,22 +43,25 @@ def test_types():
 
 @pytest.mark.parametrize("told", ["-1", "1e3", "²", " ", "0x10"])
 def test_lengths_are_numbers(told):
-    assert status(lambda: length_of(request(content_length=told), 100)) == 400
+    assert status(lambda: require_length(request(content_length=told), 100)) == 400
 
 
-def test_a_body_is_claimed_by_what_it_says_or_by_the_most_that_it_can_be():
-    assert length_of(request(content_length="7"), 100) == 7
-    assert length_of(request(), 100) == 100
+def test_a_body_that_says_that_it_is_too_long_is_refused_unread():
+    require_length(request(content_length="100"), 100)
+    require_length(request(), 100)
     for told in ("101", "1000000000", "9" * 5000):
-        assert status(lambda told=told: length_of(request(content_length=told), 100)) == 413
+        assert status(lambda told=told: require_length(request(content_length=told), 100)) == 413
 
 
 def test_a_body_is_read_whole_or_not_at_all():
-    def read(most, seconds, pause=0.0):
-        return asyncio.run(body_of(request([b"abc"] * 5, pause), most, seconds))
+    claimed = []
 
-    assert read(15, 5.0) == b"abc" * 5
-    assert status(lambda: read(14, 5.0)) == 413
+    def read(most, seconds, pause=0.0):
+        return asyncio.run(body_of(request([b"abc"] * 5, pause), most, seconds, claimed.append))
+
+    assert read(15, 60.0) == b"abc" * 5
+    assert [count for count in claimed if count] == [3] * 5  # as it comes
+    assert status(lambda: read(14, 60.0)) == 413
     assert status(lambda: read(15, 0.05, pause=0.03)) == 408
 
 

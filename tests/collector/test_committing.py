@@ -18,8 +18,10 @@ class SlowStore:
 
     def __init__(self, error=None):
         self.groups, self.let, self.error = [], threading.Semaphore(0), error
+        self.entered = threading.Event()
 
     def append(self, records, entries):
+        self.entered.set()
         self.let.acquire()
         self.groups.append(len(records))
         if self.error:
@@ -32,10 +34,10 @@ def test_what_comes_while_one_group_is_stored_is_the_next_group():
         store = SlowStore()
         writer = GroupCommit(store)
         first = asyncio.create_task(writer.append(*rows(made(1))))
-        await asyncio.sleep(0.05)  # the writer has taken it, and waits for its disk
+        await asyncio.to_thread(store.entered.wait)  # the writer waits for its disk
         more = [asyncio.create_task(writer.append(*rows(made(n)))) for n in (2, 3, 4)]
-        await asyncio.sleep(0.05)
-        assert writer.waiting == 10
+        while writer.waiting < 10:
+            await asyncio.sleep(0.001)
         store.let.release(2)
         answers = await asyncio.gather(first, *more)
         assert store.groups == [1, 9]
@@ -94,12 +96,18 @@ def test_a_sender_that_hangs_up_takes_nothing_back(tmp_path):
 
 def test_room_is_bounded_but_lets_one_of_any_size_in():
     room = Room(100)
-    with room.holding(60):
-        with pytest.raises(NoRoom, match="busy"), room.holding(60):
-            pass
+    with room.claiming() as mine:
+        mine(60)
+        with room.claiming() as other:
+            with pytest.raises(NoRoom, match="busy"):
+                other(60)
+            assert room.held == 60
+            other(30)
+            other(10)
+            with pytest.raises(NoRoom):
+                mine(1)
         assert room.held == 60
-        with room.holding(40):
-            assert room.held == 100
-    with room.holding(1000):
-        pass
+    with room.claiming() as mine:
+        mine(70)
+        mine(1000)
     assert room.held == 0

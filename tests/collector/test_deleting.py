@@ -70,6 +70,29 @@ def test_all_reports_are_deleted_and_new_ones_taken(opened, tmp_path):
     store.close()
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_forged_twins_are_deleted_with_their_id(opened, tmp_path, sealed):
+    store, reports, shelf = opened(), made(5), FolderShelf(tmp_path / "release")
+    twin, third = changed(reports[2]), resealed(reports[2][:-5] + b"\xff" + reports[2][-4:])
+    store.append(*rows([twin, *reports]))
+    if sealed:
+        seal(store, CAMPAIGN, shelf)
+    store.append(*rows([changed(reports[3])]))
+    assert store.count == 7
+    assert delete_reports(store, shelf, [id_of(twin), id_of(reports[3])] * 2) == 4
+    sent = [twin, reports[2], third, reports[3], changed(reports[3]), reports[0]]
+    for again in range(3):
+        assert store.append(*rows(sent)).tolist() == [DELETED] * 5 + [DUPLICATE]
+        assert store.count == 3
+        if again == 1:
+            seal(store, CAMPAIGN, shelf)
+        store.close()
+        store = opened()
+    assert held(tmp_path / "release") == ids_of([reports[0], reports[1], reports[4]])
+    assert len(Release.load(tmp_path / "release")) == 3
+    store.close()
+
+
 def test_an_id_of_no_report_deletes_nothing(opened, tmp_path):
     store, reports = opened(), made(3)
     store.append(*rows(reports))

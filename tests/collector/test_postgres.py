@@ -1,6 +1,7 @@
 """PostgreSQL: several servers at once, connections that break, and a database that does not flush."""
 
 import threading
+import time
 
 import numpy as np
 import psycopg
@@ -8,9 +9,10 @@ import pytest
 
 import postgres_server
 from campaign_reports import CAMPAIGN, changed, made, rows
-from privot.collector.ids import CONFLICT, DUPLICATE, NEW
+from privot.collector.ids import DELETED, DUPLICATE, NEW
 from privot.collector.postgres import PostgresStore
 from privot.collector.store import StoreStopped
+from privot.device import Report
 from privot.errors import PrivotError
 
 
@@ -38,12 +40,73 @@ def test_several_servers_accept_each_report_once(database):
     assert PostgresStore(database, CAMPAIGN.example).count == 2000
 
 
-def test_conflicts_are_seen_across_servers(database):
+def test_copies_and_other_contents_are_told_apart_across_servers(database):
     first, second = (PostgresStore(database, CAMPAIGN.example) for _ in range(2))
     reports = made(2)
     first.append(*rows(reports))
-    assert second.append(*rows([changed(reports[0]), reports[1]])).tolist() == [CONFLICT, DUPLICATE]
+    assert second.append(*rows([changed(reports[0]), reports[1]])).tolist() == [NEW, DUPLICATE]
     assert first.append(*rows(reports)).tolist() == [DUPLICATE, DUPLICATE]
+
+
+def waiting(database):
+    """Whether a transaction waits for a lock."""
+    found = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with psycopg.connect(database, autocommit=True) as other:
+        return other.execute(found).fetchone()[0] > 0
+
+
+def wait_for(database, thread):
+    while thread.is_alive() and not waiting(database):
+        time.sleep(0.01)
+    return thread.is_alive()
+
+
+def test_a_deletion_waits_for_a_copy_on_its_way_and_deletes_it(database, monkeypatch):
+    first, second = (PostgresStore(database, CAMPAIGN.example) for _ in range(2))
+    reports, stored, go_on = made(3), threading.Event(), threading.Event()
+    first.append(*rows(reports))
+    insert = first._insert
+
+    def slow(*given):
+        statuses = insert(*given)
+        stored.set()
+        go_on.wait()
+        return statuses
+
+    monkeypatch.setattr(first, "_insert", slow)
+    sent, counts = [changed(reports[0]), made(1)[0]], []
+    sender = threading.Thread(target=lambda: first.append(*rows(sent)))
+    sender.start()
+    stored.wait()
+    gone = Report.from_bytes(reports[0]).id
+    deleter = threading.Thread(target=lambda: counts.append(second.delete([gone])))
+    deleter.start()
+    waited = wait_for(database, deleter)
+    go_on.set()
+    sender.join()
+    deleter.join()
+    assert waited
+    assert counts == [2]
+    assert PostgresStore(database, CAMPAIGN.example).count == 3
+    monkeypatch.undo()
+    assert first.append(*rows([*sent, reports[0]])).tolist() == [DELETED, DUPLICATE, DELETED]
+
+
+def test_a_copy_waits_for_a_deletion_on_its_way_and_is_refused(database):
+    store, reports, found = PostgresStore(database, CAMPAIGN.example), made(3), []
+    store.append(*rows(reports))
+    other = PostgresStore(database, CAMPAIGN.example)
+    connection = other._sealing()
+    sender = threading.Thread(target=lambda: found.extend(store.append(*rows(sent)).tolist()))
+    sent = [changed(reports[0]), reports[0], reports[1]]
+    with connection.transaction():  # that of the deletion is within it, so not yet committed
+        assert other.delete([Report.from_bytes(reports[0]).id]) == 1
+        sender.start()
+        waited = wait_for(database, sender)
+    sender.join()
+    assert waited
+    assert found == [DELETED, DELETED, DUPLICATE]
+    assert PostgresStore(database, CAMPAIGN.example).count == 2
 
 
 def test_a_connection_that_broke_acknowledges_nothing_and_is_made_again(database):

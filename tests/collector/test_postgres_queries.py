@@ -1,4 +1,4 @@
-"""The tables are made once, however many servers ask for them, and hold no two reports of one id."""
+"""The tables are made once, however many servers ask for them, and hold no report twice."""
 
 import uuid
 
@@ -8,7 +8,7 @@ import pytest
 from privot.collector.postgres_queries import TABLES
 
 
-def test_tables_are_made_once_and_hold_an_id_once(database):
+def test_tables_are_made_once_and_hold_a_report_once(database):
     with psycopg.connect(database, autocommit=True) as connection:
         for _ in range(2):
             connection.execute(TABLES)
@@ -20,3 +20,4 @@ def test_tables_are_made_once_and_hold_an_id_once(database):
         connection.execute(insert, values)
         with pytest.raises(psycopg.errors.UniqueViolation):
             connection.execute(insert, values)
+        connection.execute(insert, (*values[:2], 2, b"another"))

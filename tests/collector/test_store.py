@@ -1,10 +1,10 @@
-"""What every engine does: each report once, the first content of an id, and each sealed once."""
+"""What every engine does: each report once, by its id and content, and each sealed once."""
 
 import numpy as np
 import pytest
 
-from campaign_reports import changed, made, rows
-from privot.collector.ids import CONFLICT, DUPLICATE, NEW
+from campaign_reports import changed, later, made, rows
+from privot.collector.ids import DUPLICATE, NEW
 
 
 def sealed(store):
@@ -15,13 +15,16 @@ def sealed(store):
     return taken
 
 
-def test_new_copies_and_conflicts_are_told_apart(opened):
+def test_new_reports_and_copies_are_told_apart(opened):
     store, reports = opened(), made(30)
     assert store.append(*rows(reports[:10])).tolist() == [NEW] * 10
-    mixed = [reports[0], reports[10], changed(reports[1]), reports[10], changed(reports[10])]
-    assert store.append(*rows(mixed)).tolist() == [DUPLICATE, NEW, CONFLICT, DUPLICATE, CONFLICT]
-    assert store.count == 11
-    assert store.append(*rows([changed(reports[0]), reports[0]])).tolist() == [CONFLICT, DUPLICATE]
+    other = changed(reports[1])
+    mixed = [reports[0], reports[10], other, reports[10], later(other), later(reports[0])]
+    told = [DUPLICATE, NEW, NEW, DUPLICATE, DUPLICATE, DUPLICATE]
+    assert store.append(*rows(mixed)).tolist() == told
+    assert store.count == 12
+    assert store.append(*rows([other, reports[1], reports[11]])).tolist() == [DUPLICATE] * 2 + [NEW]
+    assert store.append(*rows([changed(reports[12]), reports[12]])).tolist() == [NEW, NEW]
     store.close()
 
 
@@ -32,8 +35,8 @@ def test_a_store_knows_all_when_it_is_opened_again(opened):
     store.close()
     store = opened()
     assert store.count == 2000
-    statuses = store.append(*rows([*reports, changed(reports[7])]))
-    assert statuses.tolist() == [DUPLICATE] * 2000 + [NEW] * 1000 + [CONFLICT]
+    statuses = store.append(*rows([*reports, later(reports[7]), changed(reports[7])]))
+    assert statuses.tolist() == [DUPLICATE] * 2000 + [NEW] * 1000 + [DUPLICATE, NEW]
     assert store.disk_bytes() > 0
     store.close()
 
@@ -49,7 +52,10 @@ def test_what_is_sealed_is_all_and_stays_known(opened):
     store = opened()
     assert store.count == 500
     assert sorted(sealed(store)) == sorted(reports[300:])
-    assert (store.append(*rows([changed(r) for r in reports])) == CONFLICT).all()
+    assert (store.append(*rows([later(r) for r in reports])) == DUPLICATE).all()
+    others = [changed(r) for r in reports[:20]]
+    assert (store.append(*rows(others)) == NEW).all()
+    assert sorted(sealed(store)) == sorted(others)
     store.close()
 
 

@@ -35,8 +35,9 @@ def test_a_file_of_sealed_ids_is_masked_once(tmp_path):
     assert found.rows == 10
     assert found.crc != found.masked
     assert known.claim(entries)[0].tolist() == [DUPLICATE] * 3 + [DELETED] + [DUPLICATE] * 6
-    assert known.digests(entries[3:5]).tolist() == [TOMBSTONE, entries[4, 2]]
+    assert known.deleted(entries[3:5, :2]).tolist() == [True, False]
     path.write_bytes(masked_ids(path, known))
+    assert np.fromfile(path, "<u8").reshape(-1, 3)[3].tolist() == [10, 11, TOMBSTONE]
     again = claim_sealed_ids(path, known)
     assert again.crc == again.masked == found.masked
     assert masked_ids(path, known) is None

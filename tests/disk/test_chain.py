@@ -85,6 +85,17 @@ def test_a_changed_file_is_refused(tmp_path, change):
         ledger.spend()
 
 
+def test_a_plan_that_was_raised_in_the_file_and_in_the_run_is_refused(tmp_path):
+    """The plan is part of the identity that entries are chained to."""
+    path = tmp_path / "run.ledger"
+    Ledger(Uses(10), path).spend(4)
+    fields = json.loads(path.read_text())
+    fields["plan"]["uses"] = 1000
+    path.write_text(json.dumps(fields))
+    with pytest.raises(PrivotError, match="cannot be trusted"):
+        Ledger(Uses(1000), path, resume=True)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"entries": 3}'])
 def test_a_damaged_file_is_refused(tmp_path, text):
     path = tmp_path / "run.ledger"

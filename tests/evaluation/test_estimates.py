@@ -58,7 +58,10 @@ def true_shares(table, names):
     ids=["pairs", "triples", "split", "unary"],
 )
 def test_intervals_hold_for_every_share(how):
-    """Of 40 releases of the same people, nine tenths of all intervals hold the truth."""
+    """Of 40 releases of the same people, nine tenths of all intervals hold the truth.
+
+    Limits are six standard deviations away; intervals a fifth too short make the root mean square 1.25.
+    """
     from privot.tables.files import as_table
 
     table = as_table(people(1500, np.random.default_rng(0)))
@@ -73,10 +76,9 @@ def test_intervals_hold_for_every_share(how):
             gaps.append(gap / np.sqrt(told.variance))
             inside.append(np.abs(gaps[-1]) < 1.645)
     inside, gaps = np.concatenate(inside), np.concatenate(gaps)
-    assert 0.85 < inside.mean() < 0.95  # standard error .01
+    assert 0.84 < inside.mean() < 0.96  # standard error .01
     assert abs(gaps.mean()) < 0.2  # up to .03
-    if how == {"report_columns": 2}:
-        assert np.mean(np.abs(gaps) < 1.645 * 0.8) < 0.86  # intervals a fifth too short would not
+    assert 0.85 < np.sqrt(np.mean(gaps**2)) < 1.15  # standard error .025
 
 
 def test_covariances_are_those_of_the_mean():

@@ -33,21 +33,21 @@ def test_the_interval_is_about_what_is_made(fitted, target):
     made = score(*Linear.of(model, target, 0).on(pa.table(people(10_000, 1))))
     width = told.high - told.low
     assert 0.005 < width < 0.3
-    assert abs(told.estimate - made) < 4.5 * width / 3.29 + 0.01
+    assert abs(told.estimate - made) < 5.5 * width / 3.29 + 0.01  # of a 90 % interval
     assert told.estimate > (0.6 if target == "rich" else 0.1)
 
 
 def test_a_coin_is_not_told(fitted):
     _, rehearsed = fitted
-    # A 90 % interval around ½, its noise not seeded: one in ten thousand begins above .6.
-    assert told_by_halves(*rehearsed, "coin", seed=0).low < 0.6
+    told = told_by_halves(*rehearsed, "coin", seed=0)
+    assert told.estimate - 0.5 < 5.5 * (told.high - told.low) / 3.29  # of a 90 % interval
 
 
 def test_people_are_dealt_once(fitted):
     _, (own, *_) = fitted
     counts = [sum(source.counts.sum() for source in other.sources) for other in own.others]
     assert sum(counts) == 4000
-    assert abs(counts[0] - 2000) < 250  # standard deviation 32
+    assert abs(counts[0] - 2000) < 200  # standard deviation 32
 
 
 def test_what_halves_cost_is_added(fitted):

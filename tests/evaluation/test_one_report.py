@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from made_up_images import bars
 from privot.evaluation.one_report import name_labels
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
-from tests.studies.images.test_image_recipe import bars
 
 SCHEMA = Schema.from_toml("""
 [columns.image]
@@ -22,7 +22,7 @@ categories = ["0", "1"]
 
 
 def people_of(labels=None):
-    x, y = bars(2000, 0)
+    x, y = bars(700, 0)
     return pa.table(
         {"image": tensor_array(x), "label": [str(k) for k in (y if labels is None else labels)]}
     )
@@ -37,8 +37,10 @@ def test_more_is_named_at_a_larger_epsilon(kind, large, given):
     for epsilon in (1.0, large):
         randomizer = Randomizer.calibrate(SCHEMA, epsilon, mechanism=kind, **given)
         named.append(name_labels(randomizer.privatize(people, keep_order=True), people))
-    assert named[0] < np.exp(1) / (1 + np.exp(1)) + 0.05  # of two labels, ε = 1 allows no more
-    assert named[1] > 0.85
+    # Of two labels ε = 1 allows .73 and gives at most .59, the larger one at least .90; standard errors
+    # of 350 people are .026 and .016.
+    assert named[0] < np.exp(1) / (1 + np.exp(1)) + 0.03
+    assert named[1] > 0.8
 
 
 def test_reports_in_another_order_name_nobody():
@@ -46,4 +48,4 @@ def test_reports_in_another_order_name_nobody():
     release = Randomizer.calibrate(SCHEMA, 8.0).privatize(people, keep_order=True)
     assert name_labels(release, people) > 0.7
     mixed = people.take(np.random.default_rng(0).permutation(len(people)))
-    assert abs(name_labels(release, mixed) - 0.5) < 0.08  # of 1000 people, five standard errors
+    assert abs(name_labels(release, mixed) - 0.5) < 0.16  # of 350 people, six standard errors

@@ -12,7 +12,10 @@ from privot.release import collect
 
 
 def test_the_error_of_a_share_is_that_of_randomized_response():
-    """One bit: error |N(0, s)|, s² = e^ε / (e^ε − 1)² / n; its mean is s times √(2/π)."""
+    """One bit: error |N(0, s)|, s² = e^ε / (e^ε − 1)² / n; its mean is s times √(2/π).
+
+    The mean of 60 has a standard deviation of a tenth of it: five and six of them are allowed for.
+    """
     prior = uses_only(0.4, 2000, 0)
     told = rehearse(USES, 1.0, 4000, prior=prior, rehearsals=60, seed=0)
     noise = np.e / (np.e - 1) ** 2

@@ -1,5 +1,6 @@
 """Boosting: coefficients that spend ε, classifiers that are bounded, densities that come nearer."""
 
+import functools
 import math
 
 import numpy as np
@@ -18,6 +19,12 @@ def records(num=2000):
     return np.random.default_rng(0).normal(1.0, 0.5, (num, 1))
 
 
+@functools.cache
+def boosted(epsilon, **settings):
+    """One fit for all tests that look at it."""
+    return boost(records(), StandardNormal(1), epsilon, BoostSettings(network=QUICK, **settings))
+
+
 @pytest.mark.parametrize("rounds", [1, 3, 7])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_coefficients(epsilon, rounds):
@@ -30,14 +37,12 @@ def test_coefficients(epsilon, rounds):
 
 
 def test_exact_coefficients_spend_epsilon_and_published_ones_less():
-    exact = boost(records(), StandardNormal(1), 4.0, BoostSettings(network=QUICK))
-    settings = BoostSettings(network=QUICK, coefficients="published")
-    published = boost(records(), StandardNormal(1), 4.0, settings)
-    assert exact.epsilon == 4.0
-    spent = 4 * BOUND * sum(coefficients(4.0, 3, "published"))
+    exact, published = boosted(8.0, classifier="mlp"), boosted(8.0, coefficients="published")
+    assert exact.epsilon == 8.0
+    spent = 4 * BOUND * sum(coefficients(8.0, 3, "published"))
     assert published.epsilon == pytest.approx(spent)
-    assert published.epsilon < 3.2
-    assert published.acceptance_floor > exact.acceptance_floor == pytest.approx(math.exp(-2))
+    assert published.epsilon < 4.8
+    assert published.acceptance_floor > exact.acceptance_floor == pytest.approx(math.exp(-4))
 
 
 @pytest.mark.parametrize("classifier", ["mlp", "trees"])
@@ -45,12 +50,11 @@ def test_classifiers_are_bounded_by_construction(classifier):
     """Far from any record as well, and whatever ε is."""
     if classifier == "trees":
         pytest.importorskip("sklearn")
-    settings = BoostSettings(network=QUICK, classifier=classifier)
-    density = boost(records(), StandardNormal(1), 3.0, settings)
+    density = boosted(2.0, classifier=classifier)
     x = np.array([[-1e6], [-3.0], [0.0], [1.0], [1e6]])
     for member in density.tilt.members:
         assert np.abs(member(x)).max() <= BOUND
-    assert np.abs(density.tilt(x)).max() <= 0.75 * (1 + 1e-12)
+    assert np.abs(density.tilt(x)).max() <= 0.5 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("classifier", ["mlp", "trees"])
@@ -60,8 +64,7 @@ def test_it_comes_nearer(classifier):
     p = norm.pdf(X, 1.0, 0.5)
 
     def divergence(epsilon):
-        settings = BoostSettings(network=QUICK, classifier=classifier)
-        density = boost(records(), StandardNormal(1), epsilon, settings)
+        density = boosted(epsilon, classifier=classifier)
         log = density.log_unnormalized(X[:, None])
         log -= math.log(np.exp(log).sum() * 0.006)
         return (p * (norm.logpdf(X, 1.0, 0.5) - log)).sum() * 0.006
@@ -71,15 +74,15 @@ def test_it_comes_nearer(classifier):
 
 
 def test_edges_are_those_of_records_and_fresh_draws():
-    """γ_Q beside quadrature, within five standard errors of its draws; rounds get harder."""
-    density = boost(records(), StandardNormal(1), 4.0, BoostSettings(network=QUICK))
+    """γ_Q beside quadrature, within six standard errors of its draws; rounds get harder."""
+    density = boosted(8.0, classifier="mlp")
     q = norm.pdf(X)
     for theta, member, edge in zip(
         density.tilt.coefficients, density.tilt.members, density.tilt.edges, strict=True
     ):
         c = member(X[:, None])
         assert edge.gamma_p == pytest.approx(member(records()).mean() / BOUND, abs=1e-12)
-        assert edge.gamma_q == pytest.approx(-(q * c).sum() / q.sum() / BOUND, abs=0.055)
+        assert edge.gamma_q == pytest.approx(-(q * c).sum() / q.sum() / BOUND, abs=0.066)
         q *= np.exp(theta * c)
     first, *_, last = density.tilt.edges
     assert first.gamma_p + first.gamma_q > last.gamma_p + last.gamma_q > 0

@@ -12,7 +12,7 @@ from privot.integral import (
     clip_ratio,
 )
 
-QUICK = NetworkSettings(hidden=(16, 16), steps=100, batch_size=256, learning_rate=0.01)
+QUICK = NetworkSettings(hidden=(16, 16), steps=60, batch_size=256, learning_rate=0.02)
 
 
 class TestBoostedNetworks(TiltedLaws):

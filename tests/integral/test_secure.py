@@ -34,3 +34,10 @@ def test_extreme_words_stay_inside(monkeypatch):
     np.testing.assert_array_equal(normal, -normal[::-1])
     assert 9 < normal[-1] < 10
     assert set(DRAWS.integers(0, 3, 40).tolist()) <= {0, 1, 2}
+
+
+def test_words_beyond_the_last_full_multiple_are_left_out(monkeypatch):
+    """Or small integers would be likelier by 1 in 2^64/span, which no sample of tests can show."""
+    words = np.array([2**64 - 1, 2**64 - 2, 4], np.uint64)  # 2^64 is 1 modulo 3
+    monkeypatch.setattr(secure, "random_words", lambda count: np.resize(words, count))
+    assert DRAWS.integers(0, 3, 4).tolist() == [(2**64 - 2) % 3, 1] * 2

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from privot.local import LikelihoodCost
+from privot.local.likelihood.cost import LikelihoodCost
 from privot.mechanisms import (
     Gaussian,
     Laplace,

@@ -12,7 +12,15 @@ from privot.mechanisms.samplers.discrete_laplace import (
     draw_discrete_laplace,
     sample_discrete_laplace,
 )
-from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words, upcoming
+from privot.mechanisms.samplers.entropy import (
+    WORDS,
+    random_bits,
+    random_word,
+    random_words,
+    uniform_below,
+    uniforms_below,
+    upcoming,
+)
 
 
 def test_every_bit_is_fair_and_neighboring_bits_are_independent():
@@ -140,3 +148,17 @@ def test_a_refused_draw_leaves_no_stock():
 def test_random_bits_have_their_length():
     assert all(random_bits(k) < 2**k for k in (1, 7, 8, 64, 65) for _ in range(50))
     assert random_bits(1000).bit_length() > 900
+
+
+@pytest.mark.parametrize("bound", [3, 10, 2**62 + 1])
+def test_words_beyond_the_last_full_multiple_are_drawn_again(bound, monkeypatch):
+    """Or small integers would be likelier by 1 in 2^64/bound, which no sample of tests can show."""
+    limit = WORDS - WORDS % bound
+    drawn = [[limit, 4, WORDS - 1], [limit - 1, limit], [5]]
+    words, one_by_one = iter(drawn), iter([WORDS - 1, limit, limit - 1])
+    monkeypatch.setattr(entropy, "random_words", lambda count: np.array(next(words), np.uint64))
+    monkeypatch.setattr(entropy, "random_word", lambda: next(one_by_one))
+    expected = [(limit - 1) % bound, 4 % bound, 5 % bound]
+    assert uniforms_below(bound, 3).tolist() == expected
+    assert uniform_below(bound) == (limit - 1) % bound
+    assert [*words, *one_by_one] == []

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from laws.mechanism import FALSE_ALARM, chi_square
+from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.errors import PrivotError
 from privot.mechanisms.samplers import exact_rounding, rounded_gaussian
 from privot.mechanisms.samplers.exact_rounding import decide, directed_contexts
@@ -22,35 +22,38 @@ from privot.mechanisms.samplers.rounded_gaussian import (
 FINE = 2.0**19.5
 
 
-def p_value(draws, ratio, stddev):
-    edges = np.unique(np.rint(np.linspace(-4.5, 4.5, min(181, len(draws) // 200)) * ratio))
-    below = ndtr((edges + 0.5) / stddev)
-    counts = np.diff(np.searchsorted(np.sort(draws), edges, side="right"), prepend=0)
-    counts = np.append(counts, len(draws) - counts.sum())
-    return chi_square(counts, np.diff(below, prepend=0.0, append=1.0))
+def has_the_law(draw, ratio, off):
+    """Whether draw(n) has the law of `ratio`; n tells noise that is wrong by a share `off` apart."""
+    edges = np.unique(np.rint(np.linspace(-4.5, 4.5, 181 if off < 0.05 else 31) * ratio))
+
+    def law(stddev):
+        return np.diff(ndtr((edges + 0.5) / stddev), prepend=0.0, append=1.0)
+
+    def counted(draws):
+        below = np.searchsorted(np.sort(draws), edges, side="right")
+        return np.diff(below, prepend=0, append=len(draws))
+
+    wrong = law(ratio * (1 + off)), law(ratio * (1 - off))
+    return has_law_and_no_other(draw, counted, law(ratio), *wrong)
 
 
 @pytest.mark.parametrize("ratio", [0.4, 3.3, 1000.7, FINE])
 def test_law_with_power_at_one_percent(ratio):
-    draws = sample_rounded_gaussian(10_000_000, ratio)
-    assert p_value(draws, ratio, ratio) > FALSE_ALARM
-    assert p_value(draws, ratio, ratio * 1.01) < FALSE_ALARM
-    assert p_value(draws, ratio, ratio * 0.99) < FALSE_ALARM
+    assert has_the_law(lambda n: sample_rounded_gaussian(n, ratio), ratio, 0.01)
 
 
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_exact_path_has_the_same_law(ratio, monkeypatch):
     monkeypatch.setattr(exact_rounding, "LOG_ERROR_OK", False)
-    draws = sample_rounded_gaussian(10_000, ratio)
-    assert p_value(draws, ratio, ratio) > FALSE_ALARM
-    assert p_value(draws, ratio, ratio * 1.15) < FALSE_ALARM
+    assert has_the_law(lambda n: sample_rounded_gaussian(n, ratio), ratio, 0.2)
 
 
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_single_draws_have_the_same_law(ratio):
-    few = np.array([draw_rounded_gaussian(1, ratio)[0] for _ in range(100_000)])
-    assert p_value(few, ratio, ratio) > FALSE_ALARM
-    assert p_value(few, ratio, ratio * 1.1) < FALSE_ALARM
+    def draw(count):
+        return np.array([draw_rounded_gaussian(1, ratio)[0] for _ in range(count)])
+
+    assert has_the_law(draw, ratio, 0.1)
 
 
 def test_the_two_values_of_a_pair_are_independent():

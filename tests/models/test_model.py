@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import torch
 
 import privot
 from laws.model import ModelLaws
@@ -28,7 +27,6 @@ def coins():
     names = {
         "privot": privot,
         "pa": pa,
-        "torch": torch,
         "guarantee_from_dict": guarantee_from_dict,
     }
     exec(code, names)

@@ -15,6 +15,7 @@ from privot.privacy import (
     compose,
     guarantee_from_dict,
 )
+from privot.privacy.guarantees.composition import weakest
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=6))
@@ -22,6 +23,15 @@ def test_pure_composition_is_a_safe_sum(epsilons):
     total = compose(*map(PureDP, epsilons)).epsilon
     exact = sum(mpmath.mpf(epsilon) for epsilon in epsilons)
     assert exact <= total <= exact * (1 + 1e-14)
+
+
+def test_the_weakest_promise_has_the_largest_of_both_numbers():
+    """Of promises to different people; whatever their order."""
+    mixed = PureDP(3.0), ApproximateDP(1.0, 1e-6), ApproximateDP(2.0, 1e-9)
+    assert weakest(*mixed) == weakest(*mixed[::-1]) == ApproximateDP(3.0, 1e-6)
+    assert weakest(PureDP(1.0, unit="visit"), PureDP(4.0, unit="visit")) == PureDP(
+        4.0, unit="visit"
+    )
 
 
 def test_mixed_kinds_compose_to_the_kind_all_of_them_imply():
@@ -56,6 +66,8 @@ def test_any_two_data_sets_are_neighbors_of_every_kind(neighboring):
         (lambda: compose(), "give at least one"),
         (lambda: compose(PureDP(1.0), PureDP(1.0, "replace_one")), "neighboring is 'local'"),
         (lambda: compose(PureDP(1.0), PureDP(1.0, unit="visit")), "unit is 'person'"),
+        (lambda: weakest(PureDP(1.0), PureDP(2.0, unit="visit")), "unit is 'person'"),
+        (lambda: weakest(PureDP(1.0), PureDP(2.0, "replace_one")), "neighboring is 'local'"),
         (
             lambda: compose(ZeroConcentratedDP(1.0), ApproximateDP(1.0, 1e-6)),
             r"to_approximate\(delta\)",

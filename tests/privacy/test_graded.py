@@ -44,6 +44,23 @@ def test_renyi_conversion_agrees_with_dp_accounting():
     assert curve.to_approximate(1e-5).epsilon == pytest.approx(theirs, rel=1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 12.0])
+def test_what_a_pure_promise_implies_covers_randomized_response_and_is_reached(epsilon):
+    """Two answers of odds e^ε have D_α = log(p^α q^(1−α) + q^α p^(1−α)) / (α−1), exactly."""
+    orders = (1.001, 1.5, 2.0, 8.0, 100.0)
+    rho = ZeroConcentratedDP.of_pure(PureDP(epsilon)).rho
+    curve = RenyiDP.of_pure(PureDP(epsilon), orders).epsilons
+    with mpmath.workdps(40):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        for order, bound in zip(orders, curve, strict=True):
+            a = mpmath.mpf(order)
+            power = p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a)
+            loss = mpmath.log(power) / (a - 1)
+            assert loss <= bound <= epsilon
+            assert loss <= rho * a
+            assert epsilon > 0.1 or order > 2 or loss > 0.98 * rho * a
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -151,7 +151,7 @@ def test_the_oracle_sees_a_rounding_to_nearest(monkeypatch):
     assert sum(not figure.safe for figure in read) > len(read) / 5
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_line_of_the_commands_is_safe(seed, tmp_path):
     coins = random.Random(seed)
     for figure in (*account_lines(coins), *calibrate_lines(coins, tmp_path)):

@@ -286,3 +286,13 @@ def test_no_digits_are_lost_at_large_epsilon0_or_near_it(epsilon0, num_people):
 def test_the_epsilon_returned_is_proven_at_large_epsilon0(epsilon0, num_people):
     bound = shuffled_epsilon(epsilon0, num_people, 1e-6)
     assert exact_pair_delta(epsilon0, num_people, bound.epsilon) <= 1e-6
+
+
+@pytest.mark.parametrize("log_left_out", [1.5, 2.0, 3.0, 5.0])
+@pytest.mark.parametrize("epsilon0", [0.5, 2.0])
+def test_a_window_however_narrow_leaves_the_bound_above_the_truth(epsilon0, log_left_out):
+    """Counts outside of the window have probability 4e^−L at most, which is added, not forgotten."""
+    resolution = 4e9 * math.exp(-log_left_out)
+    for epsilon in (0.0, 0.1 * epsilon0):
+        truth = shuffled_delta(epsilon0, 2000, epsilon, 1e-12)
+        assert shuffled_delta(epsilon0, 2000, epsilon, resolution) >= truth

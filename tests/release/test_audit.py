@@ -91,7 +91,8 @@ def test_half_the_noise_of_one_of_several_columns_is_refuted_by_arithmetic(no_st
 @pytest.fixture(scope="module")
 def audited():
     """One honest audit: what is promised is compared with what the noise implies, without draws."""
-    return audit_randomizer(Randomizer.calibrate(SIZE, 1.0, report="split"), num_draws=100)
+    randomizer = Randomizer.calibrate(SIZE, 1.0, report="split")
+    return audit_randomizer(randomizer, num_draws=100, confidence=SURE)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,9 @@ def test_a_law_that_is_likelier_than_promised_is_refuted_without_counting(no_str
 def test_gaussian_noise_is_judged_by_mu(no_streams):
     """At δ = 1e-6, 10⁴ draws prove nothing about ε, but the laws' distance to a few percent."""
     column = audit_randomizer(
-        Randomizer.calibrate(AGE, 1.0, 1e-6, mechanism="gaussian"), num_draws=20_000
+        Randomizer.calibrate(AGE, 1.0, 1e-6, mechanism="gaussian"),
+        num_draws=20_000,
+        confidence=SURE,
     ).columns[0]
     assert column.mu == pytest.approx(2 / 8.449, rel=1e-3)
     assert 0.5 * column.mu < column.mu_lower <= column.mu

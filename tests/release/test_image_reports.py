@@ -11,9 +11,10 @@ from privot.schema.columns.array import tensor_values
 
 
 @pytest.mark.parametrize("more", SCHEMAS.values(), ids=SCHEMAS.keys())
-def test_the_audit_tries_images(more):
+def test_the_audit_tries_images(more, no_streams):
+    """False-alarm rate 1e-6."""
     randomizer = state_noise(schema_of(more), 5.0, 1e-3, shares={"label": 1.0})
-    result = audit_randomizer(randomizer, num_draws=2000)
+    result = audit_randomizer(randomizer, num_draws=2000, confidence=1 - 1e-6)
     assert not result.refuted
     assert [column.column for column in result.columns] == ["image", "label"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from commands import privot
 from numbered_people import RANDOMIZER, people
+from privot.release.streaming import sending
 
 NUM = 20_000
 
@@ -169,3 +170,22 @@ def test_a_state_folder_that_cannot_be_written_is_told_first(folder):
     assert (out, code) == ([], 2)
     assert "cannot be written" in err
     assert "Traceback" not in err
+
+
+def test_names_of_parts_are_on_the_disk_before_anything_is_sent(folder, monkeypatch):
+    """Were they in memory alone, a loss of power halfway would have the records noised again."""
+    flushed, before, flush, publish = [], [], os.fsync, sending.publish
+
+    def flushing(handle):
+        flushed.append(os.fstat(handle).st_ino)
+        flush(handle)
+
+    def publishing(parts, *rest):
+        pipes = parts.folder.parent
+        before.extend(f.stat().st_ino in flushed for f in (parts.folder, pipes, pipes.parent))
+        return publish(parts, *rest)
+
+    monkeypatch.setattr(os, "fsync", flushing)
+    monkeypatch.setattr(sending, "publish", publishing)
+    assert whole(folder)[1] == 0
+    assert before == [True] * 3

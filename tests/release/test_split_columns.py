@@ -9,7 +9,7 @@ import pytest
 from homes_and_ages import SCHEMA
 from labeled_images import SCHEMAS, schema_of
 from privot.errors import PrivotError
-from privot.mechanisms import Gaussian, RandomizedResponse
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
 from privot.mechanisms.additive.additive_noise import rounded_sensitivity
 from privot.privacy import ApproximateDP, gaussian_delta, gaussian_epsilon
 from privot.privacy.rounding import sum_up
@@ -167,6 +167,21 @@ def test_joint_gaussian_spends_delta_once(columns):
     assert worst <= delta
     assert worst >= delta * 0.999  # and no more noise than needed
     assert randomizer.guarantee.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_columns_that_differ_those_that_lose_most_are_promised(order):
+    """Who reports one of three columns may report the one with the least noise."""
+    text = '[columns.{}]\nkind = "numeric"\nbounds = [0, 1]\n'
+    schema = Schema.from_toml("".join(map(text.format, "abc")))
+    names = [*"abc"][::order]
+    pure = {n: Laplace(2 / loss, 2.0**-20) for n, loss in zip(names, (1.0, 4.0, 2.0))}
+    assert split_guarantee(schema, pure, 1, 0.0).epsilon == 4.0
+    assert split_guarantee(schema, pure, 2, 0.0).epsilon == 6.0
+    noisy = {n: Gaussian(2 / ratio, 2.0**-20) for n, ratio in zip(names, (0.1, 0.4, 0.2))}
+    for count, ratio in ((1, 0.4), (2, math.hypot(0.4, 0.2))):
+        expected = gaussian_epsilon(1.0, ratio, 1e-5)
+        assert split_guarantee(schema, noisy, count, 1e-5).epsilon == pytest.approx(expected)
 
 
 class Leaky(RandomizedResponse):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from privot.release import Randomizer
+from privot.release.audits import law
 from privot.release.audits.audit import audit_randomizer
 from privot.release.audits.trials import trials
 from privot.release.reports.ids import REPORT_ID
@@ -13,7 +14,10 @@ from release.seeded_bugs import HONEST
 
 
 @pytest.mark.parametrize("make", HONEST.values(), ids=HONEST)
-def test_an_honest_randomizer_passes(make):
+def test_an_honest_randomizer_passes(make, monkeypatch):
+    """False-alarm rate 1e-6. Streams are short; `test_streams` asks what long ones show."""
+    monkeypatch.setattr(law, "_SINGLES", 16)
+    monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
     result = audit_randomizer(make(), num_draws=1000, confidence=1 - 1e-6)
     assert not result.refuted
     assert result.tests
@@ -47,7 +51,10 @@ def test_an_id_that_comes_twice_is_impossible():
 
 @pytest.mark.parametrize("coding", [None, 2, 7])
 def test_every_coding_of_a_number_is_audited(monkeypatch, coding):
-    """A device that errs in one of eight: it tells values beyond the bounds apart from those within."""
+    """A device that errs in one of eight: it tells values beyond the bounds apart from those within.
+
+    The false-alarm rate of the honest one is 1e-6. Streams, which are of one record, show the error.
+    """
     schema = Schema.from_toml("""
 columns.n = {kind = "numeric", bounds = [0, 100]}
 columns.b = {kind = "boolean"}

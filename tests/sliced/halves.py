@@ -1,5 +1,7 @@
 """Fits of images that are bright on one side, without the seconds of a calibration."""
 
+import functools
+
 import numpy as np
 import torch
 
@@ -39,4 +41,7 @@ def uncalibrated(settings, epsilon, delta, count, records):
     grid = 2.0**-20
     steps = 1 if settings.release == "once" else settings.steps
     accounting = settings.accounting(count, records, accounted_grid(grid, 1000))
-    return SlicePlan(accounting, 0.2, steps, delta, grid)
+    return _plan(accounting, 0.2, steps, delta, grid)
+
+
+_plan = functools.cache(SlicePlan)  # what it promises takes longer to compute than a fit

@@ -22,8 +22,8 @@ def sides(model):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"steps": 300, "generated": 60},
-        {"steps": 400, "loss": "sliced", "generated": 60},
+        {"steps": 200, "generated": 60},
+        {"steps": 250, "loss": "sliced", "generated": 60},
         {
             "release": "once",
             "orthonormal": True,
@@ -39,7 +39,7 @@ def sides(model):
             "optimizer_steps": 150,
             "generated": 60,
         },
-        {"steps": 300, "neighboring": "zero_out", "generated": 60},
+        {"steps": 200, "neighboring": "zero_out", "generated": 60},
     ],
     ids=["network", "published", "once", "once-entropic", "padded"],
 )
@@ -100,8 +100,8 @@ def test_a_run_by_sums_goes_on_where_it_was_stopped(tmp_path):
     assert steps == [1, 2, 3, 4]
     assert model.releases == 4
     again = learned(resume=True)
-    for name, tensor in model.tensors().items():
-        assert (tensor == again.tensors()[name]).all()
+    for name, array in model.arrays().items():
+        assert (array == again.arrays()[name]).all()
     path.unlink()
     with pytest.raises(PrivotError, match="this run is finished"):
         learned(resume=True)

@@ -61,7 +61,7 @@ def test_how_columns_go_together_is_learned():
     sex = np.array(["F", "M"])[np.arange(400) % 2]
     age = np.where(sex == "F", 30.0, 80.0)
     people = {"age": age, "sex": sex}
-    settings = {"steps": 500, "generated": 100, "num_projections": 4}
+    settings = {"steps": 250, "generated": 100, "num_projections": 4}
     table = learn(settings, people, schema).sample(1000, seed=0)
     ages, of = table.column("age").to_numpy(), np.array(table.column("sex").to_pylist())
     assert ages[of == "F"].mean() < ages[of == "M"].mean() - 15

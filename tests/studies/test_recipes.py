@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +18,6 @@ from studies.common.image_features import ImageClassifier, save_classifier
 from studies.recipes import RECIPES, listing, parser_of
 
 ROOT = Path(__file__).parents[2]
-NEEDS = {"entropic.denoising": "pywt"}
-
-
-def parser(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
-    return parser_of(name)
 
 
 def recorded():
@@ -42,14 +34,14 @@ def recorded():
 def test_a_command_on_record_is_understood(words):
     name, *rest = shlex.split(words, comments=True)
     assert name in RECIPES
-    chosen = parser(name).parse_args(rest)
+    chosen = parser_of(name).parse_args(rest)
     assert callable(chosen.run)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_explains_itself(name, capsys):
     with pytest.raises(SystemExit, match="0"):
-        parser(name).parse_args(["--help"])
+        parser_of(name).parse_args(["--help"])
     assert RECIPES[name].split()[0] in capsys.readouterr().out
 
 
@@ -155,8 +147,7 @@ def images(folder, monkeypatch):
     monkeypatch.setattr("studies.common.image_recipe.load_images", made_up)
     judging = ("common.image_recipe", "images.recipe", *(f"entropic.{name}" for name in JUDGING))
     for module in judging:
-        if find_spec("pywt") or module not in NEEDS:
-            monkeypatch.setattr(f"studies.{module}.NUM_JUDGED", 100)
+        monkeypatch.setattr(f"studies.{module}.NUM_JUDGED", 100)
     for module in ("measures", "noise_sweep", "size_sweep"):
         monkeypatch.setattr(f"studies.entropic.{module}.NUM_POINTS", 20)
     for name in ("_TIMED_STEPS", "_FEWEST_STEPS", "_STEPS_OF_REGRESSION"):
@@ -167,7 +158,8 @@ def images(folder, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("words", IMAGES, ids=lambda words: words.split()[0])
 def test_it_runs_on_made_up_images(images, words):
-    parser(words.split()[0])
+    if words.startswith("entropic.denoising"):
+        pytest.importorskip("pywt", reason="PyWavelets is not installed")
     written = run(
         images, f"{words} --data {{0}} --steps 8 --classifier {{0}}/judge.safetensors -o out"
     )

@@ -10,8 +10,8 @@ from torch import nn
 
 from privot.errors import PrivotError
 from privot.models import Checkpoint
-from privot.training import Interrupted, TrainingSettings, deferred_interruption, train
-from privot.training.loop import TrainingState
+from privot.training import Interrupted, deferred_interruption
+from privot.training.loop import TrainingSettings, TrainingState, train
 
 SETTINGS = TrainingSettings(steps=40, learning_rate=0.1, averaging=0.9)
 

@@ -16,7 +16,7 @@ def by_definition(x, y, power):
     return (x[:, None] - y[None]).abs().pow(power).sum(2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     ground=st.sampled_from(list(GROUNDS)),
     n=st.integers(1, 40),

@@ -54,7 +54,7 @@ def test_matches_pot_in_double_precision(reg, cost):
     x, y = cloud(0, 50, 60, 4)
     expected = ot.sinkhorn(
         np.full(50, 1 / 50), np.full(60, 1 / 60), cost(x, y).numpy(), reg,
-        method="sinkhorn_log", stopThr=1e-8, numItermax=200_000,
+        method="sinkhorn_log", stopThr=1e-6, numItermax=200_000,
     )  # fmt: skip
     solver = SinkhornSolver(tolerance=1e-5, max_iterations=100_000)
     for dtype in (torch.float32, torch.float64):
@@ -106,7 +106,7 @@ def test_single_precision_survives_small_reg_and_outliers():
     x, y = cloud(4, 40, 40, 20, spread=3)
     x[0] += 100
     problem = Problem(squared_euclidean(x, y), 2.0)
-    exact = solve_log(problem, 1e-7)
+    exact = solve_log(problem, 1e-5)
     single = SinkhornSolver(1e-4, 100_000).solve(Problem(problem.cost.float(), 2.0))
     assert single.status is Status.CONVERGED
     assert float((single.plan.double() - exact.plan).abs().sum()) < 2e-2

@@ -14,8 +14,8 @@ import torch
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from privot.compiled import compiled
 from privot.transport import Problem, SinkhornSolver, Status, manhattan, squared_euclidean
-from privot.transport.compiled import compiled
 from privot.transport.sinkhorn import sweeps
 from privot.transport.sinkhorn.sweeps import move, next_omega
 from transport.log_domain import solve_log

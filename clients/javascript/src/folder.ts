@@ -16,7 +16,9 @@ export class FolderStore implements Store {
   }
 
   async get(fingerprint: string, key: string): Promise<Kept | null> {
-    return readKept(await this.#path(fingerprint, key));
+    const kept = await readKept(await this.#path(fingerprint, key));
+    if (kept) await this.#sync(); // who wrote it may have been killed before that
+    return kept;
   }
 
   async add(kept: Kept): Promise<Kept> {
@@ -42,6 +44,7 @@ export class FolderStore implements Store {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const names = (await readdir(this.#folder)).filter((name) => name.endsWith(SUFFIX));
     const found = await Promise.all(names.map((name) => readKept(join(this.#folder, name))));
+    await this.#sync();
     return found.filter((kept) => kept !== null);
   }
 

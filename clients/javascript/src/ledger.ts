@@ -5,7 +5,8 @@
  * of that campaign is within w − 1 waves of t, whatever the clock shows. Entries are numbered, and a store
  * keeps one of a number: of two tabs that would add one, one is kept, and the other looks again. What a
  * ledger that was lost had drawn lies in the wave of the loss or before: a new one waits, for the next wave
- * where a person's id outlives it, and for w waves where it drew the id itself.
+ * where a person's id outlives it, and for w waves where it drew the id itself. One whose store is emptied while
+ * it is open draws nothing more.
  */
 
 import type { Device } from "./device.js";
@@ -78,6 +79,8 @@ export class Ledger {
     { now = Date.now() / 1000 } = {},
   ): Promise<Report> {
     const wave = panel.waveAt(now);
+    const { epsilon, delta } = device.promise;
+    if (!isLoss(epsilon) || !isLoss(delta)) throw new PrivotError("the randomizer promises nothing: calibrate it");
     const due = await panel.nextWave(this.person, wave);
     for (;;) {
       const draws = await this.#draws();
@@ -86,8 +89,6 @@ export class Ledger {
       if (before) return Report.fromBytes(fromHex(before.report));
       this.#requireDue(panel, wave, due, Math.max(-1, ...own.map((draw) => draw.wave)));
       this.#requireWithin(device, panel, draws, now);
-      const { epsilon, delta } = device.promise;
-      if (!Number.isFinite(epsilon)) throw new PrivotError("the randomizer promises nothing: calibrate it");
       const report = toHex(device.report(record, { now }).toBytes());
       const time = Math.max(now, ...draws.map((draw) => draw.time));
       const draw: Draw = { campaign: panel.name, panel: panel.key, wave, epsilon, delta, time, report };
@@ -111,6 +112,9 @@ export class Ledger {
   async #draws(): Promise<Draw[]> {
     const kept = (await this.#store.all()).filter(({ fingerprint }) => fingerprint === NAME);
     const numbered = new Map(kept.map(({ key, bytes }) => [Number(key), bytes]));
+    if (decoded<Head>(numbered.get(0) ?? null).coin !== this.#head.coin) {
+      throw new PrivotError("this ledger was replaced since it was opened: open it anew");
+    }
     return Array.from({ length: kept.length - 1 }, (_, at) => decoded<Draw>(numbered.get(at + 1) ?? null));
   }
 
@@ -174,11 +178,15 @@ export class Ledger {
   }
 }
 
-/** Draws of the last days; time stands still while a clock shows less than at the last draw. */
+/** Draws of the last days, and those of later times than a clock shows: set back, it gives nothing back. */
 function recent(draws: Draw[], days: number | undefined, now: number): Draw[] {
   if (days === undefined) return draws;
-  const since = Math.max(now, ...draws.map((draw) => draw.time)) - days * DAY;
-  return draws.filter(({ time }) => time > since);
+  return draws.filter(({ time }) => time > now - days * DAY);
+}
+
+/** What adds to a sum: a negative number would give others' budget back. */
+function isLoss(number: unknown): boolean {
+  return typeof number === "number" && number >= 0 && number < Infinity;
 }
 
 const DIGITS = 340;

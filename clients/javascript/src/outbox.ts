@@ -13,7 +13,7 @@ import { Report, toHex } from "./report.js";
 import { post, type Sending } from "./sending.js";
 import { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";
 
-// Reports of a batch: far below the limits of any collector.
+// Reports of a batch, where they are to go together: far below the limits of any collector.
 const BATCH = 100;
 
 /** What became of what was waiting. */
@@ -73,7 +73,7 @@ export class Outbox {
    */
   async send(url: string, how: Sending = {}): Promise<Delivery> {
     const delivery: Delivery = { accepted: 0, duplicates: 0, refused: [], waiting: 0, trouble: null };
-    for (const batch of batches(await this.#unsettled())) {
+    for (const batch of batches(await this.#unsettled(), how.together ? BATCH : 1)) {
       try {
         await this.#deliver(batch, url, how, delivery);
       } catch (error) {
@@ -111,11 +111,11 @@ export class Outbox {
 
 type Waiting = Kept & { bytes: Uint8Array };
 
-/** Reports of one randomizer each. */
-function batches(waiting: Waiting[]): Waiting[][] {
+/** So many reports of one randomizer each. */
+function batches(waiting: Waiting[], size: number): Waiting[][] {
   const own = new Map<string, Waiting[]>();
   for (const kept of waiting) own.set(kept.fingerprint, [...(own.get(kept.fingerprint) ?? []), kept]);
   return [...own.values()].flatMap((all) =>
-    all.flatMap((_, at) => (at % BATCH ? [] : [all.slice(at, at + BATCH)])),
+    all.flatMap((_, at) => (at % size ? [] : [all.slice(at, at + size)])),
   );
 }

@@ -6,6 +6,7 @@
  */
 
 import { PrivotError } from "./errors.js";
+import { type Pins, requireSignature } from "./randomizer.js";
 
 const FIELDS = ["name", "window", "start", "length", "seed", "waves"] as const;
 
@@ -25,7 +26,17 @@ export class Panel {
     readonly waves: number | null,
   ) {}
 
-  /** Read `panel.json`; refused if it is none. */
+  /**
+   * Read `panel.json` as it was received; refused if it is none, or not what the holder of a pinned key signed.
+   *
+   * A panel decides how often a person reports, and no signature of a randomizer covers it.
+   */
+  static async load(text: string, { publicKey, signature }: Omit<Pins, "fingerprint"> = {}): Promise<Panel> {
+    if (publicKey !== undefined) await requireSignature(text, publicKey, signature);
+    return Panel.fromJson(text);
+  }
+
+  /** Read `panel.json` of who is trusted; refused if it is none. */
   static fromJson(text: string): Panel {
     let held: Record<string, unknown> | null = null;
     try {

@@ -5,13 +5,15 @@
  * neither trusts the server that the text came from.
  */
 
+import { requireProgram } from "./checks.js";
 import { PrivotError } from "./errors.js";
+import { isWithin } from "./exact.js";
 import type { Program } from "./program.js";
 import { toHex } from "./report.js";
 
 const MARK = ',"fingerprint":"';
 
-/** What one report promises under local privacy; δ is 0 where it is pure. */
+/** What one report promises under local privacy; δ is 0 where it is pure, ε infinite where nothing is promised. */
 export type Promised = { epsilon: number; delta: number };
 
 export type Pins = {
@@ -23,7 +25,7 @@ export type Pins = {
   signature?: string;
 };
 
-/** The fingerprint, the program and the promise of a randomizer's text; refused if it is not what the pins say. */
+/** The fingerprint, the program and the promise of a randomizer's text; refused if it is not what the pins say, or tells more than it states. */
 export async function readRandomizer(
   text: string,
   pins: Pins,
@@ -42,21 +44,42 @@ export async function readRandomizer(
   if (pins.fingerprint !== undefined && pins.fingerprint !== found) {
     throw new PrivotError("the randomizer is not the pinned one: its fingerprint is another");
   }
-  const held = JSON.parse(body);
-  const program: Program | null = held.device ?? null;
+  const held = parsed(body);
+  const program: Program | null = held?.device ?? null;
   if (program?.version !== 2) {
     throw new PrivotError(
       "the randomizer has no program that this device runs: its mechanisms draw with logarithms, " +
         "or it is from a newer version",
     );
   }
-  const { epsilon = Infinity, delta = 0 } = held.guarantee ?? {};
-  return { fingerprint: found, program, promise: { epsilon, delta } };
+  requireProgram(program);
+  const { kind, neighboring, epsilon, delta = 0 } = held.guarantee ?? {};
+  if (!(typeof epsilon === "number" && epsilon >= 0 && epsilon < Infinity)) {
+    throw new PrivotError("the randomizer promises nothing: calibrate it again");
+  }
+  if (!isWithin(program, epsilon)) {
+    throw new PrivotError(
+      `the randomizer's program tells more than the epsilon ${epsilon} that it states, so nothing is drawn by it: ` +
+        "calibrate it again",
+    );
+  }
+  const pure = kind === "PureDP";
+  const known = (pure || kind === "ApproximateDP") && neighboring === "local";
+  return { fingerprint: found, program, promise: { epsilon: known ? epsilon : Infinity, delta: pure ? 0 : delta } };
 }
 
-async function requireSignature(text: string, publicKey: string, signature?: string): Promise<void> {
+function parsed(body: string) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    throw new PrivotError("the randomizer is not readable: fetch it again from who published it");
+  }
+}
+
+/** Refuse a text that the holder of a public key did not sign. */
+export async function requireSignature(text: string, publicKey: string, signature?: string): Promise<void> {
   if (signature === undefined) {
-    throw new PrivotError("the randomizer is not signed: give the content of randomizer.json.sig");
+    throw new PrivotError("this is not signed: give the content of its .sig");
   }
   const [key, signed] = [fromBase64(publicKey, 32, "publicKey"), fromBase64(signature, 64, "signature")];
   let verifier;
@@ -66,7 +89,7 @@ async function requireSignature(text: string, publicKey: string, signature?: str
     throw new PrivotError("no Ed25519 signature can be verified here: pin the fingerprint instead");
   }
   if (!(await crypto.subtle.verify({ name: "Ed25519" }, verifier, signed, encoded(text)))) {
-    throw new PrivotError("the randomizer's signature is not of the pinned key and this text");
+    throw new PrivotError("the signature is not of the pinned key and this text");
   }
 }
 

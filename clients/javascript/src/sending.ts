@@ -11,6 +11,11 @@ export type Sending = {
   headers?: Record<string, string>;
   /** The form of the batch: people read JSON more easily, and it is a third longer. */
   format?: "binary" | "json";
+  /**
+   * Whether reports share a request, a hundred each: only where each is of another person. A batch shows that
+   * its reports are of one device, so those of one person's weeks go apart, as they do by default.
+   */
+  together?: boolean;
   /** How often a busy collector is asked. */
   tries?: number;
   /** Milliseconds before the second try, on average half of them; doubled from try to try. */

@@ -98,7 +98,8 @@ function cell(take: CellTake, record: DataRecord): number {
   const units = unitsOf({ ...take, nullable: take.missing !== null }, record);
   if (units === null) return missing(take.columns[0], take.missing);
   const code = flatCell(take, units);
-  return code >= 0 ? code : flatCell(take, units.map((u) => u * (1 - PULL)));
+  // A code is never below 0, whatever program says so.
+  return code >= 0 ? code : Math.max(0, flatCell(take, units.map((u) => u * (1 - PULL))));
 }
 
 function flatCell({ side, codes }: CellTake, units: number[]): number {

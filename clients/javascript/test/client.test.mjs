@@ -49,6 +49,18 @@ test("a randomizer without a program, or of another version, is refused", async 
   }
 });
 
+test("a program that tells more than it states is refused, and a promise that is none", async () => {
+  const columns = { yes: { take: "boolean", columns: ["yes"], missing: null } };
+  const draw = { draw: "response", values: 2, slot: (2n ** 62n).toString(16) }; // a ratio of 3
+  const split = { choose: 1, reports: [{ column: "yes", draw }] };
+  const program = { version: 2, time_step: 3600, columns, joint: null, split };
+  const text = (epsilon) => sealed({ device: program, guarantee: { kind: "PureDP", neighboring: "local", epsilon } });
+  const [low, high] = [1.0986122886681096, 1.0986122886681098]; // ln 3 is between
+  await refused(await text(low), {}, /more than the epsilon 1.0986122886681096/);
+  assert.equal((await Device.load(await text(high))).promise.epsilon, high);
+  for (const epsilon of [undefined, "9", -1, null]) await refused(await text(epsilon), {}, /promises nothing/);
+});
+
 test("a signature is of the pinned key and the whole text", async () => {
   const bytes = (text) => new TextEncoder().encode(text);
   const base64 = (buffer) => Buffer.from(buffer).toString("base64");
@@ -84,7 +96,7 @@ test("names of columns may be those of every object", async () => {
   const draw = { draw: "response", values: 3, slot: "1" }; // of 2^64 words, 2 lead elsewhere
   const split = { choose: 4, reports: names.map((column) => ({ column, draw })) };
   const program = { version: 2, time_step: 3600, columns, joint: null, split };
-  const own = await Device.load(await sealed({ device: program }));
+  const own = await Device.load(await sealed({ device: program, guarantee: { epsilon: 4 * 64 } }));
   assert.deepEqual([...own.report({}).payload], [2, 2, 2, 2]);
   assert.deepEqual([...own.report(JSON.parse('{"__proto__": true, "2": false}')).payload], [2, 1, 2, 0]);
 });

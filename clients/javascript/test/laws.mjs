@@ -101,7 +101,7 @@ export const LAWS = {
   async "one that is refused for good keeps none of the others"(device, record, open) {
     const outbox = await open();
     for (const key of ["a", "b", "c"]) await outbox.report(device, record, key);
-    const found = await outbox.send(URL, collector(refuse("conflict")).how);
+    const found = await outbox.send(URL, { ...collector(refuse("format")).how, together: true });
     equal([found.refused.length, found.accepted, found.waiting], [1, 2, 0]);
   },
   async "a request that is refused is not repeated, and loses nothing"(device, record, open) {
@@ -113,11 +113,18 @@ export const LAWS = {
       equal([stern.sent.length, found.waiting, found.trouble.includes(`${status} (so)`)], [1, 1, true]);
     }
   },
-  async "many go in batches, and a failing one keeps none of the others"(device, record, open) {
+  async "reports of one device go apart, so that no batch links them"(device, record, open) {
+    const [outbox, found] = [await open(), collector()];
+    for (const key of ["1", "2"]) await outbox.report(device, record, key);
+    await outbox.keep(device.report(record));
+    equal((await outbox.send(URL, found.how)).accepted, 3);
+    equal(found.sent.map(({ reports }) => reports.length), [1, 1, 1]);
+  },
+  async "many go in batches where they are told to, and a failing one keeps none of the others"(device, record, open) {
     const outbox = await open();
     for (let key = 0; key < 230; key++) await outbox.report(device, record, String(key));
     const once = collector(404);
-    const found = await outbox.send(URL, once.how);
+    const found = await outbox.send(URL, { ...once.how, together: true });
     equal(once.sent.map(({ reports }) => reports.length), [100, 100, 30]);
     equal([found.accepted, found.waiting], [130, 100]);
   },

@@ -132,6 +132,23 @@ for (const [where, make] of [
     assert.deepEqual((await ledger.reports(PANEL)).map(hex), [hex(report)]);
   });
 
+  law("a clock that was set gives no budget back when it is right again", async (store) => {
+    const ledger = await Ledger.open(store(), { ...OLD, limit: { epsilon: 2 * EPSILON, days: 365 } });
+    const asked = (name, day) => ledger.report(device, RECORD, panelOf({ name, window: 1, waves: null }), at(day, 86400));
+    for (const [name, day] of [["a", 10], ["b", 10], ["c", 376]]) await asked(name, day);
+    for (const day of [11, 12, 374]) await refused(asked("d", day), /is spent, and the limit/);
+    await asked("d", 376);
+  });
+
+  law("no campaign gives back what others spent", async (store) => {
+    const ledger = await Ledger.open(store(), { ...OLD, limit: { epsilon: 2 * EPSILON } });
+    for (const promise of [{ epsilon: -8, delta: 0 }, { epsilon: 1, delta: -1 }, { epsilon: Infinity, delta: 0 }, { epsilon: "1", delta: 0 }]) {
+      const evil = Object.create(device, { promise: { value: promise } });
+      await refused(ledger.report(evil, RECORD, PANEL, at(SLOT)), /promises nothing/);
+    }
+    assert.equal((await ledger.reports(PANEL)).length, 0);
+  });
+
   law("three tenths are within a limit of three tenths", async (store) => {
     const small = Object.create(device, { promise: { value: { epsilon: 0.1, delta: 1e-7 } }, report: { value: () => device.report(RECORD) } });
     const ledger = await Ledger.open(store(), { ...OLD, limit: { epsilon: 0.3, delta: 1 } });
@@ -139,6 +156,45 @@ for (const [where, make] of [
     await refused(ledger.report(small, RECORD, panelOf({ name: "d" }), at(SLOT)), /ε = 0.3, δ = 3e-7 is spent/);
   });
 }
+
+test("a ledger whose store is emptied, or begun anew, while it is open draws no second report", async () => {
+  const own = await mkdtemp(join(tmpdir(), "privot-"));
+  const ledger = await Ledger.open(new FolderStore(own), OLD);
+  await ledger.report(device, RECORD, PANEL, at(SLOT));
+  for (const name of await readdir(own)) await unlink(join(own, name));
+  for (let again = 0; again < 2; again++) await refused(ledger.report(device, RECORD, PANEL, at(SLOT)), /is gone/);
+  await Ledger.open(new FolderStore(own), OLD);
+  await refused(ledger.report(device, RECORD, PANEL, at(SLOT)), /replaced since it was opened/);
+  await rm(own, { recursive: true });
+});
+
+test("a promise of another kind is none", async () => {
+  const sealed = async (fields) => {
+    const body = JSON.stringify(fields);
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+    return `${body.slice(0, -1)},"fingerprint":"${Buffer.from(digest).toString("hex")}"}`;
+  };
+  const { fingerprint, ...fields } = JSON.parse(TEXT);
+  const promised = async (change) => (await Device.load(await sealed({ ...fields, guarantee: { ...fields.guarantee, ...change } }))).promise;
+  assert.deepEqual(await promised({}), device.promise);
+  for (const change of [{ kind: "ZeroConcentratedDP" }, { kind: "GeoIndistinguishability" }, { neighboring: "replace_one" }]) {
+    assert.equal((await promised(change)).epsilon, Infinity);
+  }
+});
+
+test("a panel is what the holder of a pinned key signed", async () => {
+  const [text, bytes] = [JSON.stringify(FIELDS), (words) => new TextEncoder().encode(words)];
+  const base64 = (buffer) => Buffer.from(buffer).toString("base64");
+  const mine = await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"]);
+  const publicKey = base64(await crypto.subtle.exportKey("raw", mine.publicKey));
+  const signature = base64(await crypto.subtle.sign({ name: "Ed25519" }, mine.privateKey, bytes(text)));
+  assert.equal((await Panel.load(text, { publicKey, signature: `${signature}\n` })).key, PANEL.key);
+  assert.equal((await Panel.load(text)).key, PANEL.key);
+  const weekly = text.replace('"window":4', '"window":1');
+  assert.notEqual(weekly, text);
+  await refused(Panel.load(weekly, { publicKey, signature }), /not of the pinned key/);
+  await refused(Panel.load(text, { publicKey }), /is not signed/);
+});
 
 test("an entry that is gone is no reason to draw again", async () => {
   const own = await mkdtemp(join(tmpdir(), "privot-"));

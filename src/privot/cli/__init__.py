@@ -1,8 +1,9 @@
 """The command line: parse, call, print. Nothing is computed here that Python users would miss.
 
-Exit codes: 0 done; 1 stopped, or failed in a way that nothing given is to blame for; 2 what was given
-cannot be used; 130 stopped by Ctrl-C before there was anything to resume. Whatever is not 0 has one line
-on standard error; a pipe that nobody reads any more has none.
+Exit codes: 0 done; 1 stopped, or failed in a way that nothing given is to blame for, or what was
+examined is refuted; 2 what was given cannot be used; 3 done, and the verdict is as bad as `--fail-on`
+names; 130 stopped by Ctrl-C before there was anything to resume. Whatever is not 0 has one line on
+standard error; a pipe that nobody reads any more has none.
 
 This module itself imports next to nothing: Ctrl-C while the commands are imported is one line, too.
 """

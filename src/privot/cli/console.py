@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from privot.errors import printable
+from privot.errors import printable, require_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +40,13 @@ Ignore = Annotated[
 Target = Annotated[
     str | None,
     Option(help="Column of a table that classifiers, or of numbers regressions, are to tell."),
+]
+
+FailOn = Annotated[
+    str | None,
+    Option(
+        help="Exit with code 3 if a finding of the verdict is that bad: poor, or fair (or poor)."
+    ),
 ]
 
 
@@ -215,6 +222,23 @@ def tell_verdict(findings: Sequence[Finding], by: str) -> None:
             (f"{finding.topic:{width}}  ", "bold"), finding.words,
         )  # fmt: skip
         console.print(line, soft_wrap=True)
+
+
+def require_fail_on(fail_on: str | None) -> None:
+    """Refuse what is no grade to fail on."""
+    if fail_on is not None:
+        require_choice("--fail-on", fail_on, ("poor", "fair"))
+
+
+def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
+    """End the command with code 3 and one line if the verdict is as bad as `--fail-on` names."""
+    from privot.evaluation.verdict import failing
+
+    if fail_on is None:
+        return
+    if bad := failing(findings, "fair" if fail_on == "fair" else "poor"):
+        complain("verdict: " + ", ".join(f"{finding.topic} {finding.grade}" for finding in bad))
+        raise Exit(3)
 
 
 @contextmanager

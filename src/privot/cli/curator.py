@@ -79,7 +79,7 @@ def fit(
     from privot.release.collecting.collect import checked
     from privot.release.collecting.inbox import quarantine_of
     from privot.training import Interrupted
-    from privot.training.parallel import is_first
+    from privot.training.processes import is_first
 
     given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
     given |= {"minutes": minutes}

@@ -10,12 +10,15 @@ from typing import Annotated
 from typer import Argument, Option
 
 from privot.cli.console import (
+    FailOn,
     Force,
     Ignore,
     Separator,
     Target,
+    fail_by_verdict,
     note,
     record_form,
+    require_fail_on,
     step_bar,
     tell_verdict,
 )
@@ -101,9 +104,12 @@ def evaluate(
     separator: Separator = ",",
     ignore: Ignore = None,
     as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
+    fail_on: FailOn = None,
     force: Force = False,
 ) -> None:
     """Compare a model's samples with real records. The output is not private.
+
+    With --fail-on poor a verdict with a poor finding ends with exit code 3, after everything is written.
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
@@ -117,6 +123,7 @@ def evaluate(
     from privot.tables.record_files import open_records
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
+    require_fail_on(fail_on)
     require_count("num_rows", num_rows, MOST_ROWS)
     require_count("most_real", most_real, MOST_ROWS)
     require_seed(seed)
@@ -135,6 +142,11 @@ def evaluate(
             f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
         )
     found = compared(loaded, real, target=target, num_rows=num_rows, seed=seed)
+    if fail_on is not None and not found.verdict:
+        raise PrivotError(
+            f"--fail-on {fail_on}: places and images alone have distances and no verdict: leave it out, "
+            "and read them with --json"
+        )
     comparison, prediction, label = found.comparison, found.prediction, found.label
     write_report(found, output, num_held=num_held)
     note("what follows, and the report, depend on real records: they are not private")
@@ -146,9 +158,10 @@ def evaluate(
             "label": None if label is None else asdict(label),
         }
         print(json.dumps(numbers | asdict(comparison)))
-        return
-    for name, fact in found.summary().items():
-        print(f"{name}: {fact}")
-    if found.verdict:
-        tell_verdict(found.verdict, "against real records, not private")
-    print(f"\n{output}: written")
+    else:
+        for name, fact in found.summary().items():
+            print(f"{name}: {fact}")
+        if found.verdict:
+            tell_verdict(found.verdict, "against real records, not private")
+        print(f"\n{output}: written")
+    fail_by_verdict(found.verdict, fail_on)

@@ -147,24 +147,30 @@ def _shares(given: list[str]) -> dict[str, float]:
 
 
 def sign(
-    randomizer: Annotated[Path, Argument(help="randomizer.json.")],
+    file: Annotated[Path, Argument(help="randomizer.json, or a panel.json.")],
     key: Annotated[Path, Option(help="An Ed25519 key, in PEM without a password.")],
     create: Annotated[bool, Option("--create", help="Make a fresh key first.")] = False,
 ) -> None:
-    """Sign a randomizer, so that devices take noise from nobody else; and print the key to pin.
+    """Sign a randomizer or a panel, so that devices take it from nobody else; print the key to pin.
+
+    A signature covers the bytes of one file, and nothing beside it.
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
     from privot.release import Randomizer
     from privot.release.signing import new_key, public_key, read_key, signature_path
     from privot.release.signing import sign as sign_file
+    from privot.waves import Panel
 
-    Randomizer.load(randomizer)  # what is altered is not signed
+    try:
+        Panel.load(file)
+    except PrivotError:
+        Randomizer.load(file)  # what is altered is not signed
     if create:
         new_key(key)
     holder = read_key(key)
-    sign_file(randomizer, holder)
-    print(f"{signature_path(randomizer)}: devices pin the public key {public_key(holder)}")
+    sign_file(file, holder)
+    print(f"{signature_path(file)}: devices pin the public key {public_key(holder)}")
 
 
 def audit(
@@ -175,15 +181,30 @@ def audit(
     confidence: Annotated[
         float, Option(help="Probability that an honest randomizer passes.")
     ] = 0.999,
+    exact: Annotated[
+        bool,
+        Option(
+            "--exact",
+            help="Draw nothing: bound the likelihood ratio of any two records from above, as a "
+            "rational number, from the integers that devices draw by.",
+        ),
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Test the law of the reports, bound their epsilon from below, and compare with the promise.
 
     Made-up people report, as on a device. Exit code 0 if nothing contradicts the promise, 1 if it is
-    refuted.
+    refuted. With --exact, 0 if the promise is proved of the published integers, 1 if they exceed it, 2
+    if they are none that a proof is for.
 
     Example: privot audit randomizer.json
     """
+    if exact:
+        if draws is not None:
+            raise PrivotError("--exact draws nothing: leave out --draws")
+        from privot.cli.exact import audit_exactly
+
+        raise Exit(audit_exactly(randomizer, as_json))
     from privot.release import Randomizer
     from privot.release.audits.audit import audit_randomizer, stated_guarantee
 

@@ -2,7 +2,7 @@
 
 A request's body is read into records (`arrivals`), which wait for one writer (`committing`); what
 waits is written and flushed together by a store (`folder`, or `postgres` beyond one machine), which
-tells new reports from copies and from conflicts, and only then is the sender answered (`app`). Now
+tells new reports from copies, and only then is the sender answered (`app`). Now
 and then records become shards of a release, in random order (`sealing`), which `privot fit` reads.
 
 **Privacy review.** A collector receives reports, each of which keeps its ε whoever reads it:

@@ -36,14 +36,13 @@ from starlette.routing import Route
 
 from privot.collector.admission import Admission, NotAdmitted, everybody
 from privot.collector.arrivals import MOST_REPORTS, Arrivals, Campaign, Refused
-from privot.collector.bodies import Refusal, body_of, is_json, length_of, refusal_answer
+from privot.collector.bodies import Refusal, body_of, is_json, refusal_answer, require_length
 from privot.collector.committing import GroupCommit, NoRoom, Room
-from privot.collector.ids import CONFLICT, DELETED, DUPLICATE, NEW
+from privot.collector.ids import DELETED, DUPLICATE, NEW
 from privot.collector.metrics import Metrics, exposition
 from privot.collector.store import StoreFull, StoreStopped
 from privot.device.report import WireError
 
-_CONFLICT = "its id came with other content, and the first stays: draw no second report of a record"
 _DELETED = "its report was deleted, and is not taken again: forget it"
 _KNOWN = {
     404: ("path", "there is nothing here: post to /v1/campaigns/FINGERPRINT/reports"),
@@ -156,10 +155,10 @@ class Collector:
         except NotAdmitted as error:
             raise Refusal(401, "admission", str(error), close=True) from None
         most = desk.campaign.most_bytes(as_json)
-        length = length_of(request, most)
+        require_length(request, most)
         try:
-            with self._room.holding(length):
-                body = await body_of(request, most, self._seconds)
+            with self._room.claiming() as claim:
+                body = await body_of(request, most, self._seconds, claim)
                 arrivals = _read(desk.campaign, body, as_json, until)
                 if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
                     words = f"the batch has {found:,} reports: send at most {self._each:,} at once"
@@ -241,9 +240,7 @@ def _read(campaign: Campaign, body: bytes, as_json: bool, until: int | None) -> 
 def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Response:
     failed = [*arrivals.refused]
     for place, status in zip(arrivals.places, statuses, strict=True):
-        if status == CONFLICT:
-            failed.append(Refused(place, "conflict", _CONFLICT))
-        elif status == DELETED:
+        if status == DELETED:
             failed.append(Refused(place, "deleted", _DELETED))
     accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
     metrics.received += len(statuses) + len(arrivals.refused)

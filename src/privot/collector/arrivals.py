@@ -19,13 +19,15 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.collector.records import Records, Words, hours_of, same_head, sums_of
+from privot.collector.records import Records, Words, hours_of, same_head
+from privot.collector.segments import Form
 from privot.device import Device, Report, read_batch, write_batch
 from privot.device.report import VERSION, WireError
 from privot.errors import PrivotError
 from privot.release.collecting.payloads import Payloads
 from privot.release.collecting.wave_releases import require_whole_hours, waves_of_hours
 from privot.release.randomizer import Randomizer
+from privot.release.reports.programs import TIME_STEP
 from privot.waves import Panel
 
 MOST_REPORTS = 1000
@@ -98,6 +100,7 @@ class Campaign:
         self.fingerprint = self.randomizer.fingerprint
         empty = bytes(self.payloads.width)
         self.example = Report(self.payloads.fingerprint, bytes(16), 0, empty).to_bytes()
+        self._form = Form(self.example, panel)
         self.read(write_batch([self.example]), as_json=False)  # compiles, before anybody waits
 
     @classmethod
@@ -157,7 +160,7 @@ class Campaign:
         long = [i for i, part in enumerate(parts) if len(part) == self.record_bytes]
         held = b"".join(parts[i] for i in long)
         records = np.frombuffer(held, np.uint8).reshape(len(long), self.record_bytes)
-        right, entries = sums_of(records)
+        right, entries = self._form.sums_of(records)
         right &= same_head(records, self.example)
         late = self._of_other_waves(records, until) & right
         right &= ~late
@@ -173,7 +176,7 @@ class Campaign:
         if self.panel is None:
             return np.zeros(len(records), np.bool_)
         waves = self.waves_of(records)
-        asked = waves if until is None else self.panel.wave_at(until - 1)
+        asked = waves if until is None else waves_of_hours(self.panel, _hour_before(until))
         return np.asarray((waves < 0) | (waves != asked))
 
     def _refusal(self, index: int, part: bytes) -> Refused:
@@ -213,3 +216,8 @@ def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
             parts.append(b"")
             refused.append(Refused(index, error.reason, str(error)))
     return parts
+
+
+def _hour_before(until: int) -> NDArray[np.int64]:
+    """The hour in which a ticket's last second lies."""
+    return np.array([(until - 1) // TIME_STEP])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -50,16 +51,15 @@ def is_json(request: Request) -> bool:
     return kind == "application/json"
 
 
-def length_of(request: Request, most: int) -> int:
-    """How much of memory a body may take."""
+def require_length(request: Request, most: int) -> None:
+    """Refuse a body that says that it is longer, or says no number."""
     told = request.headers.get("content-length")
     if told is None:
-        return most
+        return
     if not told.isdecimal() or not told.isascii():
         raise Refusal(400, "format", "the length of the body is no number: send it", close=True)
     if len(told) > 12 or int(told) > most:
         raise _too_large(most)
-    return int(told)
 
 
 def _too_large(most: int) -> Refusal:
@@ -67,8 +67,16 @@ def _too_large(most: int) -> Refusal:
     return Refusal(413, "large", words, close=True)
 
 
-async def body_of(request: Request, most: int, seconds: float) -> bytes:
+async def body_of(
+    request: Request, most: int, seconds: float, claim: Callable[[int], None]
+) -> bytes:
     """All of a body.
+
+    Arguments:
+        request: Whose.
+        most: Bytes that it may have.
+        seconds: That it may take.
+        claim: Claims room for so many more bytes, or raises.
 
     Raises:
         Refusal: if it is longer than `most`, or takes longer than `seconds`.
@@ -77,6 +85,7 @@ async def body_of(request: Request, most: int, seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
+                claim(len(piece))
                 held += piece
                 if len(held) > most:
                     raise _too_large(most)

@@ -4,16 +4,17 @@ While one group is flushed the next one gathers, so a report waits for two flush
 never for others to come. A disk that flushes in four milliseconds takes 250 groups a second, of any
 size.
 
-**Back-pressure.** What may be held in memory at once is bounded (`Room`): bodies that are being
-read, and reports that wait. Who comes beyond that is asked to come later, before anything of theirs
-is read.
+**Back-pressure.** What may be held in memory at once is bounded (`Room`): bodies as far as they have
+been read, and reports that wait. Who comes beyond that is asked to come later. A body takes room as it
+comes, and not for what it says that it will be: some dozens of senders who say much and send nothing
+would shut everybody else out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -44,19 +45,23 @@ class Room:
         self.size, self.held = size, 0
 
     @contextmanager
-    def holding(self, count: int) -> Iterator[None]:
-        """Claim so many while a block runs.
+    def claiming(self) -> Iterator[Callable[[int], None]]:
+        """A function that claims more bytes, all of which are let go of after the block.
 
-        Raises:
-            NoRoom: if there are not so many left; nothing is claimed.
+        It raises NoRoom if there are not so many left; one claim alone may be of any size.
         """
-        if self.held + count > max(self.size, count):
-            raise NoRoom("the collector is busy: send it again in a few seconds")
-        self.held += count
+        mine = 0
+
+        def claim(count: int) -> None:
+            nonlocal mine
+            if self.held > mine and self.held + count > self.size:
+                raise NoRoom("the collector is busy: send it again in a few seconds")
+            self.held, mine = self.held + count, mine + count
+
         try:
-            yield
+            yield claim
         finally:
-            self.held -= count
+            self.held -= mine
 
 
 class _Waiting(NamedTuple):

@@ -2,8 +2,10 @@
 
 A report is deleted when the store has written its **tombstone** (`Store.delete`), durably: from then on
 it is neither counted nor sealed, and its id is refused, so that a copy which comes again is not taken.
-A tombstone is the id alone: no content, no digest of it, no time. Then the files of the release are
-replaced, each as a whole, by files without the report (`erase`), and the store notes that this is done.
+A tombstone is the id alone: no content, no digest of it, no time. Where several reports have one id, all
+but one of them forged, all are deleted, for nobody can tell which one is the person's. Then the files of
+the release are replaced, each as a whole, by files without them (`erase`), and the store notes that this
+is done.
 Broken off at any point, each report is either there as before, or is deleted once `erase` is run again:
 by the next deletion, by the next sealing, and so by a collector that is started again.
 

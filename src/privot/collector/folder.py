@@ -36,7 +36,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.collector.ids import NEW, TOMBSTONE, KnownIds, Statuses
+from privot.collector.ids import NEW, KnownIds, Statuses
 from privot.collector.locks import locked
 from privot.collector.records import Records, Words
 from privot.collector.sealed import SealedSoFar
@@ -63,6 +63,7 @@ from privot.collector.tombstones import (
 from privot.disk.state import flush_folder
 from privot.errors import PrivotError
 from privot.files import cannot_write, replacing_file
+from privot.waves import Panel
 
 _SEGMENT_BYTES = 2**28
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -77,6 +78,7 @@ class FolderStore:
         example: One report's bytes, which tell fingerprint and length.
         told: Takes lines for people.
         disk: How segments are written.
+        panel: In which people report again, if they do.
 
     Raises:
         PrivotError: if another process serves it, or something in it is damaged beyond what a power loss
@@ -89,8 +91,9 @@ class FolderStore:
         example: bytes,
         told: Callable[[str], None] = lambda line: None,
         disk: Disk | None = None,
+        panel: Panel | None = None,
     ) -> None:
-        self.folder, self._form = folder, Form(example)
+        self.folder, self._form = folder, Form(example, panel)
         self._disk, self._told = disk or Disk(), told
         self._alone, self._stopped = threading.Lock(), ""
         self._number: int
@@ -112,7 +115,7 @@ class FolderStore:
     @property
     def count(self) -> int:
         """See `Store`."""
-        return self._known.count - len(self._deleted)
+        return self._known.count
 
     def disk_bytes(self) -> int:
         """See `Store`."""
@@ -178,12 +181,11 @@ class FolderStore:
         with self._alone:
             if self._stopped:
                 raise StoreStopped(self._stopped)
-            words = self._known.held() if ids is None else words_of(ids)
-            digests = self._known.digests(words)
-            if (digests == 0).any():
-                unknown = bytes_of(words[digests == 0])[0].hex()
-                raise PrivotError(f"no report has the id {unknown}: nothing was deleted")
-            if len(new := words[digests != TOMBSTONE]):
+            words = self._known.held() if ids is None else words_of([*dict.fromkeys(ids)])
+            buried, before = self._known.deleted(words), self._known.count
+            for each in bytes_of(words[~buried & (self._known.reports(words) == 0)]):
+                raise PrivotError(f"no report has the id {each.hex()}: nothing was deleted")
+            if len(new := words[~buried]):
                 if self._segment.size > HEADER_BYTES:
                     self._roll()
                 deleted = np.concatenate([self._deleted, new])
@@ -193,7 +195,7 @@ class FolderStore:
             for number in range(self._state.first, self._number):
                 drop_records(self._path(number), self._form, self._known)
             self._mask_ids()
-            return len(new)
+            return before - self._known.count
 
     def to_erase(self) -> frozenset[bytes]:
         """See `Store`."""
@@ -205,8 +207,8 @@ class FolderStore:
             count = len(self._state.shards)
             if len(rows) < count:
                 raise shards_missing(len(rows), count)
-            shards = tuple(rows[:count])
-            self._put(replace(self._state, shards=shards, erased=len(self._deleted)))
+            erased = len(self._deleted)
+            self._put(replace(self._state, shards=tuple(rows[:count]), erased=erased))
 
     def close(self) -> None:
         """See `Store`."""

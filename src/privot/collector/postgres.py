@@ -1,22 +1,23 @@
 """The store in PostgreSQL, for several servers that take reports of one campaign.
 
     privot_campaigns   number, fingerprint, length of a record
-    privot_reports     campaign and id (the key), digest, sealing, report
+    privot_reports     campaign, id and digest (the key), sealing, report
     privot_sealings    campaign, number, rows of its shards once it is done
 
-A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the
-order of ids (so that servers never wait for one another in a circle), and a look at the digests of
-what is there then. It is acknowledged after COMMIT, with `synchronous_commit`; a server that was
-told not to flush (`fsync = off`) is refused. A connection that is lost in between leaves unknown
-what was stored: nobody is told that it was, and who sends it again is told so then.
+A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the order of
+ids and digests (so that servers never wait for one another in a circle). It is acknowledged after
+COMMIT, with `synchronous_commit`; a server that was told not to flush (`fsync = off`) is refused. A
+connection that is lost in between leaves unknown what was stored: nobody is told that it was, and who
+sends it again is told so then.
 
 **Sealing** first marks reports with its number, in one statement, and takes those: broken off, it
 takes the same. Reports stay in the table, which is the record of their ids. One server seals at a
 time: the others are refused (an advisory lock).
 
-**Deleting** leaves a row with its id, the digest 0 (which no report has) and an empty report; its
-sealing is −1 once no file of the release holds it. Old rows stay in free space until VACUUM, in the
-database's log, and in backups.
+**Deleting** replaces all rows of an id by one with the digest 0 (which no report has) and an empty
+report; its sealing is −1 once no file of the release holds it. Groups share a lock that a deletion
+holds alone: each group is committed before it, and deleted, or after it, and sees it. Old rows stay in
+free space until VACUUM, in the database's log, and in backups.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from uuid import UUID
 import numpy as np
 import psycopg
 
-from privot.collector.ids import CONFLICT, DELETED, DUPLICATE, NEW, Statuses
+from privot.collector.ids import DELETED, DUPLICATE, NEW, Statuses
 from privot.collector.postgres_queries import (
     ARRIVING,
     DELETE,
+    GONE,
     INSERT,
     KNOWN,
-    SAME,
     TABLES,
     TO_ERASE,
 )
@@ -45,7 +46,7 @@ from privot.collector.store import Batch, StoreFull, StoreStopped, shards_missin
 from privot.device.report import FINGERPRINT_BYTES
 from privot.errors import PrivotError
 
-_TABLE_LOCK, _SEAL_LOCK = 0x70726976, 0x7365616C
+_TABLE_LOCK, _SEAL_LOCK, _DELETE_LOCK = 0x70726976, 0x7365616C, 0x64656C65
 _PIECE_ROWS = 2**14
 
 
@@ -159,13 +160,15 @@ class PostgresStore:
         """See `Store`."""
         connection = self._sealing()
         with connection.transaction():
+            held = "SELECT pg_advisory_xact_lock(%s, %s)"
+            connection.execute(held, (_DELETE_LOCK, self._campaign))
             mine = [UUID(bytes=each) for each in ids or ()]
             if ids is not None:
                 found = {i for (i,) in connection.execute(KNOWN, (self._campaign, mine))}
                 if unknown := [each for each in mine if each not in found]:
                     raise PrivotError(f"no report has the id {unknown[0].hex}: nothing was deleted")
-            given = (self._campaign, ids is None, mine)
-            count = connection.execute(DELETE, given).rowcount
+            given = {"campaign": self._campaign, "all": ids is None, "ids": mine}
+            count = int(_one(connection, DELETE, given))
         with self._alone:
             self._count -= count
         return count
@@ -216,6 +219,7 @@ class PostgresStore:
                     "turn it on"
                 )
             connection.execute("SET synchronous_commit = on")
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             with connection.transaction():
                 # Two servers that start at once would both find no tables.
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLE_LOCK,))
@@ -246,18 +250,20 @@ class PostgresStore:
             for place, (digest, record) in enumerate(zip(digests, records, strict=True)):
                 held = UUID(bytes=ids[16 * place : 16 * place + 16])
                 copy.write_row((place, held, digest, record.tobytes()))
-        new = [place for (place,) in connection.execute(INSERT, (self._campaign,))]
+        # Every statement that follows sees what was committed before it, deletions included.
+        shared = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
+        connection.execute(shared, (_DELETE_LOCK, self._campaign))
         statuses = np.full(len(records), DUPLICATE, np.uint8)
-        known = (DELETED, DUPLICATE, CONFLICT, self._campaign)
-        for place, status in connection.execute(SAME, known):
-            statuses[place] = status
-        statuses[new] = NEW
+        mine = {"campaign": self._campaign}
+        statuses[[place for (place,) in connection.execute(GONE, mine)]] = DELETED
+        statuses[[place for (place,) in connection.execute(INSERT, mine)]] = NEW
         return statuses
 
     def _sealing(self) -> psycopg.Connection:
         """A connection of its own, which holds the right to seal for as long as it lives."""
         if self._sealer is None or self._sealer.closed:
             connection = psycopg.connect(self._address, autocommit=True)
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             held = "SELECT pg_try_advisory_lock(%s, %s)"
             if not _one(connection, held, (_SEAL_LOCK, self._campaign)):
                 connection.close()
@@ -267,7 +273,9 @@ class PostgresStore:
 
 
 def _one(
-    connection: psycopg.Connection, query: LiteralString, values: tuple[object, ...] = ()
+    connection: psycopg.Connection,
+    query: LiteralString,
+    values: tuple[object, ...] | dict[str, object] = (),
 ) -> Any:
     row = connection.execute(query, values).fetchone()
     assert row is not None

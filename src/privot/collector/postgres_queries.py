@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS privot_reports (
     digest bigint NOT NULL,
     sealing integer,
     report bytea NOT NULL,
-    PRIMARY KEY (campaign, id)
+    PRIMARY KEY (campaign, id, digest)
 );
 CREATE INDEX IF NOT EXISTS privot_unsealed ON privot_reports (campaign) WHERE sealing IS NULL;
 CREATE TABLE IF NOT EXISTS privot_sealings (
@@ -29,22 +29,35 @@ CREATE TEMPORARY TABLE IF NOT EXISTS privot_arriving
 INSERT = """
 WITH stored AS (
     INSERT INTO privot_reports (campaign, id, digest, report)
-    SELECT %s, id, digest, report FROM (
-        SELECT DISTINCT ON (id) id, digest, report FROM privot_arriving ORDER BY id, place
-    ) AS firsts ORDER BY id
-    ON CONFLICT DO NOTHING RETURNING id
+    SELECT %(campaign)s, id, digest, report FROM (
+        SELECT DISTINCT ON (id, digest) id, digest, report FROM privot_arriving AS arriving
+        WHERE NOT EXISTS (
+            SELECT FROM privot_reports AS gone
+            WHERE gone.campaign = %(campaign)s AND gone.id = arriving.id AND gone.digest = 0
+        )
+        ORDER BY id, digest, place
+    ) AS firsts ORDER BY id, digest
+    ON CONFLICT DO NOTHING RETURNING id, digest
 )
 SELECT place FROM (
-    SELECT id, min(place) AS place FROM privot_arriving GROUP BY id
-) AS firsts JOIN stored USING (id)
+    SELECT id, digest, min(place) AS place FROM privot_arriving GROUP BY id, digest
+) AS firsts JOIN stored USING (id, digest)
 """
-SAME = """
-SELECT place, CASE WHEN held.digest = 0 THEN %s WHEN held.digest = arriving.digest THEN %s ELSE %s END
-FROM privot_arriving AS arriving JOIN privot_reports AS held USING (id) WHERE held.campaign = %s
+GONE = """
+SELECT place FROM privot_arriving JOIN privot_reports AS held USING (id)
+WHERE held.campaign = %(campaign)s AND held.digest = 0
 """
-KNOWN = "SELECT id FROM privot_reports WHERE campaign = %s AND id = ANY(%s) FOR UPDATE"
+KNOWN = "SELECT DISTINCT id FROM privot_reports WHERE campaign = %s AND id = ANY(%s)"
+# Of several reports of one id, the last sealing says whether a file of the release may hold one.
 DELETE = """
-UPDATE privot_reports SET digest = 0, report = '', sealing = coalesce(sealing, -1)
-WHERE campaign = %s AND digest <> 0 AND (%s OR id = ANY(%s::uuid[]))
+WITH gone AS (
+    DELETE FROM privot_reports
+    WHERE campaign = %(campaign)s AND digest <> 0 AND (%(all)s OR id = ANY(%(ids)s::uuid[]))
+    RETURNING id, sealing
+), buried AS (
+    INSERT INTO privot_reports (campaign, id, digest, sealing, report)
+    SELECT %(campaign)s, id, 0, max(coalesce(sealing, -1)), '' FROM gone GROUP BY id
+)
+SELECT count(*) FROM gone
 """
 TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND sealing >= 0"

@@ -1,12 +1,17 @@
 r"""Records: reports of one campaign in their binary form, all of one length, as rows of bytes (n, L).
 
-Each has two fingerprints of its content: the CRC-32 that it ends with, which tells damage, and a
-64-bit digest (FNV-1a), which tells a copy from another report of the same id. The digest keeps out
-accidents and not adversaries; who finds a second content of one digest for their own id is told
-"duplicate" rather than "conflict", and the first report stays in either case.
+The CRC-32 that each ends with tells damage. **What a report is** are its id and its payload, and of a
+campaign with a panel its wave: they are what a release has of it. A report that has all of them of
+another is a copy of it; one of the same id and another payload, or wave, is another report, and counts
+as one. So whoever knows somebody's id, and sends first, adds a report, as anybody can with an id of
+their own, and neither replaces nor strikes out that person's. The digest that tells contents apart is
+64 bits of SHA-256: to have a report taken for a copy, somebody has to find a second payload of its
+digest.
 """
 
 from __future__ import annotations
+
+import hashlib
 
 import numpy as np
 from numba import njit
@@ -20,7 +25,6 @@ Words = NDArray[np.uint64]
 ID_AT = 1 + FINGERPRINT_BYTES
 PAYLOAD_AT = ID_AT + ID_BYTES + 4 + 1 + 4
 CRC_BYTES = 4
-_OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -35,16 +39,41 @@ def _crc_table() -> NDArray[np.uint32]:
 _CRC = _crc_table()
 
 
-def sums_of(records: Records) -> tuple[NDArray[np.bool_], Words]:
+def sums_of(
+    records: Records, waves: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.bool_], Words]:
     """Whether each record's checksum is right (n,), and entries (n, 3): its id and its digest.
 
     Entries are what is known of a report for ever: two words of its id, the highest byte first, and
-    its digest, which is never 0.
+    the digest of all but its time and checksum, which is neither 0 nor 2⁶⁴ − 1.
+
+    Arguments:
+        records: (n, L).
+        waves: Of each (n,), where there is a panel; then a report is of its wave.
     """
     right = np.empty(len(records), np.bool_)
     entries = np.empty((len(records), 3), np.uint64)
     _sums(records, _CRC, right, entries)
+    entries[:, 2] = _digests(records, waves)
     return right, entries
+
+
+def _digests(records: Records, waves: NDArray[np.int64] | None) -> Words:
+    timeless = np.delete(records, np.s_[ID_AT + ID_BYTES : ID_AT + ID_BYTES + 4], axis=1)
+    held, width = timeless[:, :-CRC_BYTES].tobytes(), timeless.shape[1] - CRC_BYTES
+    told = b"".join(
+        hashlib.sha256(held[at : at + width] + wave).digest()[:8]
+        for at, wave in zip(range(0, len(held), width), _told(waves, len(records)), strict=True)
+    )
+    # 0 is a free place, and ones are what is left of a deleted report's digest.
+    lowest, highest = np.uint64(1), np.uint64(2**64 - 2)
+    return np.clip(np.frombuffer(told, ">u8").astype(np.uint64), lowest, highest)
+
+
+def _told(waves: NDArray[np.int64] | None, count: int) -> list[bytes]:
+    if waves is None:
+        return [b""] * count
+    return [wave.to_bytes(8, "big", signed=True) for wave in waves.tolist()]
 
 
 def same_head(records: Records, example: bytes) -> NDArray[np.bool_]:
@@ -69,20 +98,16 @@ def _sums(
     for row in range(records.shape[0]):
         record = records[row]
         crc = np.uint32(0xFFFFFFFF)
-        digest = _OFFSET
         for at in range(end):
             byte = record[at]
             crc = table[(crc ^ byte) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-            digest = (digest ^ np.uint64(byte)) * _PRIME
         crc ^= np.uint32(0xFFFFFFFF)
         told = np.uint32(0)
         for at in range(end, end + CRC_BYTES):
             told = (told << np.uint32(8)) | np.uint32(record[at])
-            digest = (digest ^ np.uint64(record[at])) * _PRIME
         right[row] = crc == told
         for word in range(2):
             value = np.uint64(0)
             for at in range(ID_AT + 8 * word, ID_AT + 8 * word + 8):
                 value = (value << np.uint64(8)) | np.uint64(record[at])
             entries[row, word] = value
-        entries[row, 2] = digest if digest else np.uint64(1)

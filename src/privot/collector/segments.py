@@ -30,11 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.collector.ids import DELETED, NEW, KnownIds
-from privot.collector.records import Records, Words, same_head, sums_of
+from privot.collector.records import Records, Words, hours_of, same_head, sums_of
 from privot.device.report import FINGERPRINT_BYTES
 from privot.disk.state import flush_folder
 from privot.errors import PrivotError
 from privot.files import flush
+from privot.release.collecting.wave_releases import waves_of_hours
+from privot.waves import Panel
 
 HEADER_BYTES = 64
 _HEAD = struct.Struct(f">4sB{FINGERPRINT_BYTES}sI")
@@ -91,14 +93,21 @@ class Form:
 
     Arguments:
         example: One of them.
+        panel: In which people report again, if they do: then a report is of its wave.
     """
 
     example: bytes
+    panel: Panel | None = None
 
     @property
     def record_bytes(self) -> int:
         """L."""
         return len(self.example)
+
+    def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+        """Whether each record is whole, and what is known of it for ever."""
+        waves = None if self.panel is None else waves_of_hours(self.panel, hours_of(records))
+        return sums_of(records, waves)
 
     @property
     def header(self) -> bytes:
@@ -186,7 +195,7 @@ def scan(path: Path, form: Form) -> Iterator[Piece]:
         while data := file.read(rows * length):
             count = len(data) // length
             records = np.frombuffer(data, np.uint8, count * length).reshape(count, length)
-            right, entries = sums_of(records)
+            right, entries = form.sums_of(records)
             yield Piece(start, records, entries, right & same_head(records, form.example))
             start += count
 

@@ -1,15 +1,16 @@
 """What a store of reports does, whichever engine it is.
 
-A store keeps one campaign's records. **Whatever `append` has returned is durable**: it survives a
-kill and a loss of power. An id is kept once; the same id with other content is told apart, and the
-first stays, so that nobody can strike out or replace a report that was acknowledged. (Files of
-strangers, whose order says nothing, are treated otherwise: `privot.release.collecting.collect`.)
+A store keeps one campaign's records. **Whatever `append` has returned is durable**: it survives a kill
+and a loss of power. A report is kept once, however often it comes; the same id with other content is
+another report (`privot.collector.records`), so that nobody can strike out or replace one by its id,
+before or after it came. Files of strangers are counted alike (`privot.release.collecting.collect`).
 
 **Sealing** takes what is stored into shards of a release. It is begun and finished, and in between any
 number of times broken off: a store remembers what it had begun, and gives the same records again, so
 that each lands in one shard. Ids stay known.
 
-**Deleting** (`privot.collector.deleting`) leaves of a report its id alone, which stays refused.
+**Deleting** (`privot.collector.deleting`) takes all reports of an id, and leaves the id alone, which
+stays refused whatever comes with it.
 """
 
 from __future__ import annotations

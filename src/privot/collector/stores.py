@@ -31,7 +31,8 @@ def open_store(
         return PostgresStore(address, campaign.example)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
-    return FolderStore(Path(address) / campaign.fingerprint, campaign.example, told)
+    folder = Path(address) / campaign.fingerprint
+    return FolderStore(folder, campaign.example, told, panel=campaign.panel)
 
 
 def release_address(address: str, release: str | None, fingerprint: str) -> str:

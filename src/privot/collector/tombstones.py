@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.collector.ids import DELETED, TOMBSTONE, KnownIds
 from privot.collector.records import Words
@@ -129,5 +130,5 @@ def masked_ids(path: Path, known: KnownIds) -> bytes | None:
     return entries.astype("<u8").tobytes()
 
 
-def _dead(known: KnownIds, entries: Words) -> np.ndarray:
-    return np.asarray(known.digests(entries) == TOMBSTONE)
+def _dead(known: KnownIds, entries: Words) -> NDArray[np.bool_]:
+    return known.deleted(entries[:, :2])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from privot.device.checks import VERSION, require_program
 from privot.device.draws import choose, laplace, response, subset, weighted, window
+from privot.device.exact import law_of, stated_epsilon
 from privot.device.payload import (
     Program,
     field_bytes,
@@ -20,12 +20,10 @@ from privot.device.payload import (
     window_geometry,
 )
 from privot.device.report import ID_BYTES, Report
+from privot.device.sealed import read_sealed
 from privot.device.values import Record, codes_of, round_even, units_of
 from privot.device.words import NextWord, below, system_word
 from privot.errors import PrivotError
-
-_MARK = ',"fingerprint":"'
-_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -51,23 +49,26 @@ class Device:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a randomizer's JSON; refused if it was altered, or has no program.
+        """Read a randomizer's JSON; refused if it was altered, or promises what it does not keep.
 
         Raises:
-            PrivotError: in either case.
+            PrivotError: if so; if it has no program, or one that no proof is for; if the exact law of
+                its draws (`privot.device.exact`) exceeds the ε that the randomizer states.
         """
-        body, mark, rest = text.strip().rpartition(_MARK)
-        found = hashlib.sha256((body + "}").encode()).hexdigest()
-        if not mark or rest != found + '"}':
-            raise PrivotError("the randomizer was altered: fetch it again from who published it")
-        held = json.loads(body + "}")
-        program = held.get("device")
-        if not program or program.get("version") != _VERSION:
+        fingerprint, fields = read_sealed(text)
+        held = fields.get("device")
+        if not isinstance(held, dict) or held.get("version") != VERSION:
             raise PrivotError(
                 "the randomizer has no program that this device runs: its mechanisms draw with "
                 "logarithms, or it is from a newer version"
             )
-        return cls(bytes.fromhex(found), program, held["guarantee"])
+        program, epsilon = require_program(held), stated_epsilon(fields)
+        if not law_of(program, epsilon).holds:
+            raise PrivotError(
+                f"the randomizer's program tells more than the epsilon {epsilon} that it states, so "
+                "nothing is drawn by it: calibrate it again"
+            )
+        return cls(fingerprint, program, fields["guarantee"])
 
     def report(
         self, record: Record, *, word: NextWord = system_word, now: float | None = None

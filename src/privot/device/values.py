@@ -101,7 +101,9 @@ def _cell(take: Take, record: Record) -> list[int]:
     if units is None:
         return [_missing(take["columns"][0], take["missing"])]
     code = _flat_cell(take, units)
-    return [code if code >= 0 else _flat_cell(take, [u * (1 - _PULL) for u in units])]
+    if code < 0:
+        code = _flat_cell(take, [u * (1 - _PULL) for u in units])
+    return [max(code, 0)]  # a code is never below 0, whatever program says so
 
 
 def _flat_cell(take: Take, units: list[float]) -> int:

@@ -34,10 +34,10 @@ $$ H_k(M) = F_k\Big(|M|,\ \sum_{x ∈ M} F_k(x) \bmod 2^{256}\Big). $$
 A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they tell
 neither records nor, from one user account to another, whether two sets are equal. **Whoever has the key
 can ask whether a guessed set is the one that was used**: the digest is a function of raw data, it stays
-in the state folder, with the curator. Rows are compared in single precision, flattened, so that it does
-not matter whether pixels were divided by 255 in single or in double precision. One record more or fewer,
-another scale or another encoding (of the same table as coordinates of slices and as points of a density)
-is another set.
+in the state folder, with the curator. A row is the whole record, its label included. Rows are compared
+in single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
+or in double precision. One record more or fewer, another label, another scale or another encoding (of
+the same table as coordinates of slices and as codes of sums) is another set.
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -137,7 +137,7 @@ class Account:
 
 
 def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
-    """The digest of records (n, …) that come in parts; 64 hexadecimal digits, the curator's."""
+    """The digest of whole records (n, …) that come in parts; 64 hexadecimal digits, the curator's."""
     key, total, count = secret_key(), 0, 0
     for part in parts:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privot.evaluation.heard import Heard, Questions, Source
 from privot.schema import Array
@@ -92,7 +92,7 @@ def estimate(
         if not set(questions) <= set(source.questions):
             continue
         cells = cells_of(source, questions)
-        columns = sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
+        columns = scipy.sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
         size = columns.shape[1]
         functions = columns if g is None else columns @ g
         parts.append(moments(source, functions, full))

@@ -15,8 +15,8 @@ from itertools import combinations
 from typing import Any, Protocol, Self, cast
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privot.local.classes.count_tables import ReportGroup
 from privot.local.classes.grouping import report_groups
@@ -66,7 +66,7 @@ class SetSource:
     questions: Questions
     shape: tuple[int, ...]
     counts: Array
-    sets: sparse.csr_array
+    sets: scipy.sparse.csr_array
     probabilities: tuple[float, float]
 
     @property
@@ -79,7 +79,7 @@ class SetSource:
         """See `Source`."""
         own, other = self.probabilities
         found = self.sets[rows] @ g
-        held: Array = found.toarray() if sparse.issparse(found) else found
+        held: Array = found.toarray() if scipy.sparse.issparse(found) else found
         return (held - other * np.asarray(g.sum(axis=0))) / (own - other)
 
 
@@ -187,7 +187,7 @@ def _joint_source(group: ReportGroup) -> Source:
     (factor,) = group.factors
     cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
     own = factor.ratio * width / (factor.ratio * width + cells - width)
-    sets = sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
+    sets = scipy.sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
     probabilities = (own, (width - own) / (cells - 1))
     return SetSource(factor.questions, factor.shape, group.counts, sets, probabilities)
 

@@ -38,7 +38,7 @@ from dataclasses import astuple, dataclass
 from typing import Self
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from privot.evaluation.estimates import estimate
 from privot.evaluation.heard import Asked, Heard
@@ -84,7 +84,7 @@ class Residual:
             return 1.0
         freedom = self.fourth**3 / self.sixth**2
         above = self.excess / (2 * self.fourth) ** 0.5
-        return float(chi2.sf(freedom + above * (2 * freedom) ** 0.5, freedom))
+        return float(scipy.stats.chi2.sf(freedom + above * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
     def mean(cls, some: Sequence[Residual]) -> Residual:

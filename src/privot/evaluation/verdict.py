@@ -71,6 +71,18 @@ def grade_share(share: float, limits: tuple[float, float] = (MOST, HALF)) -> Gra
     return "good" if share >= limits[0] else "fair" if share >= limits[1] else "poor"
 
 
+def failing(verdict: Sequence[Finding], grade: Grade) -> tuple[Finding, ...]:
+    """Findings that are as bad as a grade, or worse; what is unknown is none.
+
+    Examples:
+        >>> found = Finding("columns", "fair", "right."), Finding("pairs", "unknown", "untold.")
+        >>> [[finding.topic for finding in failing(found, grade)] for grade in ("fair", "poor")]
+        [['columns'], []]
+    """
+    bad = ("fair", "poor") if grade == "fair" else (grade,)
+    return tuple(finding for finding in verdict if finding.grade in bad)
+
+
 def name_some(names: Sequence[str], most: int = _NAMED) -> str:
     """The first few names, and how many more there are.
 

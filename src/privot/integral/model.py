@@ -24,10 +24,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from privot.disk import Ledger, charge, fingerprint
 from privot.errors import MOST_ROWS, PrivotError, require_count
 from privot.integral.boosting import BoostSettings
@@ -36,7 +32,7 @@ from privot.integral.clipping import ClippedRatioSettings
 from privot.integral.densities.density import Normalizer, TiltedDensity
 from privot.integral.densities.references import Reference
 from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
-from privot.integral.learners.tilts import pack, unpack
+from privot.integral.learners.tilts import Arrays, pack, unpack
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
@@ -209,15 +205,14 @@ class IntegralModel(Learned):
             "made_with": self.made_with,
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> Arrays:
         """See `Learned`."""
-        arrays = pack(self.density.tilt)[1]
-        return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+        return pack(self.density.tilt)[1]
 
     @classmethod
     def build(cls, stored: Stored, reference: Reference | None = None) -> Self:
         """See `Learned`; without a ledger, nothing can be drawn."""
-        fields, arrays = stored.fields, {name: t.numpy() for name, t in stored.tensors.items()}
+        fields, arrays = stored.fields, stored.arrays
         space = space_from_dict(fields["space"], reference)
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])

@@ -37,7 +37,7 @@ from privot.integral.densities.marginals import (
 from privot.integral.densities.references import ProductReference, Reference
 from privot.integral.densities.secure import Floats
 from privot.schema import Box, Column, Schema
-from privot.sliced.records import raw_table
+from privot.sliced.curator_table import raw_table, whole_records
 from privot.sliced.tables import TableRecords
 
 MISSING_SHARE = 0.1
@@ -212,10 +212,12 @@ class RecordSpace:
         return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
-        """See `Space`: as `privot.sliced` takes them."""
+        """See `Space`: as `privot.sliced` takes them, a label being a column like the others."""
         records = TableRecords(self.schema)
         for start in range(0, raw.num_rows, _CHUNK):
-            yield records.encode(raw.slice(start, _CHUNK))[0].numpy()
+            values, _ = records.encode(raw.slice(start, _CHUNK))
+            parts = whole_records(values.numpy(), np.zeros(len(values)))
+            yield from (rows.astype(np.float64) for rows in parts)
 
     def decode(self, points: Floats) -> pa.Table:
         """Points (n, dim) as a table with the schema's columns."""

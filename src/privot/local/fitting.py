@@ -20,15 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from privot.errors import PrivotError
+from privot.errors import PrivotError, load_object
 from privot.local.classes.class_fit import fit_classes
-from privot.local.gaussians.gaussian_fit import fit_gaussians
-from privot.local.generators.entropic_fit import fit_generator
-from privot.local.generators.steps import Loss
 from privot.local.grid.grid_fit import fit_density, serves_grid
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
@@ -38,14 +35,21 @@ from privot.release import Release
 from privot.schema import Schema
 from privot.summary import Summarized
 from privot.training import Progress
-from privot.training.parallel import started_by_torchrun
+from privot.training.processes import started_by_torchrun
+
+if TYPE_CHECKING:
+    from privot.local.generators.steps import Loss
 
 _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
     "grid": ("batch_size", "learning_rate"),
 }
-_OF_SEVERAL = {"latent_classes": fit_classes, "grid": fit_density}
-_OF_ONE = {"gaussian_classes": fit_gaussians, "generator": fit_generator}
+_MULTI_RELEASE_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density}
+# Imported when they are used: they alone need PyTorch.
+_SINGLE_RELEASE_ESTIMATORS = {
+    "gaussian_classes": "privot.local.gaussians.gaussian_fit:fit_gaussians",
+    "generator": "privot.local.generators.entropic_fit:fit_generator",
+}
 
 
 def fit(
@@ -98,10 +102,12 @@ def fit(
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
         )
-    if estimator in _OF_ONE:
-        return _OF_ONE[estimator](releases.only(estimator), settings, run)
+    if (place := _SINGLE_RELEASE_ESTIMATORS.get(estimator)) is not None:
+        release = releases.only(estimator)
+        model: LocalModel = load_object(place, f"estimator {estimator!r}")(release, settings, run)
+        return model
     _refuse_ignored(estimator, settings, run)
-    return _OF_SEVERAL[estimator](releases, settings, run)
+    return _MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, run)
 
 
 def best_estimator(releases: Releases) -> str:

@@ -15,17 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from privot.errors import PrivotError
-from privot.generators import DCGAN, MLP, make_network
+from privot.errors import PrivotError, load_object
 from privot.local.classes.sampler import LatentClassSampler
 from privot.local.gaussians.sampler import GaussianSampler
-from privot.local.generators.image_generators import LabeledGenerator
 from privot.local.grid.density import GridSampler
-from privot.local.likelihood.heads import Head, Outputs
 from privot.local.releases import Releases
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP, weakest
@@ -35,7 +32,6 @@ from privot.schema.rules.where import values_of
 
 # By column, the codes that a record may have there.
 Condition = Mapping[str, list[int]]
-_CANDIDATES = 16  # latents in a pool, for each record drawn
 
 
 class Sampler(Protocol):
@@ -43,125 +39,34 @@ class Sampler(Protocol):
 
     kind: ClassVar[str]
 
-    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
         """Draw records given a condition, as a table."""
 
     def shape(self) -> dict[str, Any]:
-        """What is needed, beside the tensors, to build it again."""
+        """What is needed, beside the arrays, to build it again."""
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Its numbers."""
 
 
-@dataclass(frozen=True, eq=False)
-class GeneratorSampler:
-    """A network from latents to features, and the head that reads them.
+# Networks are imported when a model has one: nothing else here needs PyTorch.
+_NETWORKS = "privot.local.generators.sampler"
+_SAMPLERS: dict[str, str | type[Any]] = {
+    "generator": f"{_NETWORKS}:GeneratorSampler",
+    "labeled_generator": f"{_NETWORKS}:LabeledSampler",
+    **{cls.kind: cls for cls in (LatentClassSampler, GridSampler, GaussianSampler)},
+}
 
-    Arguments:
-        generator: Network with its learned weights.
-        head: What its features mean.
+
+def sampler_kind(name: str) -> Any:
+    """The class of samplers of a kind.
+
+    Raises:
+        KeyError: if there is none.
+        ModuleNotFoundError: naming the extra that networks need.
     """
-
-    generator: MLP | DCGAN | LabeledGenerator
-    head: Head
-    kind: ClassVar[str] = "generator"
-
-    def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
-        """The head's outputs of fresh latents."""
-        return self.head(self.generator(self.generator.draw_latent(num_rows, rng)))
-
-    @torch.no_grad()
-    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
-        """See `Sampler`."""
-        for name in where:
-            if name not in self.head.coded:
-                raise PrivotError(
-                    f"where names column {name!r}, which was reported with noise added: "
-                    "only columns that were reported as codes can be given"
-                )
-        pool = num_rows * (_CANDIDATES if where else 1)
-        outputs = dict(self.outputs(pool, rng))
-        if where and num_rows:
-            weight = torch.ones(pool, dtype=torch.float64)
-            for name, codes in where.items():
-                allowed = outputs[name].double().exp()[:, codes]
-                weight *= allowed.sum(dim=1)
-                kept = torch.full_like(outputs[name], -torch.inf)
-                kept[:, codes] = outputs[name][:, codes]
-                outputs[name] = torch.log_softmax(kept, dim=1)
-            if not float(weight.sum()) > 0:
-                raise PrivotError(f"where {dict(where)} has probability 0: relax it")
-            chosen = torch.multinomial(weight, num_rows, replacement=True, generator=rng)
-            outputs = {name: output[chosen] for name, output in outputs.items()}
-        return self.head.records(outputs, rng)
-
-    def shape(self) -> dict[str, Any]:
-        """See `Sampler`."""
-        network = self.generator
-        told = {"latent_dim": network.latent_dim, "hidden": list(network.hidden)}
-        return told | {"architecture": network.architecture}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """See `Sampler`."""
-        return {k: v.detach().contiguous() for k, v in self.generator.state_dict().items()}
-
-    @classmethod
-    def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> GeneratorSampler:
-        """The sampler that `shape` and `tensors` describe."""
-        head = Head(randomizer)
-        generator = _network(shape, _features(head))
-        generator.load_state_dict(dict(tensors))
-        return cls(generator.eval(), head)
-
-
-class LabeledSampler(GeneratorSampler):
-    """The same for labeled images, whose labels can be given before anything is drawn."""
-
-    kind: ClassVar[str] = "labeled_generator"
-
-    @torch.no_grad()
-    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
-        """See `Sampler`."""
-        generator = self.generator
-        assert isinstance(generator, LabeledGenerator)
-        shares, codes = generator.conditional.shares, where.get(generator.label)
-        if codes is not None:
-            shares = torch.zeros_like(shares).index_put((torch.tensor(codes),), shares[codes])
-        labels = torch.multinomial(shares, max(num_rows, 1), replacement=True, generator=rng)
-        latent = generator.draw_latent(num_rows, rng, labels[:num_rows])
-        return self.head.records(self.head(generator(latent)), rng)
-
-    @classmethod
-    def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> LabeledSampler:
-        """The sampler that `shape` and `tensors` describe."""
-        head = Head(randomizer)
-        shares = tensors["conditional.shares"]
-        generator = LabeledGenerator(head, _network(shape, _features(head), len(shares)), shares)
-        generator.load_state_dict(dict(tensors))
-        return cls(generator.eval(), head)
-
-
-def _features(head: Head) -> tuple[int, ...]:
-    """Shape of what a generator makes: the image's, where there is just one, alone or with a label."""
-    images = [column.image_shape for column in head.images.values()]
-    alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
-    return images[0] if alone else (head.num_features,)
-
-
-def _network(
-    shape: Mapping[str, Any], features: tuple[int, ...], num_labels: int = 0
-) -> MLP | DCGAN:
-    """The network that a sampler's `shape` describes; its weights are to be loaded."""
-    latent_dim = shape["latent_dim"] + num_labels
-    return make_network(shape["architecture"], latent_dim, features, tuple(shape["hidden"]))
-
-
-_KINDS = (GeneratorSampler, LabeledSampler, LatentClassSampler, GridSampler, GaussianSampler)
-SAMPLERS = {cls.kind: cls for cls in _KINDS}
+    found = _SAMPLERS[name]
+    return load_object(found, f"a model of kind {name!r}") if isinstance(found, str) else found
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -229,7 +134,7 @@ class LocalModel(Model):
         return super().summary() | {"estimator": self.made_with["estimator"]}
 
     def draw(
-        self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """See `Model`."""
         condition = read_condition(self.schema, where)
@@ -251,15 +156,15 @@ class LocalModel(Model):
             "earlier": [each.to_json() for each in self.earlier],
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
         """See `Learned`."""
-        return self.sampler.tensors()
+        return self.sampler.arrays()
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Learned`."""
         shape = stored.fields["sampler"]
         randomizer = Randomizer.from_json(json.dumps(stored.fields["randomizer"]))
-        sampler = SAMPLERS[shape["kind"]].build(randomizer, shape, stored.tensors)
+        sampler = sampler_kind(shape["kind"]).build(randomizer, shape, stored.arrays)
         earlier = tuple(map(Randomizer.from_json, stored.fields["earlier"]))
         return cls(sampler, randomizer, stored.fields["made_with"], stored.history, earlier)

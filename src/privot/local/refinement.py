@@ -23,7 +23,6 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
-import torch
 
 from privot.errors import PrivotError, require_count
 from privot.local.classes.sampler import LatentClassSampler
@@ -56,7 +55,7 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
     require_count("num_codes", num_codes, 1000, least=2)
     if not 0 <= rarest < 1:
         raise PrivotError(f"rarest is {rarest!r}: give a share from 0, which merges nothing, to 1")
-    rng = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
     drawn = pa.concat_tables(model.draw(_ROWS, rng, {}))
     coded = model.schema.coded
     refined = {n: column.refined(n, drawn, num_codes, rarest) for n, column in coded.items()}

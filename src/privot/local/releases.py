@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Self
 
 from privot.errors import PrivotError
 from privot.local.atoms import Asked, Atoms
 from privot.release import Randomizer, Release
+from privot.release.reports.ids import shared_ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,7 @@ class Releases:
                     "`privot privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what "
                     "Release.load reads"
                 )
+        _require_distinct(parts)
         return cls(tuple(parts))
 
     @property
@@ -115,6 +118,22 @@ class Releases:
             name: Atoms.of(name, [how_asked(part, name) for part in self.parts])
             for name in self.newest.schema.coded
         }
+
+
+def _require_distinct(parts: Sequence[Release]) -> None:
+    """Refuse releases that share reports, by their ids: whoever counts twice has reported twice.
+
+    Ids are 128 random bits (`privot.release.reports.ids`), public beside each report: two agree if, and
+    but for a chance below n²/2^129 only if, one report is in both.
+    """
+    known = [part.rows.id_words() for part in parts] if len(parts) > 1 else []
+    for (first, earlier), (second, later) in combinations(enumerate(known, start=1), 2):
+        if shared := shared_ids(earlier, later):
+            raise PrivotError(
+                f"releases {first} and {second} ({parts[first - 1].rows.source}, "
+                f"{parts[second - 1].rows.source}) share {shared:,} reports, by their ids: give each "
+                "report once, or collect them into one release by `privot collect`"
+            )
 
 
 def how_asked(part: Release, name: str) -> Asked | None:

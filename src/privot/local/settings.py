@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import torch
-
+from privot.architectures import Architecture
 from privot.errors import (
     MOST_BATCH,
     MOST_STEPS,
@@ -17,10 +17,11 @@ from privot.errors import (
     require_learning_rate,
     require_seed,
 )
-from privot.generators import Architecture
-from privot.local.generators.steps import Loss as StepLoss
 from privot.training import Progress
 from privot.training.stopping import require_minutes
+
+if TYPE_CHECKING:
+    from privot.local.generators.steps import Loss as StepLoss
 
 Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
@@ -124,14 +125,5 @@ class Run:
     loss: StepLoss | None = None
 
     def __post_init__(self) -> None:
-        cuda = torch.cuda.is_available()
-        if self.device == "auto":
-            object.__setattr__(self, "device", "cuda" if cuda else "cpu")
-        if self.device.startswith("cuda") and not cuda:
-            raise PrivotError(f"device {self.device!r} is not available here: use 'auto' or 'cpu'")
-        try:
-            torch.device(self.device)
-        except RuntimeError:
-            raise PrivotError(
-                f"device {self.device!r} is not known: use 'auto', 'cpu' or 'cuda'"
-            ) from None
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise PrivotError(f"device {self.device!r} is not known: use 'auto', 'cpu' or 'cuda'")

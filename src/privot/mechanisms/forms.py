@@ -21,8 +21,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privot.mechanisms.windows.cells import window_offsets
 from privot.schema import Array, Bins, Column
@@ -72,7 +72,7 @@ class CodeForm(Form):
     learns_codes = True
 
     @abstractmethod
-    def shares(self, reports: NDArray[Any]) -> Array | sparse.csr_array:
+    def shares(self, reports: NDArray[Any]) -> Array | scipy.sparse.csr_array:
         """A (n, K) of reports as a curator reads them, which may repeat."""
 
     @abstractmethod
@@ -96,11 +96,13 @@ class SupportForm(CodeForm):
     probabilities: tuple[float, float]
     size: int | None
 
-    def shares(self, reports: NDArray[Any]) -> sparse.csr_array:
+    def shares(self, reports: NDArray[Any]) -> scipy.sparse.csr_array:
         """A (n, K) of reported sets (n, w), padded with −1."""
         rows, places = np.nonzero(reports >= 0)
         shape = (len(reports), self.num_values)
-        return sparse.csr_array((np.ones(rows.size), (rows, reports[rows, places])), shape=shape)
+        return scipy.sparse.csr_array(
+            (np.ones(rows.size), (rows, reports[rows, places])), shape=shape
+        )
 
     def indicators(self, reports: NDArray[Any]) -> Array:
         """(1[v ∈ S] − q)/(p − q)."""

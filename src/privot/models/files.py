@@ -7,7 +7,7 @@ sampled as nonsense; so all of a folder is read and compared before any of it is
 
 The seal protects from damage, not from an author of models: whoever changes a model can seal it again.
 
-**A checkpoint** says where a run stands: tensors, and what must agree when it goes on; never pickle.
+**A checkpoint** says where a run stands: arrays, and what must agree when it goes on; never pickle.
 The file is its owner's alone: some objectives see raw records.
 """
 
@@ -21,14 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
-import safetensors.torch
-from torch import Tensor
+import safetensors.numpy
+from numpy.typing import NDArray
 
 import privot
 from privot.errors import PrivotError
 from privot.files import replacing_file
 
+Array = NDArray[Any]
 _DESCRIPTION = "model.json"
 # All that a folder of a published model may hold; the report is a page for people, and not the model.
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
@@ -165,17 +167,17 @@ class Checkpoint:
         """Whether the state was last saved over half a minute ago."""
         return time.perf_counter() - self._saved > _SECONDS
 
-    def save(self, state: Mapping[str, Tensor]) -> None:
+    def save(self, state: Mapping[str, Array]) -> None:
         """Write the state, if there is a file to write; an existing one survives any failure."""
         if self.path is None:
             return
-        tensors = {k: v.detach().cpu().contiguous() for k, v in state.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in state.items()}
         metadata = {"identity": json.dumps(self.identity, sort_keys=True)}
         with replacing_file(self.path, secret=True) as draft:
-            draft.write_bytes(safetensors.torch.save(tensors, metadata))
+            draft.write_bytes(safetensors.numpy.save(arrays, metadata))
         self._saved = time.perf_counter()
 
-    def load(self) -> dict[str, Tensor] | None:
+    def load(self) -> dict[str, Array] | None:
         """The state to go on from; None for a run that starts.
 
         Raises:
@@ -184,7 +186,7 @@ class Checkpoint:
         if self.path is None or not self.resume or not self.path.exists():
             return None
         try:
-            with safetensors.safe_open(self.path, framework="pt") as file:
+            with safetensors.safe_open(self.path, framework="np") as file:
                 saved = json.loads(file.metadata()["identity"])
                 state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a handle, not a dict)
         except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:

@@ -1,6 +1,6 @@
 """The face that all models share, and how each is written to a folder and read again.
 
-A class states its fields and its tensors, and builds itself from them; the folder is the same for all:
+A class states its fields and its arrays, and builds itself from them; the folder is the same for all:
 `model.json` (what it is, what it promises, how it was made), `weights.safetensors` and, if it was
 trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no code from it.
 """
@@ -21,13 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
+import safetensors.numpy
 
 from privot.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.files import recover_folder, replacing_folder
-from privot.models.files import HISTORY, WEIGHTS, ModelKind, kind_of
+from privot.models.files import HISTORY, WEIGHTS, Array, ModelKind, kind_of
 from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
 from privot.schema.rules.sampling import completed
@@ -77,16 +75,16 @@ class Stored:
 
     Arguments:
         fields: Of `model.json`.
-        tensors: By name.
+        arrays: By name.
         history: Of the training, if there was any.
 
     Examples:
-        >>> Stored({"kind": "local"}, tensors={}, history=None).fields["kind"]
+        >>> Stored({"kind": "local"}, arrays={}, history=None).fields["kind"]
         'local'
     """
 
     fields: dict[str, Any]
-    tensors: dict[str, Tensor]
+    arrays: dict[str, Array]
     history: History | None
 
 
@@ -119,13 +117,13 @@ class Learned(Summarized, ABC):
         """Plain values that it is built from, and facts of its making."""
 
     @abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> Mapping[str, Array]:
         """Its numbers, by name."""
 
     @classmethod
     @abstractmethod
     def build(cls, stored: Stored) -> Self:
-        """What `fields` and `tensors` took apart."""
+        """What `fields` and `arrays` took apart."""
 
     def save(self, path: str | Path) -> None:
         """Write the model's folder; an existing one survives any failure."""
@@ -136,8 +134,8 @@ class Learned(Summarized, ABC):
         }
         fields = stated | self.fields()
         with replacing_folder(path, secret=not self.publishable) as folder:
-            weights = {k: v.detach().cpu().contiguous() for k, v in self.tensors().items()}
-            (folder / WEIGHTS).write_bytes(safetensors.torch.save(weights))
+            weights = {name: np.asarray(a, order="C") for name, a in self.arrays().items()}
+            (folder / WEIGHTS).write_bytes(safetensors.numpy.save(weights))
             if self.history is not None:
                 self.history.save(folder / HISTORY)
             self.kind.seal(folder, fields)
@@ -161,8 +159,8 @@ class Learned(Summarized, ABC):
         fields = cls.kind.read(path)
         try:
             trained = HISTORY in fields["files"]
-            tensors = safetensors.torch.load_file(path / WEIGHTS)
-            yield Stored(fields, tensors, History.load(path / HISTORY) if trained else None)
+            arrays = safetensors.numpy.load_file(path / WEIGHTS)
+            yield Stored(fields, arrays, History.load(path / HISTORY) if trained else None)
         except (
             OSError,
             KeyError,
@@ -193,7 +191,7 @@ class Model(Learned):
 
     @abstractmethod
     def draw(
-        self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """Records in pieces, of arguments that `sample` has checked."""
 
@@ -228,12 +226,8 @@ class Model(Learned):
     ) -> Iterator[pa.Table]:
         """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
-        rng = torch.Generator()
-        if seed is None:
-            rng.seed()
-        else:
-            rng.manual_seed(require_seed(seed))
-        of_identifiers = np.random.default_rng(rng.initial_seed() % 2**64)
+        entropy = np.random.SeedSequence(None if seed is None else require_seed(seed))
+        rng, of_identifiers = map(np.random.default_rng, entropy.spawn(2))
         drawn, looked = looked_at(self.schema, where or {})
         return completed(
             self.schema, lambda n: self.draw(n, rng, drawn), num_rows, of_identifiers, looked
@@ -269,7 +263,9 @@ def load(path: str | Path) -> Learned:
     # Letters alone: no path, and no `__main__`.
     package = re.match(r"[a-z]+(?=\.|$)", kind)
     if kind not in KINDS and package and find_spec(f"privot.{package[0]}"):
-        importlib.import_module(f"privot.{package[0]}")
+        module = importlib.import_module(f"privot.{package[0]}")
+        if (name := getattr(module, "MODEL_CLASSES", {}).get(kind)) is not None:
+            getattr(module, name)  # imports the module that defines the class
     if kind not in KINDS:
         raise PrivotError(
             f"{path} holds no model (kind {kind or None!r}): give the folder that `privot fit`, or "

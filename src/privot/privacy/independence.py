@@ -38,8 +38,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 Array = NDArray[np.float64]
 
@@ -173,8 +173,8 @@ def _tails(numbers: Array) -> float:
 def _binomial(counts: NDArray[Any], draws: int, share: float) -> float:
     """P-value of the most unlikely of `counts`, each of as many draws of one probability."""
     least, most = int(counts.min()), int(counts.max())
-    below = special.bdtr(least, draws, share)
-    above = special.bdtrc(most - 1, draws, share) if most else 1.0
+    below = scipy.special.bdtr(least, draws, share)
+    above = scipy.special.bdtrc(most - 1, draws, share) if most else 1.0
     return min(1.0, 2 * counts.size * float(min(below, above)))
 
 
@@ -240,7 +240,7 @@ def most_common(stream: Stream) -> float:
         return 1.0
     share = 2.0 ** -np.minimum(stream.bits[first[often]], _KEY_BITS)
     drawn = len(stream.keys)
-    return min(1.0, drawn * float(special.bdtrc(counts[often] - 2, drawn - 1, share).min()))
+    return min(1.0, drawn * float(scipy.special.bdtrc(counts[often] - 2, drawn - 1, share).min()))
 
 
 def _stretches(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:

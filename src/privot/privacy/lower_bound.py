@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from privot.errors import PrivotError
 from privot.privacy.rounding import require_delta
@@ -130,7 +130,7 @@ def gaussian_mu_lower(mine: Array, theirs: Array, error: float) -> float:
     """
     lower, _ = _clopper_pearson((mine > 0).sum(), len(mine), error / 2)
     _, upper = _clopper_pearson((theirs > 0).sum(), len(theirs), error / 2)
-    return max(0.0, float(special.ndtri(lower) - special.ndtri(upper)))
+    return max(0.0, float(scipy.special.ndtri(lower) - scipy.special.ndtri(upper)))
 
 
 def _bound(
@@ -185,8 +185,10 @@ def _clopper_pearson(hits: Array, draws: int, error: float) -> tuple[Array, Arra
     """Bounds on a probability from below and from above, each wrong with probability `error`."""
     misses = draws - hits
     # betaincinv is only called inside its domain; the ends are known.
-    lower = np.where(hits > 0, special.betaincinv(np.maximum(hits, 1), misses + 1, error), 0.0)
-    upper = special.betaincinv(hits + 1, np.maximum(misses, 1), 1 - error)
+    lower = np.where(
+        hits > 0, scipy.special.betaincinv(np.maximum(hits, 1), misses + 1, error), 0.0
+    )
+    upper = scipy.special.betaincinv(hits + 1, np.maximum(misses, 1), 1 - error)
     return lower, np.where(misses > 0, upper, 1.0)
 
 

@@ -20,33 +20,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from privot.errors import load_object
 from privot.models import Checkpoint, History
-from privot.schema import Schema
-from privot.sliced.images import ImageRecords
-from privot.sliced.law import Law
-from privot.sliced.mixtures.image_fit import fit_images
+from privot.schema import Box, Schema
+from privot.sliced.curator_table import raw_table
+from privot.sliced.law import Law, SchemaRecords
+from privot.sliced.ledgers import open_ledger
 from privot.sliced.mixtures.settings import MixtureSettings
 from privot.sliced.mixtures.table_fit import CodedTable, fit_table, plan_table
 from privot.sliced.mixtures.table_law import TableMixture
-from privot.sliced.mixtures.vector_fit import VectorRecipe, fit_vectors
-from privot.sliced.mixtures.vectors import LabeledVectors
-from privot.sliced.model import Plan, SlicedModel, records_of
-from privot.sliced.network import train_network
-from privot.sliced.records import Records, raw_table
-from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.releases.plan import open_ledger
-from privot.sliced.settings import SlicedSettings
+from privot.sliced.model import Plan, SlicedModel
 from privot.sliced.sums.mechanism import SumMechanism
 from privot.sliced.sums.plan import SumPlan
 from privot.sliced.sums.rounds import Rounds
 from privot.training import Progress
-from privot.training.parallel import threads_for
+
+if TYPE_CHECKING:
+    from privot.sliced.settings import SlicedSettings
+
+# What fits by tensors, imported when it is used: tables of codes need no PyTorch.
+_TENSOR_FITS = "privot.sliced.tensor_fits"
 
 
 def fit(
@@ -81,27 +79,59 @@ def fit(
             be resumed that is finished.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
     """
-    settings = settings or usual_settings(schema)
     given = raw_table(table, schema)
     path = None if checkpoint is None else Path(checkpoint)
-    run = _Run(given, schema, epsilon, delta, path, resume, progress)
-    with threads_for(0):
-        if isinstance(settings, MixtureSettings):
-            return run.by_sums(settings)
-        return run.by_slices(settings)
+    run = Run(given, schema, epsilon, delta, path, resume, progress)
+    settings = settings or usual_settings(schema)
+    if not isinstance(settings, MixtureSettings):
+        return _by_tensors("fit_slices", run, settings, "a fit by slices")
+    if schema.images:
+        return _by_tensors("fit_image_sums", run, settings, "a fit of images")
+    if holds_vectors(schema):
+        return _by_tensors("fit_vector_sums", run, settings, "a fit of vectors")
+    return fit_table_sums(run, settings)
+
+
+def _by_tensors(name: str, run: Run, settings: Any, purpose: str) -> SlicedModel:
+    model: SlicedModel = load_object(f"{_TENSOR_FITS}:{name}", purpose)(run, settings)
+    return model
 
 
 def usual_settings(schema: Schema) -> MixtureSettings | SlicedSettings:
     """Rounds of noisy sums, for labeled images and vectors and for tables of codes; else slices."""
     coded = set(schema.columns) == set(schema.coded)
-    if schema.images or coded or LabeledVectors.declared_by(schema):
+    if schema.images or coded or holds_vectors(schema):
         return MixtureSettings()
-    return SlicedSettings()
+    settings: SlicedSettings = load_object(
+        "privot.sliced.settings:SlicedSettings", "a fit by slices"
+    )()
+    return settings
+
+
+def holds_vectors(schema: Schema) -> bool:
+    """Whether rows are vectors in boxes, never missing, and at most one column of codes."""
+    vectors = [name for name in schema.columns if name not in schema.coded]
+    return bool(vectors) and len(schema.coded) <= 1 and all(
+        name in schema.vectors
+        and isinstance(schema.vectors[name].domain, Box)
+        and not schema.columns[name].nullable
+        for name in vectors
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One fit of private records."""
+class Run:
+    """One fit of private records: what was given.
+
+    Arguments:
+        table: The records.
+        schema: What one may be.
+        epsilon: ε of the whole run.
+        delta: δ of the whole run.
+        path: Of the checkpoint.
+        resume: Whether to go on from it.
+        progress: Callback after every step.
+    """
 
     table: pa.Table
     schema: Schema
@@ -111,34 +141,11 @@ class _Run:
     resume: bool
     progress: Progress | None
 
-    def by_sums(self, settings: MixtureSettings) -> SlicedModel:
-        """A mixture, learned by rounds of noisy sums."""
-        records = records_of(self.schema, degree=1)
-        count = len(self.table)
-        if isinstance(records, ImageRecords):
-            recipe = settings.recipe(self.epsilon, self.delta, count, records)
-            plan = recipe.plan(self.epsilon, self.delta, count, records)
-            values, labels = records.encode(self.table)
-            if labels is None:
-                labels = torch.zeros(count, dtype=torch.int64)
-            with self._rounds(plan, (values, labels), settings) as rounds:
-                return self._model(fit_images(rounds, records, recipe), records, plan, settings)
-        if LabeledVectors.declared_by(self.schema):
-            vectors = LabeledVectors(self.schema)
-            asked = VectorRecipe.of(settings, self.epsilon, self.delta, count, vectors)
-            plan = asked.plan(self.epsilon, self.delta, count, vectors)
-            with self._rounds(plan, vectors.encode(self.table), settings) as rounds:
-                return self._model(fit_vectors(rounds, vectors, asked), records, plan, settings)
-        coded = CodedTable(self.schema)
-        plan = plan_table(coded, self.epsilon, self.delta, count)
-        with self._rounds(plan, (coded.encode(self.table),), settings) as rounds:
-            sampler = fit_table(rounds, coded, count, settings.classes, settings.seed)
-            return self._model(TableMixture(sampler), records, plan, settings)
-
     @contextmanager
-    def _rounds(
-        self, plan: SumPlan, records: tuple[Tensor, ...], settings: MixtureSettings
+    def rounds(
+        self, plan: SumPlan, records: tuple[NDArray[Any], ...], settings: MixtureSettings
     ) -> Iterator[Rounds]:
+        """The rounds of a plan on these records; the ledger is closed at the end."""
         ledger = open_ledger(plan, self.path, self.resume)
         state = Checkpoint(self.path, {"ledger": ledger.id} | asdict(settings), self.resume)
         try:
@@ -146,29 +153,25 @@ class _Run:
         finally:
             ledger.close()
 
-    def by_slices(self, settings: SlicedSettings) -> SlicedModel:
-        """A network, trained on slices."""
-        records = records_of(self.schema, **settings.features)
-        values, labels = records.encode(self.table)
-        plan = settings.plan(self.epsilon, self.delta, len(values), records)
-        ledger = open_ledger(plan, self.path, self.resume)
-        mechanism = SlicingMechanism(values, labels, records, ledger)
-        state = Checkpoint(self.path, {"ledger": ledger.id}, self.resume)
-        try:
-            law, history = train_network(mechanism, records, settings, state, self.progress)
-        finally:
-            ledger.close()
-        return self._model(law, records, plan, settings, ledger.spent, history)
-
-    def _model(
+    def model(
         self,
         law: Law,
-        records: Records,
+        records: SchemaRecords,
         plan: Plan,
         settings: MixtureSettings | SlicedSettings,
         releases: int | None = None,
         history: History | None = None,
     ) -> SlicedModel:
-        asked = {"epsilon": self.epsilon, "delta": self.delta}
-        made_with = asked | asdict(settings) | {"estimator": law.kind}
+        """The model of what was learned."""
+        budget = {"epsilon": self.epsilon, "delta": self.delta}
+        made_with = budget | asdict(settings) | {"estimator": law.kind}
         return SlicedModel(law, records, plan, releases or plan.uses, made_with, history)
+
+
+def fit_table_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
+    """Latent classes of a table of codes, by one round of noisy counts of pairs."""
+    count, coded = len(run.table), CodedTable(run.schema)
+    plan = plan_table(coded, run.epsilon, run.delta, count)
+    with run.rounds(plan, (coded.encode(run.table),), settings) as rounds:
+        sampler = fit_table(rounds, coded, count, settings.classes, settings.seed)
+        return run.model(TableMixture(sampler), coded, plan, settings)

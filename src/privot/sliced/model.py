@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from privot.errors import load_object
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.schema import Schema
-from privot.sliced.images import ImageRecords
-from privot.sliced.law import Law
-from privot.sliced.mixtures.image_law import ImageMixture
+from privot.sliced.law import Law, SchemaRecords
+from privot.sliced.mixtures.table_fit import CodedTable
 from privot.sliced.mixtures.table_law import TableMixture
-from privot.sliced.mixtures.vector_law import VectorMixture
-from privot.sliced.network import LabeledNetwork
-from privot.sliced.records import Records
-from privot.sliced.releases.plan import SlicePlan
 from privot.sliced.sums.plan import SumPlan
-from privot.sliced.tables import TableRecords
 
-_KINDS: tuple[type[Law], ...] = (LabeledNetwork, ImageMixture, TableMixture, VectorMixture)
-_LAWS = {law.kind: law for law in _KINDS}
-Plan = SlicePlan | SumPlan
+# Laws of tensors, imported when a model has one: tables by sums need no PyTorch.
+_TENSOR_LAWS = {
+    "network": "privot.sliced.network:LabeledNetwork",
+    "mixture": "privot.sliced.mixtures.image_law:ImageMixture",
+    "vectors": "privot.sliced.mixtures.vector_law:VectorMixture",
+}
+
+
+class Plan(Protocol):
+    """What could be released: `SumPlan` or `SlicePlan`."""
+
+    @property
+    def guarantee(self) -> ApproximateDP:
+        """Of all releases together."""
+
+    @property
+    def uses(self) -> int:
+        """Releases that are declared."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,10 +55,10 @@ class SlicedModel(Model):
         history: Loss over the steps; None if it was not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("sliced", 4, "privot sliced fit")
+    kind: ClassVar[ModelKind] = ModelKind("sliced", 5, "privot sliced fit")
 
     law: Law
-    records: Records
+    records: SchemaRecords
     plan: Plan
     releases: int
     made_with: dict[str, Any]
@@ -62,7 +75,7 @@ class SlicedModel(Model):
         return self.records.schema
 
     def draw(
-        self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """See `Model`; of a table `where` may name any column, of images their label."""
         return self.law.pieces(self.records, num_rows, rng, where)
@@ -77,29 +90,31 @@ class SlicedModel(Model):
             "made_with": self.made_with,
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Model`."""
-        return self.law.tensors()
+        return self.law.arrays()
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Model`."""
         fields = stored.fields
-        records = records_of(Schema.from_dict(fields["records"].pop("schema")), **fields["records"])
-        law = _LAWS[fields["law"].pop("kind")].build(records, fields["law"], stored.tensors)
-        kind = SumPlan if "ratios" in fields["plan"] else SlicePlan
-        plan = kind.from_dict(fields["plan"])
-        return cls(law, records, plan, fields["releases"], fields["made_with"], stored.history)
-
-
-def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> Records:
-    """The records of a schema, by features of a degree: labeled images if it declares any.
-
-    Examples:
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> records_of(schema).schema == schema
-        True
-    """
-    if schema.images:
-        return ImageRecords(schema, degree=degree, **of_images)
-    return TableRecords(schema, degree=degree)
+        kind, schema = fields["law"].pop("kind"), Schema.from_dict(fields["records"].pop("schema"))
+        records: SchemaRecords
+        law: type[Law]
+        if kind == TableMixture.kind:
+            records, law = CodedTable(schema), TableMixture
+        else:
+            purpose = f"a model of kind {kind!r}"
+            make = load_object("privot.sliced.record_maps:records_of", purpose)
+            records, law = (
+                make(schema, **fields["records"]),
+                load_object(_TENSOR_LAWS[kind], purpose),
+            )
+        plan: Plan
+        if "ratios" in fields["plan"]:
+            plan = SumPlan.from_dict(fields["plan"])
+        else:
+            kind_of_plan = load_object("privot.sliced.releases.plan:SlicePlan", "a model of slices")
+            plan = kind_of_plan.from_dict(fields["plan"])
+        built = law.build(records, fields["law"], stored.arrays)
+        return cls(built, records, plan, fields["releases"], fields["made_with"], stored.history)

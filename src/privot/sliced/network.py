@@ -22,17 +22,19 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from privot.architectures import Architecture
 from privot.disk import BudgetExhausted
 from privot.errors import PrivotError
-from privot.generators import Architecture, make_network
+from privot.generators import make_network
 from privot.models import NOWHERE, Checkpoint, History
-from privot.sliced.law import LabeledLaw
 from privot.sliced.loss import PooledMean, smoothed_sliced_loss, spread_loss, with_blanks
 from privot.sliced.records import Records
 from privot.sliced.releases.mechanism import Slices, SlicingMechanism
 from privot.sliced.releases.plan import Counted
 from privot.sliced.settings import SlicedSettings
-from privot.training import Progress, train
+from privot.sliced.tensor_law import LabeledLaw
+from privot.training import Progress
+from privot.training.loop import train
 from privot.transport import entropic_cost
 
 _CENTERED_ROWS = 1000  # rows of a single release that one step looks at
@@ -92,7 +94,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return self.state_dict()
 
     @classmethod
-    def build(
+    def of_tensors(
         cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `LabeledLaw`."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -30,8 +29,6 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.release import as_table, read_table
-from privot.release.reports.rows import require_raw
 from privot.schema import Schema
 
 
@@ -119,13 +116,6 @@ class Records(RecordMap):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `records_of` makes it of again."""
-
-
-def raw_table(data: Any, schema: Schema) -> pa.Table:
-    """A curator's records as they are given, a table or its file, checked against the schema."""
-    table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
-    schema.check_table(require_raw(table))
-    return table
 
 
 def lift(x: Tensor, anchor: float) -> Tensor:

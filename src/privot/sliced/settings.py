@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
+from privot.architectures import Architecture
 from privot.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
@@ -16,11 +17,10 @@ from privot.errors import (
     require_count,
     require_seed,
 )
-from privot.generators import Architecture
 from privot.privacy.slicing import CentralNeighboring, Method, Sampling, SlicedAccounting
 from privot.sliced.records import RecordMap
 from privot.sliced.releases.plan import SlicePlan
-from privot.training import TrainingSettings
+from privot.training.loop import TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from privot.schema.columns.array import is_tensor, tensor_array, tensor_values
 from privot.schema.columns.raw_values import RecordError, read_numbers, refuse
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
+from privot.tables.parquet import reading_parquet
 
 # Formats that are written piece by piece, and one that needs the whole table.
 STREAMED = (".csv", ".csv.gz", ".parquet")
@@ -92,7 +93,9 @@ def read_table(
         raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
     try:
         if suffix == ".parquet":
-            return form.select(pq.read_table(path), declared, str(path))
+            with reading_parquet(path):
+                table = pq.read_table(path)
+            return form.select(table, declared, str(path))
         if suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
                 return form.select(

@@ -31,6 +31,7 @@ from privot.tables.csv_records import (
     read_csv_pieces,
 )
 from privot.tables.files import read_table, table_suffix
+from privot.tables.parquet import reading_parquet
 
 _NOT_DATA = (".", "_")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -81,7 +82,7 @@ class ParquetFiles(RecordBatches):
     ) -> None:
         super().__init__(str(path), "parquet", files)
         self._columns, self._form = columns, form
-        try:
+        with reading_parquet(path):
             self._dataset = ds.dataset(
                 [str(file) for file in files],
                 format="parquet",
@@ -89,11 +90,6 @@ class ParquetFiles(RecordBatches):
                 partitioning=ds.partitioning(flavor="hive"),
                 partition_base_dir=str(path if path.is_dir() else path.parent),
             )
-        except (pa.ArrowException, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise PrivotError(
-                f"{path} cannot be read as parquet ({reason}): check that it is whole"
-            ) from None
         if b"privot.randomizer" in (self._dataset.schema.metadata or {}):
             raise PrivotError(f"{path} is a release, its records are noised: give raw records")
         self._groups = [
@@ -113,12 +109,17 @@ class ParquetFiles(RecordBatches):
             if not needed(first, first + group.row_groups[0].num_rows):
                 first += group.row_groups[0].num_rows
                 continue
-            for batch in group.to_batches(
+            batches = group.to_batches(
                 schema=self._dataset.schema,
                 batch_size=BATCH_ROWS,
                 batch_readahead=1,
                 use_threads=False,
-            ):
+            )
+            while True:
+                with reading_parquet(self.source):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
                 table = pa.table(batch).replace_schema_metadata(None)
                 yield first, self._form.select(table, self._columns, self.source)
                 first += batch.num_rows

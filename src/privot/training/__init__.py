@@ -1,13 +1,8 @@
-"""The training loop, its state on disk, and how it is interrupted. Knows no release, no privacy."""
+"""The training loop, its state on disk, and how it is interrupted. Knows no release, no privacy.
 
-from privot.training.loop import Progress, TrainingSettings, train
-from privot.training.stopping import Interrupted, Patience, deferred_interruption
+The names here need no PyTorch; `privot.training.loop` and `privot.training.parallel` do.
+"""
 
-__all__ = [
-    "Interrupted",
-    "Patience",
-    "Progress",
-    "TrainingSettings",
-    "deferred_interruption",
-    "train",
-]
+from privot.training.stopping import Interrupted, Patience, Progress, deferred_interruption
+
+__all__ = ["Interrupted", "Patience", "Progress", "deferred_interruption"]

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,7 @@ from privot.errors import (
 from privot.models import NOWHERE, Checkpoint, History
 from privot.models.model import COLUMNS
 from privot.training.parallel import ALONE, Group
-from privot.training.stopping import Interrupted, StepLimit, deferred_interruption
+from privot.training.stopping import Interrupted, Progress, StepLimit, deferred_interruption
 
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
@@ -73,13 +73,6 @@ class TrainingSettings:
         return step % max(1, self.steps // _HISTORY_ROWS) == 0 or step == self.steps
 
 
-class Progress(Protocol):
-    """Told after every step; the command line shows a bar."""
-
-    def __call__(self, step: int, steps: int, loss: float) -> None:
-        """`step` of `steps` is done; `loss` is its running mean."""
-
-
 def train(
     model: nn.Module,
     objective: Objective,
@@ -112,7 +105,7 @@ def train(
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
     checkpoint = checkpoint.of(asdict(settings))
     if (saved := checkpoint.load()) is not None:
-        state.load(saved)
+        state.load({name: torch.from_numpy(array) for name, array in saved.items()})
     if seek is not None:
         seek(state.step)
     started, recent = time.perf_counter() - state.seconds, _Recent()
@@ -132,7 +125,7 @@ def train(
                 recent = _Recent(recent.shown)
             # Checkpoints fall on rows of the history, so that its means survive resuming, too.
             if at_row and (checkpoint.due or stop) and group.rank == 0:
-                checkpoint.save(state.tensors())
+                checkpoint.save({name: x.cpu().numpy() for name, x in state.tensors().items()})
             if stop:
                 break
     model.load_state_dict(state.average.module.state_dict())

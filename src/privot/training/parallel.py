@@ -34,6 +34,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from privot.errors import PrivotError
+from privot.training.processes import started_by_torchrun
 
 _PATIENCE = timedelta(minutes=10)
 
@@ -115,16 +116,6 @@ class Group:
 ALONE = Group()
 
 
-def started_by_torchrun() -> bool:
-    """Whether this process is one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
-def is_first() -> bool:
-    """Whether this process is the one that writes."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
 def join(device: torch.device) -> Group:
     """The group of the processes that torchrun started, or this one alone: gloo, nccl on GPUs.
 
@@ -169,8 +160,16 @@ def _leave_together() -> None:
     _leave()
 
 
-def local_device(device: torch.device) -> torch.device:
-    """The GPU of this process, if there is one for each."""
+def local_device(name: str) -> torch.device:
+    """The device of a name, `"auto"` being a GPU where there is one; this process's own of several.
+
+    Raises:
+        PrivotError: for a GPU where there is none.
+    """
+    cuda = torch.cuda.is_available()
+    if name.startswith("cuda") and not cuda:
+        raise PrivotError(f"device {name!r} is not available here: use 'auto' or 'cpu'")
+    device = torch.device(("cuda" if cuda else "cpu") if name == "auto" else name)
     if device.type != "cuda" or device.index is not None:
         return device
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))

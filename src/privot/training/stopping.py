@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from privot.errors import PrivotError
 from privot.models import History
@@ -18,6 +18,13 @@ Kind = TypeVar("Kind")
 
 # Steps until the time of one is known; the first ones compile and fill caches, and do not count.
 _TIMED, _UNTIMED = 20, 5
+
+
+class Progress(Protocol):
+    """Told after every step; the command line shows a bar."""
+
+    def __call__(self, step: int, steps: int, loss: float) -> None:
+        """`step` of `steps` is done; `loss` is its running mean."""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -1,14 +1,32 @@
-"""Optimal transport on tensors. Knows nothing of privacy."""
+"""Optimal transport on tensors, and exact assignment on arrays. Knows nothing of privacy.
 
-from privot.transport.exact import sliced_wasserstein, wasserstein
-from privot.transport.ground import manhattan, squared_euclidean
-from privot.transport.sinkhorn.solver import (
-    Problem,
-    SinkhornResult,
-    SinkhornSolver,
-    Status,
-    entropic_cost,
-)
+Names are imported when they are used: exact assignment needs no PyTorch.
+"""
+
+from typing import TYPE_CHECKING
+
+from privot.errors import lazy_names
+
+if TYPE_CHECKING:
+    from privot.transport.exact import sliced_wasserstein, wasserstein
+    from privot.transport.ground import manhattan, squared_euclidean
+    from privot.transport.sinkhorn.solver import (
+        Problem,
+        SinkhornResult,
+        SinkhornSolver,
+        Status,
+        entropic_cost,
+    )
+
+_PLACES = {
+    **dict.fromkeys(("sliced_wasserstein", "wasserstein"), "privot.transport.exact"),
+    **dict.fromkeys(("manhattan", "squared_euclidean"), "privot.transport.ground"),
+    **dict.fromkeys(
+        ("Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost"),
+        "privot.transport.sinkhorn.solver",
+    ),
+}
+__getattr__ = lazy_names(__name__, _PLACES)
 
 __all__ = [
     "Problem",

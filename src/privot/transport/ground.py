@@ -35,7 +35,7 @@ from torch.autograd.function import once_differentiable
 
 from privot.errors import PrivotError
 from privot.transport import pair_loops
-from privot.transport.compiled import in_threads, runs_compiled
+from privot.transport.threads import in_threads, runs_compiled
 
 # Up to this many coordinates, loops run along the points rather than along the coordinates.
 _FEW_COORDINATES = 32

@@ -14,7 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from privot.waves.ledger import DeviceLedger, Limit, LimitReached, NotDue
+from privot.waves.ledger import DeviceLedger, NotDue
+from privot.waves.limit import Limit, LimitReached
 from privot.waves.memoization import memoization_loss
 from privot.waves.panel import Panel
 from privot.waves.promise import PanelGuarantee

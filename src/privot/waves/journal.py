@@ -5,8 +5,9 @@ before and the JSON, so that a line that was changed, moved or taken out is foun
 and flushed under a lock of all threads and processes; the folder is flushed with the first.
 
 *A kill at any moment.* A line without its end was not flushed, so nobody has seen what it holds: it is
-cut off, if it can be the beginning of one. Any other damage, or another file, is refused and left as it
-is, and never taken for an empty journal.
+cut off, if it can be the beginning of one. A whole line may be in the machine's memory alone, where a
+kill came between its writing and its flush: what is read is flushed before anything follows from it. Any
+other damage, or another file, is refused and left as it is, and never taken for an empty journal.
 
 What cannot be detected: an older copy of the whole file in its place, and last whole lines cut off.
 """
@@ -118,6 +119,8 @@ def _read(path: Path, handle: int) -> Journal:
         if not _BEGUN.fullmatch(data, whole):
             raise _damaged(path, len(lines) + 1)
         os.ftruncate(handle, whole)
+    if lines:
+        os.fsync(handle)
     return Journal(path, lines, handle, seal)
 
 

@@ -10,17 +10,16 @@ finds later waves spent, and is refused; one that was set forward spends later w
 T at most, so the ⌈T/w⌉ ε over all waves hold too. (Its reports say the wave of the clock, and
 collectors may refuse them.)
 
-*A lost ledger* (a new installation, cleared data) knows nothing of what was drawn. A new ledger
-therefore **waits**: with a person's id that outlives it, until the next wave; with an id that it drew
+*A lost ledger* (a new installation, cleared data) knows nothing of what was drawn. An object whose file
+is removed or replaced while it lives refuses: what it knows of the beginning is the lost file's. A new
+ledger **waits**: with a person's id that outlives it, until the next wave; with an id that it drew
 itself, which has another slot, for w waves. What the lost one drew lies in the wave of the loss or
 before, so that any w consecutive waves still hold one draw. With `wait=False` they hold one more for
 each loss within them. Not covered either way: an older copy of the file restored, two devices of one
 person, a clock set back before a ledger is begun.
 
-*Several campaigns.* Promises to one person add up. The owner's `Limit` is on all that was drawn in any
-so many days, in every campaign together: pure ε's add, and so do (ε, δ) component by component. Days
-are those of the clock, which is taken to stand still while it shows less than it did at the last draw;
-a clock that was set forward ages what was spent, and a limit without days it cannot move.
+*Several campaigns.* Promises to one person add up. The owner's limit is on all that was drawn, in every
+campaign together, and what a wrong clock does to it is in `privot.waves.limit`.
 
 **Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
 holds reports, which may leave, and times; it holds no value but the bits of trees, if there are any
@@ -34,8 +33,8 @@ from __future__ import annotations
 import base64
 import secrets
 import time
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,50 +45,15 @@ from privot.device.words import NextWord, system_word
 from privot.errors import PrivotError, printable
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.guarantees.composition import guarantee_from_dict
-from privot.privacy.rounding import at_most, exactly, require_delta, require_finite
 from privot.waves.journal import Journal, holding
+from privot.waves.limit import Limit, latest, losses
 from privot.waves.panel import Panel
 
-_DAY = 86_400
 _FORMAT = 1
 
 
 class NotDue(PrivotError):  # noqa: N818 (an answer, not a fault)
     """Nothing is drawn in this wave."""
-
-
-class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
-    """The owner of the device allows no more."""
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What the owner of a device allows all campaigns together.
-
-    Arguments:
-        epsilon: Sum of ε of all draws.
-        days: In any so many days; for ever if None.
-        delta: Sum of δ.
-
-    Examples:
-        >>> print(Limit(8.0, days=365))
-        ε = 8 in any 365 days
-    """
-
-    epsilon: float
-    days: float | None = None
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_finite("epsilon of a limit", self.epsilon)
-        require_delta(self.delta)
-        if self.days is not None:
-            require_finite("days of a limit", self.days, positive=True)
-
-    def __str__(self) -> str:
-        delta = f", δ = {exactly(self.delta)}" if self.delta else ""
-        when = "for ever" if self.days is None else f"in any {self.days:g} days"
-        return f"ε = {exactly(self.epsilon)}{delta} {when}"
 
 
 class DeviceLedger:
@@ -141,6 +105,21 @@ class DeviceLedger:
         """The public id of whom it belongs to."""
         return str(self._head["person"])
 
+    @contextmanager
+    def holding(self) -> Iterator[Journal]:
+        """The journal, while no other thread or process holds it.
+
+        Raises:
+            PrivotError: if the file is not the one that was opened: removed, or replaced by another.
+        """
+        with holding(self.path) as journal:
+            if journal.lines[:1] != [self._head]:
+                raise PrivotError(
+                    f"{printable(str(self.path))} was removed or replaced since this ledger was opened: "
+                    "restore it, or open it anew; a new one waits"
+                )
+            yield journal
+
     def report(
         self,
         device: Device,
@@ -162,11 +141,12 @@ class DeviceLedger:
         Raises:
             NotDue: where this wave is none of the person's, or too near to one that is spent.
             LimitReached: where the owner's limit would be passed.
-            PrivotError: if the record cannot be used, or the campaign's panel was another.
+            PrivotError: if the record cannot be used, the campaign's panel was another, or the
+                randomizer promises nothing that adds up.
         """
         seconds = time.time() if now is None else now
-        wave, promise = panel.wave_at(seconds), guarantee_from_dict(dict(device.promise))
-        with holding(self.path) as journal:
+        wave, promise = panel.wave_at(seconds), _promise_of(device)
+        with self.holding() as journal:
             spent = self._spent(journal, panel)
             if wave not in spent:
                 self._require_due(panel, wave, [*spent])
@@ -177,7 +157,7 @@ class DeviceLedger:
                         "campaign": panel.to_dict(),
                         "wave": wave,
                         "promise": promise.to_dict(),
-                        "time": max(seconds, latest(journal)),
+                        "time": max(seconds, latest(journal.lines[1:])),
                         "report": base64.b64encode(made).decode(),
                     }
                 )
@@ -186,14 +166,15 @@ class DeviceLedger:
 
     def reports(self, panel: Panel) -> dict[int, Report]:
         """All reports of a campaign by their waves, to be sent again as they are."""
-        with holding(self.path) as journal:
+        with self.holding() as journal:
             found = self._spent(journal, panel)
         return {wave: Report.from_bytes(made) for wave, made in found.items()}
 
     def spent(self, days: float | None = None, now: float | None = None) -> ApproximateDP:
         """What was drawn in the last days, or ever, in all campaigns together."""
-        with holding(self.path) as journal:
-            return _sum(journal, days, time.time() if now is None else now)
+        with self.holding() as journal:
+            epsilon, delta = losses(journal.lines[1:], days, time.time() if now is None else now)
+        return ApproximateDP(float(epsilon), float(delta))
 
     def begun_in(self, panel: Panel) -> int:
         """The wave in which this ledger was begun; below 0 before the first."""
@@ -233,15 +214,18 @@ class DeviceLedger:
         """Refuse what would pass the owner's limit; nothing of a tree's own answers counts twice."""
         if self.limit is None:
             return
-        epsilon, delta = _losses(journal, self.limit.days, now, panel.name)
-        more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
-        most, most_slack = _written(self.limit.epsilon), _written(self.limit.delta)
-        if epsilon + more > most or delta + slack > most_slack:
-            added = f", δ = {at_most(float(delta), 3)}" if delta else ""
-            raise LimitReached(
-                f"campaign {panel.name!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
-                f"spent, and the limit is {self.limit}; wait, or raise the limit"
-            )
+        self.limit.require(panel.name, promise, journal.lines[1:], now)
+
+
+def _promise_of(device: Device) -> PureDP | ApproximateDP:
+    """What one report promises, if it is of a kind that sums of ε and δ are of."""
+    promise = guarantee_from_dict(dict(device.promise))
+    if not isinstance(promise, (PureDP, ApproximateDP)) or promise.neighboring != "local":
+        raise PrivotError(
+            f"the randomizer promises {type(promise).__name__} ({promise.neighboring}), which a ledger "
+            "cannot add up: give one of local ε, or ε and δ"
+        )
+    return promise
 
 
 def lines_of(journal: Journal, campaign: dict[str, Any]) -> list[dict[str, Any]]:
@@ -257,35 +241,3 @@ def lines_of(journal: Journal, campaign: dict[str, Any]) -> list[dict[str, Any]]
             "that one; a changed panel is a campaign with a name of its own"
         )
     return found
-
-
-def latest(journal: Journal) -> float:
-    """The time of the last line; 0 if there is none."""
-    return max((float(line["time"]) for line in journal.lines[1:]), default=0.0)
-
-
-def _losses(
-    journal: Journal, days: float | None, now: float, asking: str = ""
-) -> tuple[Fraction, Fraction]:
-    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3.
-
-    The answers of a tree are one promise, as of the last one; none for the campaign that asks.
-    """
-    since = -1.0 if days is None else max(now, latest(journal)) - days * _DAY
-    counted: dict[Any, dict[str, float]] = {}
-    for number, line in enumerate(journal.lines[1:]):
-        name, tree = line["campaign"]["name"], "tree" in line["campaign"]
-        if line["time"] > since and "promise" in line and not (tree and name == asking):
-            counted[name if tree else number] = line["promise"]
-    epsilon = sum((_written(each["epsilon"]) for each in counted.values()), Fraction(0))
-    delta = sum((_written(each.get("delta", 0.0)) for each in counted.values()), Fraction(0))
-    return epsilon, delta
-
-
-def _written(number: float) -> Fraction:
-    return Fraction(repr(float(number)))
-
-
-def _sum(journal: Journal, days: float | None, now: float) -> ApproximateDP:
-    epsilon, delta = _losses(journal, days, now)
-    return ApproximateDP(float(epsilon), float(delta))

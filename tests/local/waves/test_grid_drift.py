@@ -69,10 +69,10 @@ def test_waves_of_a_report_or_two_are_learned_from(randomizer):
 
 
 def test_trends_of_coordinates_have_bands(fitted):
-    share = fitted.trend("x", "0..1", level=0.999)
+    share = fitted.trend("x", "0..1", level=1 - 1e-7)
     # Bands are of what reports leave open; at the ends, what is learned lags behind by up to .04.
     assert ((share.low < SHARES + 0.06) & (share.high > SHARES - 0.06)).all()
-    assert (share.high - share.low < 0.15).all()
+    assert (share.high - share.low < 0.25).all()
     mean = fitted.trend("x")
     assert np.sqrt(np.mean((mean.estimate - (SHARES - 0.5)) ** 2)) < 0.2
     assert (mean.high > mean.low).all()

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privot.mechanisms.windows import mixture as mixture_module
 from privot.mechanisms.windows.cells import WindowCells
 from privot.mechanisms.windows.mixture import WindowMixture
 
@@ -46,3 +47,20 @@ def test_draws_look_at_no_record(monkeypatch):
         assert (reports == record + near).mean() > 0.1
     reports = mixture.report(np.full(1000, record), ~present)
     assert ((reports == mixture.symbol) | (reports == far)).all()
+
+
+def test_words_beyond_the_last_full_multiple_are_drawn_again(monkeypatch):
+    """Or some cells would be likelier by 1 in 2^64/mK, which no sample of tests can show."""
+    mixture = WindowMixture(WindowCells(2, 64, 9, "l2_ball", False), 2.0, False)
+    window = mixture.cells.window
+    limit = 2**64 - 2**64 % (len(window) * mixture.total)
+    assert limit < 2**64
+    drawn = iter([[limit, 7, 2**64 - 1], [limit - 1, limit], [8]])
+    monkeypatch.setattr(
+        mixture_module, "random_words", lambda count: np.array(next(drawn), np.uint64)
+    )
+    near, far = mixture.draw(3)
+    used = [limit - 1, 7, 8]
+    assert near.tolist() == [window[word % len(window)] for word in used]
+    assert far.tolist() == [mixture.cells.reached[word % mixture.total] for word in used]
+    assert [*drawn] == []

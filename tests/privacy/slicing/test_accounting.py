@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import stats
 
 from privot.errors import PrivotError
@@ -100,6 +101,18 @@ def test_one_dimension_is_a_plain_gaussian_of_k_copies():
         )
 
 
+def test_padded_batches_of_one_dimension_are_those_of_dp_accounting():
+    """Which counts the worse order of the pair: the other alone would promise a third of it."""
+    accounting = SlicedAccounting(1, 1, records=500, batch_size=100, **POISSON)
+    theirs = oracle.from_gaussian_mechanism(
+        2.0, sampling_prob=0.2, value_discretization_interval=1e-3
+    ).self_compose(60)
+    left = 1e-5 - accounting.overflow(60, 1e-5)[0]
+    ours = accounting.epsilon(2.0, 60, 1e-5, "pld")
+    assert ours == pytest.approx(theirs.get_epsilon_for_delta(left), rel=2e-3)
+    assert ours < accounting.epsilon(2.0, 60, 1e-5)
+
+
 def test_capacity_is_the_smallest_that_keeps_its_share():
     spent, capacity = SlicedAccounting(**MNIST, **POISSON).overflow(STEPS, DELTA)
     tail = stats.binom(60_000, 1 / 600).sf
@@ -151,7 +164,7 @@ def test_steps_of_epochs():
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 3.0, 10.0, 17.3])
-@pytest.mark.parametrize("batch_size", [20, 37, 50, 64])
+@pytest.mark.parametrize("batch_size", [37, 50])
 def test_what_is_calibrated_is_kept_to_the_last_bit(epsilon, batch_size):
     accounting = SlicedAccounting(**SMALL | {"batch_size": batch_size})
     stddev = accounting.calibrate(epsilon, 1e-5, 100)

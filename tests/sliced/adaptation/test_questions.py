@@ -17,6 +17,10 @@ MEANS = RNG.standard_normal((3, 5))
 BASIS = np.linalg.qr(RNG.standard_normal((5, 4)))[0]
 
 
+def arrays(*tensors):
+    return tuple(tensor.numpy() for tensor in tensors)
+
+
 @given(seed=st.integers(0, 2**32), norm=st.floats(0.01, 6))
 def test_vectors_keep_their_bounds(seed, norm):
     rng = torch.Generator().manual_seed(seed)
@@ -27,7 +31,7 @@ def test_vectors_keep_their_bounds(seed, norm):
         ClassSums(CLASSIFIER, 5, norm, False),
         ClassProducts(CLASSIFIER, MEANS, BASIS, norm),
     ):
-        slots, vectors = question.answer((records,))
+        slots, vectors = question.answer(arrays(records))
         assert vectors.shape == (40, question.width)
         assert ((slots >= 0) & (slots < question.slots)).all()
         assert np.square(vectors.astype(object)).sum(axis=1).max() <= question.radius**2
@@ -36,7 +40,7 @@ def test_vectors_keep_their_bounds(seed, norm):
 
 def test_records_are_in_the_slot_of_their_likeliest_class():
     records = torch.randn(50, 5)
-    slots, _ = ClassSums(CLASSIFIER, 5, 9.0, False).answer((records,))
+    slots, _ = ClassSums(CLASSIFIER, 5, 9.0, False).answer(arrays(records))
     assert (slots == CLASSIFIER(records).argmax(dim=1).numpy()).all()
     assert len(set(slots)) > 1
 
@@ -44,7 +48,7 @@ def test_records_are_in_the_slot_of_their_likeliest_class():
 def test_short_records_are_summed_as_they_are():
     records = torch.randn(20, 5)
     question = ClassSums(CLASSIFIER, 5, 20.0, False)
-    vectors = question.answer((records,))[1]
+    vectors = question.answer(arrays(records))[1]
     assert np.abs(vectors[:, :-1] * question.unit - records.numpy()).max() <= question.unit
     assert (vectors[:, -1] == question.one).all()
 
@@ -52,10 +56,10 @@ def test_short_records_are_summed_as_they_are():
 def test_residuals_are_of_the_class_and_keep_their_direction_when_cut():
     records = torch.randn(20, 5)
     wide, narrow = (ClassProducts(CLASSIFIER, MEANS, BASIS, norm) for norm in (50.0, 0.1))
-    slots, vectors = wide.answer((records,))
+    slots, vectors = wide.answer(arrays(records))
     expected = (records.numpy() - MEANS[slots]) @ BASIS
     assert vectors * wide.unit == pytest.approx(expected, abs=2 * wide.unit)
-    cut = narrow.answer((records,))[1]
+    cut = narrow.answer(arrays(records))[1]
     lengths = np.linalg.norm(cut, axis=1)
     assert lengths == pytest.approx(PRODUCT_LENGTH, rel=0.01)
     whole = expected / np.linalg.norm(expected, axis=1, keepdims=True)

@@ -15,7 +15,7 @@ from privot.sliced.adaptation.rounds import Course, shares
 from privot.sliced.sums.mechanism import SumMechanism, sensitivity
 from privot.sliced.sums.plan import SumPlan
 from privot.sliced.sums.rounds import Rounds
-from privot.training import train
+from privot.training.loop import train
 
 SETTINGS = AdaptationSettings(
     epsilon=8.0, unit="patient", delta=1e-3, training_steps=80, feature_dim=8, hidden=(16,),
@@ -183,7 +183,7 @@ def test_classes_that_the_target_lacks_stay_as_they_are():
     train(course.classifier, course.classify, settings.training(80, 0))
     target = torch.from_numpy(source[y == 0] * 0.5).float()
     ledger = Ledger(SumPlan.calibrate(1e5, 1e-3, shares(2), len(target), "patient"))
-    mechanism = SumMechanism((target,), ledger)
+    mechanism = SumMechanism((target.numpy(),), ledger)
     before = course.moments()
     after = course.told(Rounds(mechanism, Checkpoint(None, {}, False)), before)
     assert after.means[1] == pytest.approx(before.means[1], abs=1e-6)

@@ -8,6 +8,7 @@ from privot.errors import PrivotError
 from privot.schema.columns.array import tensor_values
 from privot.sliced import MixtureSettings, fit, records_of
 from privot.sliced.mixtures.image_fit import k_means
+from privot.sliced.mixtures.image_recipe import ImageRecipe
 from sliced.declared_images import image_schema, image_table
 
 
@@ -62,7 +63,7 @@ def test_images_without_labels_and_in_color():
 def test_settings_follow_the_budget():
     images = image_schema((28, 28), 10)
     few, many = (
-        MixtureSettings().recipe(epsilon, 1e-5, 60_000, records_of(images, degree=1))
+        ImageRecipe.of(MixtureSettings(), epsilon, 1e-5, 60_000, records_of(images, degree=1))
         for epsilon in (1.0, 10.0)
     )
     assert (few.components, many.components) == (1, 19)
@@ -76,11 +77,13 @@ def test_settings_follow_the_budget():
 def test_what_noise_would_drown_is_refused_and_costs_nothing():
     records = records_of(image_schema((28, 28), 10), degree=1)
     with pytest.raises(PrivotError, match=r"noise of .* give [\d,]+ images") as told:
-        MixtureSettings().recipe(1.0, 1e-5, 500, records).plan(1.0, 1e-5, 500, records)
+        ImageRecipe.of(MixtureSettings(), 1.0, 1e-5, 500, records).plan(1.0, 1e-5, 500, records)
     enough = int(str(told.value).split("give ")[1].split(" images")[0].replace(",", ""))
-    assert MixtureSettings().recipe(1.0, 1e-5, enough, records).plan(1.0, 1e-5, enough, records)
+    assert ImageRecipe.of(MixtureSettings(), 1.0, 1e-5, enough, records).plan(
+        1.0, 1e-5, enough, records
+    )
     assert 1000 < enough < 4000
-    few = MixtureSettings(low_pass=3).recipe(1.0, 1e-5, 500, records)
+    few = ImageRecipe.of(MixtureSettings(low_pass=3), 1.0, 1e-5, 500, records)
     assert few.plan(1.0, 1e-5, 500, records).uses == 2
 
 

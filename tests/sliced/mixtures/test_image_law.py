@@ -47,7 +47,7 @@ def test_dark_pixels_stay_dark():
 
 def test_written_and_built_again():
     mixture = law()[1]
-    again = ImageMixture.build(IMAGES, mixture.fields(), mixture.tensors())
+    again = ImageMixture.build(IMAGES, mixture.fields(), mixture.arrays())
     labels = torch.arange(6) % 2
     one, other = (
         each.values(labels, torch.Generator().manual_seed(1)) for each in (mixture, again)

@@ -13,13 +13,17 @@ RNG = np.random.default_rng(0)
 CENTERS = RNG.uniform(-0.5, 0.5, (2, 3, 4))
 
 
+def arrays(*tensors):
+    return tuple(tensor.numpy() for tensor in tensors)
+
+
 @given(seed=st.integers(0, 2**32), norm=st.floats(1e-3, 10))
 def test_vectors_keep_their_length(seed, norm):
     rng = torch.Generator().manual_seed(seed)
     scale = 10.0 ** torch.randint(-20, 20, (30, 1), generator=rng)
     points = torch.randn(30, 4, generator=rng, dtype=torch.float64) * scale
     question = LiftedProducts(CENTERS, norm)
-    slots, vectors = question.answer((points, torch.arange(30) % 2))
+    slots, vectors = question.answer(arrays(points, torch.arange(30) % 2))
     assert vectors.shape == (30, question.width)
     assert np.square(vectors.astype(object)).sum(axis=1).max() <= question.radius**2
     assert ((slots >= 0) & (slots < question.slots)).all()
@@ -29,7 +33,7 @@ def test_moments_are_those_of_the_residuals():
     question = LiftedProducts(CENTERS, 3.0)
     points = torch.from_numpy(RNG.uniform(-1, 1, (500, 4)))
     labels = torch.arange(500) % 2
-    slots, vectors = question.answer((points, labels))
+    slots, vectors = question.answer(arrays(points, labels))
     sums = np.stack([vectors[slots == s].T @ vectors[slots == s] for s in range(6)]).astype(float)
     told = question.moments(NoisySums(sums, 29.0))
     for slot in range(6):

@@ -14,6 +14,10 @@ RNG = np.random.default_rng(0)
 COMPONENTS = Components(IMAGES, RNG.standard_normal((3, 4, 9)))
 
 
+def arrays(*tensors):
+    return tuple(tensor.numpy() for tensor in tensors)
+
+
 def records(seed, count=40):
     rng = torch.Generator().manual_seed(seed)
     scale = 10.0 ** torch.randint(-30, 30, (count, 1, 1), generator=rng)
@@ -28,7 +32,7 @@ def test_vectors_keep_their_bounds(seed, norm):
         PixelSums(COMPONENTS, norm),
         ResidualProducts(COMPONENTS, RNG.standard_normal((12, 9)), IMAGES, norm),
     ):
-        slots, vectors = question.answer(records(seed))
+        slots, vectors = question.answer(arrays(*records(seed)))
         assert vectors.shape == (40, question.width)
         assert ((slots >= 0) & (slots < question.slots)).all()
         assert np.square(vectors.astype(object)).sum(axis=1).max() <= question.radius**2
@@ -46,7 +50,7 @@ def test_images_go_to_the_nearest_center_of_their_label():
 def test_short_images_are_summed_as_they_are():
     question = PixelSums(COMPONENTS, 6.0)
     pixels = torch.rand(20, 6, 5)
-    vectors = question.answer((pixels, torch.zeros(20, dtype=torch.int64)))[1]
+    vectors = question.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
     assert np.abs(vectors[:, :-1] / LEVELS - pixels.flatten(1).numpy()).max() <= 1 / LEVELS
     assert (vectors[:, -1] == question.one).all()
 
@@ -55,7 +59,7 @@ def test_long_residuals_keep_their_direction():
     means = np.zeros((12, 9))
     question = ResidualProducts(COMPONENTS, means, IMAGES, 0.5)
     pixels = torch.rand(20, 6, 5) * 0.5 + 0.5
-    vectors = question.answer((pixels, torch.zeros(20, dtype=torch.int64)))[1]
+    vectors = question.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(LENGTH, rel=0.01)
     coordinates = IMAGES.prepare(pixels).numpy()
     cosines = (vectors * coordinates).sum(1) / np.linalg.norm(coordinates, axis=1) / LENGTH

@@ -7,6 +7,7 @@ import torch
 
 from privot.errors import PrivotError
 from privot.schema import Schema
+from privot.sliced.fitting import holds_vectors
 from privot.sliced.mixtures.vectors import LabeledVectors
 from sliced.mixtures.labeled_points import NAMES, of, schema, table
 
@@ -52,4 +53,4 @@ def test_schemas_of_boxes_and_one_label_are_such():
         ({"place": place | {"nullable": True}}, False),
         ({"picture": image}, False),
     ):
-        assert LabeledVectors.declared_by(Schema.from_dict({"columns": columns})) == wanted
+        assert holds_vectors(Schema.from_dict({"columns": columns})) == wanted

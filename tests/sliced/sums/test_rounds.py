@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 
 from privot.errors import PrivotError
 from privot.models import Checkpoint
@@ -31,7 +30,7 @@ class Count:
 def rounds(folder, resume=False, **more):
     ledger = Ledger(PLAN, folder / "run.ledger", resume=resume)
     state = Checkpoint(folder / "run", {"ledger": ledger.id}, resume)
-    return Rounds(SumMechanism((torch.zeros(20),), ledger), state, **more)
+    return Rounds(SumMechanism((np.zeros(20),), ledger), state, **more)
 
 
 def test_a_run_that_goes_on_hears_the_same_answers(tmp_path):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from privot.privacy import gaussian_epsilon
 from privot.privacy.lower_bound import audit, gaussian_mu_lower
@@ -26,7 +25,7 @@ EPSILON, DELTA = 2.0, 0.05
 # One pixel, two labels: images as long as may be, of different labels, are as far apart as any.
 PIXEL = image_records((1, 1), num_labels=2, low_pass=1, degree=1)
 COMPONENTS = Components(PIXEL, np.zeros((2, 1, 1)))
-WHITE = torch.ones(1, 1)
+WHITE = np.ones((1, 1), np.float32)
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Signed:
     slots, width, radius, moment, non_negative = 1, 2, 50, 1, False
 
     def answer(self, records):
-        return np.zeros(len(records[0]), np.int64), records[0].numpy()
+        return np.zeros(len(records[0]), np.int64), records[0]
 
 
 class Largest:
@@ -48,18 +47,18 @@ class Largest:
         return x.argmax(dim=1)
 
 
-RIGHT, UP = torch.eye(2)
+RIGHT, UP = np.eye(2, dtype=np.float32)
 QUESTIONS = {
-    "signed vectors": (Signed(), (torch.tensor([50, 0]),), (torch.tensor([-50, 0]),)),
+    "signed vectors": (Signed(), (np.array([50, 0]),), (np.array([-50, 0]),)),
     "pixels of components": (
         PixelSums(COMPONENTS, 1.0),
-        (WHITE, torch.tensor(0)),
-        (WHITE, torch.tensor(1)),
+        (WHITE, np.array(0)),
+        (WHITE, np.array(1)),
     ),
     "products of residuals": (
         ResidualProducts(COMPONENTS, np.zeros((2, 1)), PIXEL, 0.5),
-        (WHITE, torch.tensor(0)),
-        (WHITE, torch.tensor(1)),
+        (WHITE, np.array(0)),
+        (WHITE, np.array(1)),
     ),
     "sums by a classifier": (ClassSums(Largest(), 2, 1.0, True), (RIGHT,), (UP,)),
     "products by a classifier": (
@@ -67,7 +66,7 @@ QUESTIONS = {
         (RIGHT,),
         (UP,),
     ),
-    "pairs of codes": (PairCounts([2]), (torch.tensor([0]),), (torch.tensor([1]),)),
+    "pairs of codes": (PairCounts([2]), (np.array([0]),), (np.array([1]),)),
 }
 # A fit asks several rounds of the same record: here of images.
 RUNS = {name: (name,) for name in QUESTIONS} | {
@@ -93,7 +92,7 @@ class EachAlone:
     def answer(self, records):
         places, *rest = records
         slots, vectors = self.question.answer(tuple(rest))
-        return slots + self.question.slots * places.numpy(), vectors
+        return slots + self.question.slots * places, vectors
 
 
 def released(run, which, count, ratios):
@@ -101,9 +100,9 @@ def released(run, which, count, ratios):
     told = []
     for name, ratio in zip(RUNS[run], ratios, strict=True):
         question = QUESTIONS[name][0]
-        tiled = tuple(part.expand(count, *part.shape) for part in QUESTIONS[name][1 + which])
+        tiled = tuple(np.repeat(part[None], count, axis=0) for part in QUESTIONS[name][1 + which])
         mechanism = SumMechanism(
-            (torch.arange(count), *tiled), Ledger(SumPlan((ratio,), DELTA, count))
+            (np.arange(count), *tiled), Ledger(SumPlan((ratio,), DELTA, count))
         )
         release = mechanism.release(EachAlone(question, count))
         sums = release.sums / release.stddev
@@ -133,23 +132,34 @@ def best_test(run, ratios):
 
 
 def audited(run, ratios, num_draws):
-    def draw(which, count):
-        return released(run, which, count, ratios)
-
+    """Lower bounds of ε by the same draws, by counted events and by μ; each is wrong once in 10⁶."""
+    draws = [released(run, which, num_draws, ratios) for which in (0, 1)]
     score = best_test(run, ratios)
-    pair = [(0, 1)]
-    return audit(draw, pair, num_draws=num_draws, delta=DELTA, score=score, confidence=1 - 1e-6)
+    counted = audit(
+        lambda which, _: draws[which],
+        [(0, 1)],
+        num_draws=num_draws,
+        delta=DELTA,
+        score=score,
+        confidence=1 - 1e-6,
+    )
+    mu = gaussian_mu_lower(*(score(each, 0, 1) for each in draws), error=1e-6)
+    return counted.epsilon_lower, gaussian_epsilon(1.0, mu, DELTA)
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_the_farthest_records_reach_what_is_promised_and_do_not_pass_it(run):
-    lower = audited(run, ratios_of(run), 240_000).epsilon_lower
-    assert 0.85 * EPSILON < lower <= EPSILON
+    """Bounds are .80 ± .017 and .915 ± .012 of ε for exact noise; with an eighth less they pass it."""
+    counted, by_mu = audited(run, ratios_of(run), 40_000)
+    assert 0.69 * EPSILON < counted <= EPSILON
+    assert 0.84 * EPSILON < by_mu <= EPSILON
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_noise_of_a_third_less_is_refuted(run):
-    assert audited(run, ratios_of(run, times=1.5), 8_000).refutes(EPSILON)
+    """By μ: 1.6 ± .03 of ε."""
+    _, by_mu = audited(run, ratios_of(run, times=1.5), 8_000)
+    assert by_mu > EPSILON
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-3), (10.0, 1e-5)])

@@ -14,7 +14,7 @@ from privot.report.panels import new_figure
 from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe, recipe_of
 from studies.common.rows import read_rows
-from studies.entropic import higher_privacy, noise_sweep, size_sweep
+from studies.entropic import denoising, higher_privacy, noise_sweep, size_sweep
 from studies.entropic.claims import noisy_claims, privacy_claims
 from studies.entropic.image_fits import (
     LOSSES,
@@ -41,10 +41,6 @@ from studies.entropic.noisy_wasserstein import run_noisy_wasserstein
 from studies.entropic.page import PARTS, tables_of
 from studies.entropic.verdicts import LONG, Claim, claims_table, compare, others_table
 from studies.recipes import parser_of
-
-denoising = pytest.importorskip(
-    "studies.entropic.denoising", reason="PyWavelets", exc_type=ImportError
-)
 
 TINY = FitSettings(steps=4, batch_size=20, hidden=(8,), latent_dim=3)
 
@@ -216,7 +212,7 @@ def test_fresh_clean_images_have_no_excess():
 
 @pytest.mark.slow
 def test_recipes_write_rows_from_which_the_page_is_made(tmp_path):
-    pytest.importorskip("pywt", reason="PyWavelets")
+    pytest.importorskip("pywt", reason="PyWavelets is not installed")
     denoising.run_denoising(MadeUp("denoising", tmp_path), "gaussian2", TINY)
     denoising.run_denoisers(MadeUp("denoising", tmp_path), "gaussian2", TINY)
     noise_sweep.run_noise_sweep(MadeUp("noise_sweep", tmp_path), TINY, (2.0,))

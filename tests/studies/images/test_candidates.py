@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from made_up_images import bars
 from privot.datasets import LabeledImages
 from studies.common.image_recipe import Recipe
 from studies.common.rows import read_rows
@@ -11,7 +12,6 @@ from studies.images import candidates
 from studies.images.page import candidates as table_of
 from studies.images.page import over_seeds
 from studies.recipes import parser_of
-from tests.studies.images.test_image_recipe import bars
 
 
 @pytest.mark.slow

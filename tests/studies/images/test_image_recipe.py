@@ -2,10 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 import torch
 
+from made_up_images import bars
 from privot.datasets import LabeledImages
 from privot.errors import PrivotError
 from privot.privacy import gaussian_epsilon
@@ -14,16 +14,6 @@ from studies.common.image_recipe import Recipe
 from studies.images import recipe as image_recipe
 from studies.images.page import tables_of
 from studies.images.recipe import DELTA, ROWS, Noise, learned_from, randomizer_of, run_recipe
-
-
-def bars(num_images, seed):
-    """Bright bars on black, upright (label 1) or lying (label 0), as bytes."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 2, num_images).astype(np.uint8)
-    images = np.zeros((num_images, 28, 28), np.uint8)
-    for image, label, place in zip(images, labels, rng.integers(8, 17, num_images), strict=True):
-        (image.T if label else image)[place : place + 4, 6:22] = 255
-    return images, labels
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from privot import FitSettings, Randomizer, Schema, fit
-from privot.local import LikelihoodCost
 from privot.local.generators.steps import Step
-from privot.local.likelihood.cost import Reports
+from privot.local.likelihood.cost import LikelihoodCost, Reports
 from privot.release import state_noise
 from privot.transport import SinkhornSolver, wasserstein
 from studies.rivals.batch_losses import noisy_wasserstein, sinkhorn_divergence, unregularized

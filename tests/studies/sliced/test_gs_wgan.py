@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-pytest.importorskip("dp_accounting", reason="dp-accounting")
+pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
 from privot.privacy import gaussian_epsilon
 from studies.sliced import gs_wgan
 

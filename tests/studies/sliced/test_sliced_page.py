@@ -6,7 +6,8 @@ import pytest
 
 from privot.privacy.slicing import published_stddev
 from privot.sliced import MixtureSettings
-from privot.sliced.model import records_of
+from privot.sliced.mixtures.image_recipe import ImageRecipe
+from privot.sliced.record_maps import records_of
 from studies.common.pages import fill
 from studies.sliced import comparison
 from studies.sliced import page as sliced_page
@@ -220,7 +221,7 @@ def test_what_was_tried_on_held_out_images(page):
 def test_usual_frequencies_are_the_default():
     images = records_of(SCHEMA, degree=1)
     usual = {
-        epsilon: MixtureSettings().recipe(epsilon, DELTA, 60_000, images).residual_low_pass
+        epsilon: ImageRecipe.of(MixtureSettings(), epsilon, DELTA, 60_000, images).residual_low_pass
         for epsilon in comparison.USUAL
     }
     assert usual == comparison.USUAL

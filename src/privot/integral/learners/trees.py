@@ -20,10 +20,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.compiled import compiled
 from privot.errors import PrivotError
 from privot.integral.densities.density import Arrays
 from privot.integral.densities.secure import Floats
-from privot.transport.compiled import compiled
 
 MOST_TREES = 100
 _LEAVES = 15

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privot.errors import PrivotError
 from privot.local.classes.questions import Array, Question, Questions, plain, starts
@@ -244,7 +244,7 @@ def _stack_rows(
     """Entries a row, cells and values of all rows; no values if all are 1, to save memory."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:
-        matrix = sparse.csr_array(factor.likelihood)
+        matrix = scipy.sparse.csr_array(factor.likelihood)
         matrix.sum_duplicates()
         lengths.append(np.diff(matrix.indptr).astype(np.int64))
         cells.append(matrix.indices.astype(np.int32))

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import torch
-
 from privot.training import Patience, Progress
+from privot.training.processes import num_threads
 
 Result = TypeVar("Result")
 
@@ -45,9 +44,9 @@ class Course:
 def at_once(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
 ) -> Iterator[Result]:
-    """A function's results in order, in as many threads as PyTorch is given: kernels need no lock."""
+    """A function's results in order, in as many threads as this process has: kernels need no lock."""
     calls = list(arguments)
-    workers = min(torch.get_num_threads(), len(calls))
+    workers = min(num_threads(), len(calls))
     if workers < 2:
         yield from (function(*each) for each in calls)
         return

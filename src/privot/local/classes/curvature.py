@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from privot.compiled import compiled
 from privot.local.classes.count_tables import CountTables
 from privot.local.classes.questions import Array, Ints
 
@@ -55,7 +55,7 @@ def _rows(tables: CountTables) -> tuple[Ints, Array]:
     return factor, counts
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add_up(
     tables: CountTables, q: Array, factor_of_row: Ints, counts: Array, found: Curvature
 ) -> None:

@@ -31,14 +31,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from privot.compiled import compiled, compiled_reordering
 from privot.local.classes.count_tables import Array, CountTables
 
 Ints = NDArray[np.int64]
-# Sums may be reordered so that they vectorize; the order is the same in every run on a machine.
-_FAST = {"reassoc", "contract", "nsz"}
 
 
 class Expectation(NamedTuple):
@@ -87,7 +85,7 @@ def normalized(table: Array, tables: CountTables) -> Array:
     return table / np.where(sums > 0, sums, 1)[column] + level[column]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled_reordering
 def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
     """Multiply row 0 of `out` by the columns' probabilities: their cells in C order, from the back."""
     rows = 1
@@ -99,7 +97,7 @@ def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> N
         rows *= sizes[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled_reordering
 def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
     """Add the one-way sums of `table` (cells, classes) to the columns' categories."""
     for row in range(table.shape[0]):
@@ -112,7 +110,7 @@ def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints
                 out[category, z] += table[row, z]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled_reordering
 def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
     """Reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
     sizes, offsets = tables.asked.sizes, tables.asked.offsets
@@ -154,7 +152,7 @@ def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation)
         _scatter(expected.cells, sums, front, sizes, offsets)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _named(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
     """Which cells some report names; all where reports name more than there are."""
     first, end = tables.alone_start[factor], tables.alone_start[factor + 1]
@@ -171,7 +169,7 @@ def _named(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_
     return named
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled_reordering
 def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
     """Log-likelihoods of a factor's own reports, and what they add to each of its cells."""
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
@@ -200,7 +198,7 @@ def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array
     return back
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled_reordering
 def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
     """Cell probabilities by class of all factors that reports of several use, and where each begins."""
     num_factors, asked = tables.gains.size, tables.asked
@@ -223,7 +221,7 @@ def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
     return table, place
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@compiled_reordering
 def _several(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
     """Reports of several factors: the class couples them, so every report holds all classes."""
     num_classes = weights.size

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from privot.compiled import compiled
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,7 +106,7 @@ def starts(lengths: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _gather(asked: Questions, p: Array) -> Array:
     q = np.zeros((asked.starts.size - 1, p.shape[1]))
     for code in range(q.shape[0]):
@@ -115,7 +116,7 @@ def _gather(asked: Questions, p: Array) -> Array:
     return q
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _give_back(asked: Questions, expected: Array, q: Array, p: Array) -> Array:
     out = np.zeros_like(p)
     for code in range(q.shape[0]):

@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
 from privot.local.atoms import Atoms
 from privot.local.classes.product_mixture import LatentClasses
+from privot.models.files import Array
 from privot.release import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
@@ -64,24 +63,25 @@ class LatentClassSampler:
         """The law of the schema's codes."""
         return self.atoms.gathered([each.codes for each in self.places])
 
-    def records(self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]) -> pa.Table:
+    def records(
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
+    ) -> pa.Table:
         """See `privot.local.model.Sampler`."""
-        numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         names = list(self.schema.coded)
         condition = {
             index: np.flatnonzero(np.isin(self.places[index].codes, where[name])).tolist()
             for index, name in enumerate(names)
             if name in where
         }
-        classes, atoms = self.atoms.sample_classes(num_rows, numpy_rng, condition)
+        classes, atoms = self.atoms.sample_classes(num_rows, rng, condition)
         columns: dict[str, pa.Array] = {}
         for index, (name, column) in enumerate(self.schema.coded.items()):
             place, drawn = self.places[index], atoms[:, index]
             if place.cells is None:
-                columns |= column.decode_codes(name, place.codes[drawn], numpy_rng)
+                columns |= column.decode_codes(name, place.codes[drawn], rng)
             else:
                 masses = self.atoms.probabilities[index]
-                numbers = place.cells.draw(drawn, classes, masses, numpy_rng)
+                numbers = place.cells.draw(drawn, classes, masses, rng)
                 columns |= self.schema.point_column(name).decode_points(name, numbers[:, None])
         return pa.table(columns)
 
@@ -90,28 +90,28 @@ class LatentClassSampler:
         integer = [place.cells and place.cells.integer for place in self.places]
         return {"num_classes": self.atoms.num_classes, "integer": integer}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, Array]:
         """See `privot.local.model.Sampler`."""
-        arrays: dict[str, Any] = self.atoms.to_dict()
+        arrays: dict[str, Array] = dict(self.atoms.to_dict())
         for index, place in enumerate(self.places):
             arrays[f"codes_{index}"] = place.codes
             if place.cells is not None:
                 arrays[f"cells_{index}"] = np.stack([place.cells.low, place.cells.high])
-        return {k: torch.as_tensor(v.copy()) for k, v in arrays.items()}
+        return arrays
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> LatentClassSampler:
-        """The sampler that `shape` and `tensors` describe."""
-        return cls.stored(randomizer.schema, shape, tensors)
+        """The sampler that `shape` and `arrays` describe."""
+        return cls.stored(randomizer.schema, shape, arrays)
 
     @classmethod
     def stored(
-        cls, schema: Schema, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, schema: Schema, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> LatentClassSampler:
         """The same, of a schema's records."""
-        arrays = {k: v.numpy() for k, v in tensors.items()}
+        arrays = dict(arrays)
         places = []
         for index, integer in enumerate(shape["integer"]):
             ends = arrays.pop(f"cells_{index}", None)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privot.mechanisms.candidates.closest import ClosestCandidates
 from privot.schema import Array
@@ -64,7 +64,7 @@ class SmoothChannel:
         """Z: the mean density over all candidates, of points whose squared lengths are not all 1."""
         variance = self.label_weight + (1 - self.label_weight) * np.asarray(squared_lengths)
         below = -self.threshold / np.sqrt(variance + self.width**2)
-        return np.asarray(self.outside + (self.inside - self.outside) * special.ndtr(below))
+        return np.asarray(self.outside + (self.inside - self.outside) * scipy.special.ndtr(below))
 
     def to_dict(self) -> dict[str, float]:
         """Plain values."""

@@ -33,8 +33,8 @@ from privot.privacy.rounding import exactly
 from privot.release import Release
 from privot.release.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema import Array
-from privot.training import TrainingSettings, train
-from privot.training.parallel import started_by_torchrun
+from privot.training.loop import TrainingSettings, train
+from privot.training.processes import started_by_torchrun
 from privot.training.stopping import learning
 
 _BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99

@@ -101,7 +101,7 @@ class Pictures:
             pixels += self.coordinates.pixels(wanted[0] - found[0], wanted[1] - found[1])
         return np.clip(pixels, -1.0, 1.0, out=pixels)
 
-    def tensors(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Array]:
         """All numbers, by name."""
         return {
             "picture.texture": np.array(self.texture),

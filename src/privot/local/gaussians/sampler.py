@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
 from privot.local.gaussians.channel import SmoothChannel
 from privot.local.gaussians.law import GaussianClasses
 from privot.local.gaussians.pictures import Pictures
+from privot.models.files import Array
 from privot.release import Randomizer
 from privot.release.reports.candidates import CandidatesReport
 from privot.schema.columns.array import ArrayColumn
@@ -41,44 +40,43 @@ class GaussianSampler:
     pictures: Pictures | None = None
     kind: ClassVar[str] = "gaussian_classes"
 
-    def records(self, num_rows: int, rng: torch.Generator, where: Condition) -> pa.Table:
+    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
         """See `Sampler`."""
-        numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         report, label = self.report, self.report.label
-        codes = self.law.draw_labels(num_rows, numpy_rng, where.get(label) if label else None)
-        points, column = self.law.draw_points(codes, numpy_rng), report.coordinates.column
+        codes = self.law.draw_labels(num_rows, rng, where.get(label) if label else None)
+        points, column = self.law.draw_points(codes, rng), report.coordinates.column
         if self.pictures is None:
             x, _ = report.coordinates.numbers(points)
             columns = column.decode_points(report.name, from_unit(column.domain, x))
         else:
-            pixels = self.pictures.of_points(points, codes, numpy_rng)
+            pixels = self.pictures.of_points(points, codes, rng)
             columns = cast("ArrayColumn", column).decode_pixels(report.name, pixels)
         if report.labels is not None and label is not None:
-            columns |= report.labels.decode_codes(label, codes, numpy_rng)
+            columns |= report.labels.decode_codes(label, codes, rng)
         return pa.table(columns)
 
     def shape(self) -> dict[str, Any]:
         """See `Sampler`."""
         return {"channel": self.law.channel.to_dict()}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, Array]:
         """See `Sampler`."""
         numbers = {name: getattr(self.law, name) for name in _PARTS}
         if self.pictures is not None:
-            numbers |= self.pictures.tensors()
-        return {name: torch.from_numpy(np.array(values)) for name, values in numbers.items()}
+            numbers |= self.pictures.arrays()
+        return {name: np.asarray(values) for name, values in numbers.items()}
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> GaussianSampler:
-        """The sampler that `shape` and `tensors` describe."""
+        """The sampler that `shape` and `arrays` describe."""
         channel = SmoothChannel(**shape["channel"])
-        law = GaussianClasses(channel, *(tensors[name].numpy() for name in _PARTS))
+        law = GaussianClasses(channel, *(arrays[name] for name in _PARTS))
         if randomizer.candidates is None:
             raise ValueError("the randomizer has no candidates")
         report = randomizer.candidates
         if report.coordinates.column.image_shape is None:
             return cls(law, report)
-        texture, *rest = (tensors[f"picture.{name}"].numpy() for name in _OF_PICTURES)
+        texture, *rest = (arrays[f"picture.{name}"] for name in _OF_PICTURES)
         return cls(law, report, Pictures(report.coordinates, float(texture), *rest))

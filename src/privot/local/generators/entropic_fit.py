@@ -25,14 +25,15 @@ from privot.local.generators.image_generators import (
     fits_images,
     image_generator,
 )
+from privot.local.generators.sampler import GeneratorSampler, LabeledSampler
 from privot.local.generators.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
 from privot.local.likelihood.cost import LikelihoodCost
 from privot.local.likelihood.heads import Head, Outputs
-from privot.local.model import GeneratorSampler, LabeledSampler, LocalModel
+from privot.local.model import LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.release import Release
-from privot.training import TrainingSettings, train
+from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import (
     ALONE,
     Group,
@@ -52,7 +53,7 @@ _OUTPUT_GAIN = 10.0
 
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
     """A model whose sampler is a network; see `privot.local.fitting.fit`."""
-    device = local_device(torch.device(run.device))
+    device = local_device(run.device)
     group = join(device)
     head = Head(release.randomizer)
     if run.loss is not None and group.size > 1:

@@ -16,8 +16,7 @@ from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import fft
-from scipy.special import ndtr
+import scipy
 
 from privot.local.grid.density import cell_shares
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
@@ -133,16 +132,16 @@ class BallChannel:
     @cached_property
     def _sizes(self) -> list[int]:
         # No window that starts at a record's cell leaves the padded cells: nothing wraps around.
-        return [fft.next_fast_len(self._width, real=True)] * self.form.dimension
+        return [scipy.fft.next_fast_len(self._width, real=True)] * self.form.dimension
 
     @cached_property
     def _transform(self) -> Array:
         window = np.zeros(self._sizes)
         window[tuple(self.form.offsets.T)] = 1.0
-        return np.asarray(fft.rfftn(window).real)
+        return np.asarray(scipy.fft.rfftn(window).real)
 
     def _convolve(self, cells: Array) -> Array:
-        wide = fft.irfftn(fft.rfftn(cells, self._sizes) * self._transform, self._sizes)
+        wide = scipy.fft.irfftn(scipy.fft.rfftn(cells, self._sizes) * self._transform, self._sizes)
         return np.asarray(wide[tuple(slice(length) for length in cells.shape)])
 
 
@@ -196,7 +195,11 @@ def noise_channel(release: Release, name: str, form: NoiseForm, most: int) -> Pr
 
     fine = 4 * spacings  # of the records within a hat
     gap = (ends[:, None] - np.linspace(-1, 1, fine + 1)) / form.scale
-    below = np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap)) if laplace else ndtr(gap)
+    below = (
+        np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
+        if laplace
+        else scipy.special.ndtr(gap)
+    )
     law = np.diff(below, axis=0, prepend=0.0, append=1.0) @ cell_shares(fine, spacings)
     counts = _count(release, name, number, (bins + 2) ** dimension)
     return ProductChannel(counts, [np.maximum(law, 1e-300)] * dimension)

@@ -31,9 +31,8 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
-from scipy.optimize import minimize
 
 from privot.local.grid.channels import GridChannel
 from privot.local.grid.logarithms import Fitted, Hats
@@ -89,8 +88,8 @@ class _Cosines:
     def __call__(self, flat: Array) -> Array:
         """From coordinates to logarithms; of slopes, the way back. What is not of a node stays."""
         size = self._scales.size
-        wide = self._scales * fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
-        return np.append(fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
+        wide = self._scales * scipy.fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
+        return np.append(scipy.fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +162,7 @@ def deconvolve(
         if patience is not None and patience.over():
             raise StopIteration
 
-    found = minimize(
+    found = scipy.optimize.minimize(
         misfit,
         np.zeros(len(around)),
         jac=True,

@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.release import Randomizer
@@ -83,18 +81,17 @@ class GridSampler:
     kind: ClassVar[str] = "grid"
 
     def records(
-        self, num_rows: int, rng: torch.Generator, where: Mapping[str, list[int]]
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, list[int]]
     ) -> pa.Table:
         """See `privot.local.model.Sampler`: given codes, records are drawn until enough have one."""
-        numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         if not where:
-            return self._draw(num_rows, numpy_rng)
-        (codes,), kept, drawn = where.values(), [self._draw(0, numpy_rng)], 0
+            return self._draw(num_rows, rng)
+        (codes,), kept, drawn = where.values(), [self._draw(0, rng)], 0
         coded = self.randomizer.schema.coded[self.name]
         while sum(part.num_rows for part in kept) < num_rows:
             if drawn > _MOST_DRAWS + _DRAWS_A_ROW * num_rows:
                 raise PrivotError(f"where {dict(where)} has hardly any probability: relax it")
-            part = self._draw(max(_FEWEST_DRAWS, num_rows), numpy_rng)
+            part = self._draw(max(_FEWEST_DRAWS, num_rows), rng)
             drawn += part.num_rows
             kept.append(part.filter(np.isin(coded.encode_codes(self.name, part), codes)))
         return pa.concat_tables(kept).slice(0, num_rows).combine_chunks()
@@ -113,16 +110,16 @@ class GridSampler:
         """See `privot.local.model.Sampler`."""
         return {"column": self.name}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, Array]:
         """See `privot.local.model.Sampler`."""
-        return {k: torch.as_tensor(v.copy()) for k, v in self.density.to_dict().items()}
+        return self.density.to_dict()
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> GridSampler:
-        """The sampler that `shape` and `tensors` describe."""
-        density = GridDensity.from_dict({k: v.numpy() for k, v in tensors.items()})
+        """The sampler that `shape` and `arrays` describe."""
+        density = GridDensity.from_dict(arrays)
         return cls(density, shape["column"], randomizer)
 
 

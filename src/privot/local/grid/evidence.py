@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+import scipy
 
 from privot.local.grid.channels import GridChannel
 from privot.local.grid.logarithms import Fitted, Hats
@@ -159,8 +159,10 @@ def ascend(
         weights = hats.weights(basis @ at)
         change = weights[:, None] * (basis - weights @ basis)
         slope = change.T @ likelihood.slope(weights) - precision * at
-        factor = cho_factor(likelihood.information(weights, change) + np.diag(precision))
-        step = cho_solve(factor, slope)
+        factor = scipy.linalg.cho_factor(
+            likelihood.information(weights, change) + np.diag(precision)
+        )
+        step = scipy.linalg.cho_solve(factor, slope)
         gain = float(slope @ step)
         if gain < _TOLERANCE or done == most_steps:
             break

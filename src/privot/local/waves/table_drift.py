@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from privot.errors import PrivotError
 from privot.local.atoms import Atoms
@@ -217,13 +217,13 @@ def _told(
         joint = (joint[:, None] * table[None]).reshape(-1, atoms.num_classes)
     cells, gain = joint.sum(axis=1), factor.ratio - 1
     sent = counts > 0
-    likelihood = sparse.csr_array(factor.likelihood)[sent]
+    likelihood = scipy.sparse.csr_array(factor.likelihood)[sent]
     people, total = counts[sent], 1 + gain * (likelihood @ cells)
     places = np.unravel_index(np.arange(len(cells)), factor.shape)
     for question, table, codes in zip(questions, tables, places, strict=True):
         own = table @ atoms.weights
         given = cells / np.maximum(own, 1e-300)[codes]
-        turn = sparse.csr_array(
+        turn = scipy.sparse.csr_array(
             (given, (np.arange(len(cells)), codes)), shape=(len(cells), len(own))
         )
         told = gain * (likelihood @ turn).toarray() / total[:, None]

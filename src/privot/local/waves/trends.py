@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from privot.errors import PrivotError
 from privot.local.waves.paths import Paths
@@ -80,7 +80,7 @@ def trend_of(name: str, followed: Followed, times: tuple[str, ...], level: float
     estimate = (shares * part).sum(axis=1) / base
     turned = (part - whole * estimate[:, None]) @ course.moving.basis / base[:, None]
     spread = np.diagonal(course.paths.covariance, axis1=1, axis2=2).T
-    error = norm.ppf((1 + level) / 2) * np.sqrt((turned**2 * spread).sum(axis=1))
+    error = scipy.special.ndtri((1 + level) / 2) * np.sqrt((turned**2 * spread).sum(axis=1))
     return Trend(name, times, estimate, estimate - error, estimate + error, level)
 
 

@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.local.model import LocalModel, Sampler
@@ -129,7 +127,7 @@ class WaveModel(Model):
         return number
 
     def draw(
-        self, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """See `Model`: of the last wave's time."""
         return self.at().draw(num_rows, rng, where)
@@ -209,16 +207,16 @@ class WaveModel(Model):
             "added": [each.to_json() for each in self.added],
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, Array]:
         """See `Learned`."""
-        own = {k: torch.as_tensor(np.array(v)) for k, v in self.drift.arrays().items()}
-        return own | {_BASE + name: tensor for name, tensor in self.base.tensors().items()}
+        own = {name: np.array(array) for name, array in self.drift.arrays().items()}
+        return own | {_BASE + name: array for name, array in self.base.arrays().items()}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Learned`."""
-        own = {k: v.numpy() for k, v in stored.tensors.items() if not k.startswith(_BASE)}
-        theirs = {k.removeprefix(_BASE): v for k, v in stored.tensors.items() if k not in own}
+        own = {k: v for k, v in stored.arrays.items() if not k.startswith(_BASE)}
+        theirs = {k.removeprefix(_BASE): v for k, v in stored.arrays.items() if k not in own}
         fields = stored.fields
         base = LocalModel.build(Stored(fields["base"], theirs, None))
         drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], own)

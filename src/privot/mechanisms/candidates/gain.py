@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privot.schema import Array
 
@@ -44,7 +44,7 @@ def best_share(epsilon: float) -> float:
     """
     odds = math.exp(-epsilon) / -math.expm1(-epsilon)
     grid = np.linspace(0.0, 9.0, 2**16 + 1)
-    share = special.ndtr(-grid)
+    share = scipy.special.ndtr(-grid)
     return float(share[(np.exp(-(grid**2) / 2) / (share + odds)).argmax()])
 
 
@@ -53,9 +53,9 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
     grid = np.linspace(-9.0, 9.0, _PLACES)
     if blocks == 1:
         density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-        beaten = special.ndtr(grid)
+        beaten = scipy.special.ndtr(grid)
         # Over the mean length of a normal vector.
-        ratio = special.gammaln(size / 2) - special.gammaln((size + 1) / 2)
+        ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size + 1) / 2)
         density *= math.exp(ratio) * math.sqrt(size / 2)
     else:
         density, beaten = on_sphere(size, grid)
@@ -66,13 +66,13 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
 
 def is_close(beaten: Array, total: int, closest: int) -> Array:
     """P(a candidate is among the closest), if it beats each other with probability `beaten`."""
-    return np.asarray(special.betainc(total - closest, closest, beaten))
+    return np.asarray(scipy.special.betainc(total - closest, closest, beaten))
 
 
 def on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
     """Density and distribution function of √D times a coordinate of a random unit vector."""
     square = np.minimum(scores**2 / size, 1.0)
-    beaten = (1 + np.sign(scores) * special.betainc(0.5, (size - 1) / 2, square)) / 2
-    ratio = special.gammaln(size / 2) - special.gammaln((size - 1) / 2)
+    beaten = (1 + np.sign(scores) * scipy.special.betainc(0.5, (size - 1) / 2, square)) / 2
+    ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size - 1) / 2)
     density = math.exp(ratio) * (1 - square) ** ((size - 3) / 2) / math.sqrt(math.pi * size)
     return density, beaten

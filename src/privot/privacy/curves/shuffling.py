@@ -45,8 +45,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from privot.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.privacy.rounding import bracket, require_delta, require_finite
@@ -194,7 +194,7 @@ def _expected_excess(
     last = np.floor(room)
     at_next = np.where(last < clones, _binomial_pmf(np.minimum(last + 1, clones), clones, 0.5), 0.0)
     tail = np.where(
-        last < clones, special.betainc(np.maximum(clones - last, 1), last + 1, 0.5), 1.0
+        last < clones, scipy.special.betainc(np.maximum(clones - last, 1), last + 1, 0.5), 1.0
     )
     excess = (room - clones / 2) * tail + (last + 1) / 2 * at_next
     # That difference cancels where only N₁ = 0 counts; there the sum is one term.
@@ -215,8 +215,8 @@ def _binary_delta(epsilon0: float, num_people: int, epsilon: float) -> float:
         return wrong * math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
     ones = _central_window(others, wrong, 60.0)
     at = _binomial_pmf(ones, others, wrong)
-    tail = special.bdtrc(ones, others, wrong)
-    head = special.bdtr(ones, others, wrong)
+    tail = scipy.special.bdtrc(ones, others, wrong)
+    head = scipy.special.bdtr(ones, others, wrong)
     more = at * wrong * math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
     fewer = at * wrong * math.expm1(epsilon + epsilon0)
     change = math.expm1(epsilon)
@@ -239,7 +239,7 @@ def _binomial_pmf(successes: Array, draws: Array | int, probability: float) -> A
     expected, complement = draws * probability, draws * (1 - probability)
     safe = np.maximum(expected, 1e-300), np.maximum(complement, 1e-300)
     deviance = sum(
-        mean * (special.xlog1py(1 + shift, shift) - shift)
+        mean * (scipy.special.xlog1py(1 + shift, shift) - shift)
         for mean, shift in (
             # Rounding must not carry the shift of a count of 0 below −1.
             (safe[0], np.maximum((successes - expected) / safe[0], -1.0)),
@@ -258,7 +258,7 @@ def _remainder(count: Array) -> Array:
         1 / 12 - inverse**2 * (1 / 360 - inverse**2 * (1 / 1260 - inverse**2 / 1680))
     )
     small = np.minimum(count, 16.0)
-    exact = special.gammaln(small + 1) - special.xlogy(small, small) + small
+    exact = scipy.special.gammaln(small + 1) - scipy.special.xlogy(small, small) + small
     return np.where(count < 16, exact, 0.5 * np.log(2 * np.pi * large) + series)
 
 

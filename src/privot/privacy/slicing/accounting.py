@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import optimize, special
+import scipy
 
 from privot.errors import (
     MOST_DIMENSIONS,
@@ -145,7 +145,7 @@ class SlicedAccounting:
         require_delta(delta, positive=True)
 
         def cost(rows: int) -> float:
-            tail = float(special.bdtrc(rows, self.records, self.rate))
+            tail = float(scipy.special.bdtrc(rows, self.records, self.rate))
             return min(1.0, steps * tail * (1 + 1e-9)) if rows < self.records else 0.0
 
         enough = delta * _OVERFLOW_SHARE
@@ -283,7 +283,7 @@ def _least_stddev(
         near, far, move = far, far + move, 1.5 * move
         if far > math.log(start) + math.log(1e9):
             return math.inf
-    safe = float(optimize.brentq(excess, near, far, xtol=tolerance / 4))
+    safe = float(scipy.optimize.brentq(excess, near, far, xtol=tolerance / 4))
     while excess(safe) > 0:
         safe += tolerance / 2
     return math.exp(safe)

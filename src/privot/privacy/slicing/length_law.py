@@ -19,7 +19,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy import fft, optimize, special
+import scipy
 
 from privot.privacy.slicing.sensitivity import Floats, ProjectedLength, log_kummer
 
@@ -62,7 +62,7 @@ def _survival(length: ProjectedLength, shares: Floats) -> Floats:
     if a == b:
         return np.zeros_like(shares)
     if copies == 1:
-        return np.asarray(special.betaincc(a, b - a, shares) * (1 + 1e-12))
+        return np.asarray(scipy.special.betaincc(a, b - a, shares) * (1 + 1e-12))
     step, law = _sum_law(length.dim, copies)
     beyond = np.append(np.cumsum(law[::-1])[::-1], 0.0)
     counted = beyond[np.searchsorted(step * np.arange(len(law)), shares, side="right")]
@@ -75,7 +75,7 @@ def _survival(length: ProjectedLength, shares: Floats) -> Floats:
 def _rounded_beta(b: float, step: float, cells: int) -> Floats:
     """Return the law of Beta(½, b−½) rounded up to step·(0 … cells), scaled to total 1."""
     values = np.minimum(step * np.arange(cells + 1), 1.0)
-    return _positive(np.diff(special.betainc(0.5, b - 0.5, values), prepend=0.0))
+    return _positive(np.diff(scipy.special.betainc(0.5, b - 0.5, values), prepend=0.0))
 
 
 @lru_cache(maxsize=8)
@@ -84,18 +84,20 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
     b = dim / 2
     if count <= _DIRECT:
         step = _highest(dim, count) / _DIRECT_CELLS
-        size = fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
+        size = scipy.fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
         share = min(_highest(dim, 1), _highest(dim, count))
         one = _rounded_beta(b, step, math.ceil(share / step))
-        return step, _positive(fft.irfft(fft.rfft(one, size) ** count, size))
+        return step, _positive(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
     step, half = _sum_law(dim, count // 2)
-    size = fft.next_fast_len(2 * len(half), real=True)
-    both = _positive(fft.irfft(fft.rfft(half, size) ** 2, size))
+    size = scipy.fft.next_fast_len(2 * len(half), real=True)
+    both = _positive(scipy.fft.irfft(scipy.fft.rfft(half, size) ** 2, size))
     if count % 2:
         # One more share, rounded up to this step; it is far narrower than the sum.
         one = _rounded_beta(b, step, math.ceil(_highest(dim, 1) / step))
-        size = fft.next_fast_len(len(both) + len(one), real=True)
-        both = _positive(fft.irfft(fft.rfft(both, size) * fft.rfft(one, size), size))
+        size = scipy.fft.next_fast_len(len(both) + len(one), real=True)
+        both = _positive(
+            scipy.fft.irfft(scipy.fft.rfft(both, size) * scipy.fft.rfft(one, size), size)
+        )
     top = _highest(dim, count)
     factor = max(1, math.ceil(top / (_CELLS * step)))
     coarse = -(-np.arange(len(both)) // factor)
@@ -118,7 +120,7 @@ def _highest(dim: int, count: int) -> float:
         moment = float(log_kummer(0.5, dim / 2, np.array([scale]))[0])
         return (count * moment - _LOG_TAIL) / scale
 
-    best = optimize.minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         bound, bounds=(math.log(dim) - 12, math.log(dim) + 12), method="bounded"
     )
     # Every scale gives a valid bound, so the search need not be exact.

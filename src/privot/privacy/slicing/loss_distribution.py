@@ -57,7 +57,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft, optimize, special
+import scipy
 
 from privot.privacy.slicing.sensitivity import Floats
 
@@ -114,7 +114,8 @@ def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float)
     """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q, or 600."""
     high = 1.0
     while high < _HIGHEST_LOSS and (
-        rate * float(weights @ special.ndtr(shifts - _threshold(np.array(high), rate, shifts)))
+        rate
+        * float(weights @ scipy.special.ndtr(shifts - _threshold(np.array(high), rate, shifts)))
         > top_mass
     ):
         high *= 1.25
@@ -146,8 +147,8 @@ def _cells(
     under_q, under_p = np.zeros_like(losses), np.zeros_like(losses)
     for shift, weight in zip(shifts, weights, strict=True):
         x = _threshold(losses, rate, shift)
-        under_q += weight * special.ndtr(-x)
-        under_p += weight * special.ndtr(shift - x)
+        under_q += weight * scipy.special.ndtr(-x)
+        under_p += weight * scipy.special.ndtr(shift - x)
     if lowest < 0:
         under_q[0] = under_p[0] = 1.0
     above = (1 - rate) * under_q + rate * under_p
@@ -181,13 +182,13 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
         log_masses = np.log(loss.masses)
 
     def cumulant(tilt: float) -> float:
-        return float(special.logsumexp(log_masses + tilt * losses))
+        return float(scipy.special.logsumexp(log_masses + tilt * losses))
 
     def chernoff(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
         return (steps * cumulant(tilt) - math.log(target)) / tilt
 
-    best = optimize.minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         chernoff, bounds=(-14.0, 14.0), method="bounded", options={"xatol": 1e-3}
     )
     tilt, highest = math.exp(best.x), float(best.fun)
@@ -200,12 +201,12 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     # What lies further below would overflow; cutting it off only overstates δ.
     below = min(max(10 * spread, 1 / tilt) + abs(highest - steps * mean), 600 / tilt)
     above = max(10 * spread, 40 / tilt)
-    size = fft.next_fast_len(math.ceil((below + above) / loss.step) + 2, real=True)
+    size = scipy.fft.next_fast_len(math.ceil((below + above) / loss.step) + 2, real=True)
     if size > _MOST_POINTS:
         return math.inf
     lowest = math.floor((highest - below) / loss.step)
     folded = np.bincount((loss.first + np.arange(len(tilted))) % size, tilted, minlength=size)
-    sums = fft.irfft(fft.rfft(folded) ** steps, size)
+    sums = scipy.fft.irfft(scipy.fft.rfft(folded) ** steps, size)
     index = lowest + np.arange(size)
     sums = np.maximum(sums[index % size], 0.0)
     grid = loss.step * index

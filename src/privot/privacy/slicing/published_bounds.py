@@ -19,7 +19,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from scipy import special
+import scipy
 
 from privot.errors import MOST_DIMENSIONS, MOST_PROJECTIONS, PrivotError, require_count
 from privot.privacy.rounding import require_delta
@@ -45,7 +45,7 @@ def published_clt(dim: int, num_projections: int, delta: float) -> float:
     1.527
     """
     _check(dim, num_projections, delta)
-    quantile = -float(special.ndtri(delta))
+    quantile = -float(scipy.special.ndtri(delta))
     spread = math.sqrt(2 * num_projections * (dim - 1) / (dim + 2))
     return num_projections / dim + quantile / dim * spread
 

@@ -48,8 +48,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from privot.errors import PrivotError, require_choice
 from privot.privacy.rounding import require_finite
@@ -132,9 +132,9 @@ def _log_beta(a: float, c: float) -> float:
     """Return log B(a, c), by Stirling's series for a large c: SciPy's loses four digits there."""
     a, c = min(a, c), max(a, c)
     if c < 32:
-        return float(special.betaln(a, c))
+        return float(scipy.special.betaln(a, c))
     ratio = -(c - 0.5) * math.log1p(a / c) - a * math.log(c + a) + a
-    return float(special.gammaln(a)) + ratio + _stirling(c) - _stirling(c + a)
+    return float(scipy.special.gammaln(a)) + ratio + _stirling(c) - _stirling(c + a)
 
 
 def _stirling(c: float) -> float:

@@ -28,7 +28,7 @@ Both formulas hold for integer α ≥ 2.
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from privot.privacy.slicing.sensitivity import Floats, ProjectedLength
 
@@ -81,13 +81,15 @@ def _mixed(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Floats
     alpha = SAMPLED_ORDERS[:, None].astype(np.float64)
     remaining = np.maximum(alpha - j, 0)
     log_binomial = (
-        special.gammaln(alpha + 1) - special.gammaln(j + 1) - special.gammaln(remaining + 1)
+        scipy.special.gammaln(alpha + 1)
+        - scipy.special.gammaln(j + 1)
+        - scipy.special.gammaln(remaining + 1)
     )
     # 0 · log 0 = 0: at rate 1 only the term j = α is left.
     with np.errstate(invalid="ignore"):
         staying_out = np.where(remaining > 0, remaining * log_left_out, 0.0)
     terms = np.where(j <= alpha, log_binomial + log_factors + staying_out, -np.inf)
-    totals = np.logaddexp(0.0, special.logsumexp(terms, axis=1))
+    totals = np.logaddexp(0.0, scipy.special.logsumexp(terms, axis=1))
     return SAMPLED_ORDERS.astype(np.float64), totals / (SAMPLED_ORDERS - 1) * (1 + _ERROR)
 
 

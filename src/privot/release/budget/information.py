@@ -41,8 +41,8 @@ from itertools import combinations
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 from privot.release.reports.questionnaire import Questionnaire
@@ -73,8 +73,8 @@ class Incidence:
         pairs: ι where it holds the pair, sparse, (columns², forms).
     """
 
-    columns: sparse.csr_array
-    pairs: sparse.csr_array
+    columns: scipy.sparse.csr_array
+    pairs: scipy.sparse.csr_array
 
     @classmethod
     def of(cls, forms: Sequence[tuple[int, ...]], total: int, iota: Array) -> Self:
@@ -87,7 +87,7 @@ class Incidence:
         for places, height in ((single, total), (double, total**2)):
             row, form = np.array(places, np.int64).reshape(-1, 2).T
             shape = (height, len(forms))
-            parts.append(sparse.csr_array((iota[form], (row, form)), shape=shape))
+            parts.append(scipy.sparse.csr_array((iota[form], (row, form)), shape=shape))
         return cls(*parts)
 
     def information(self, shares: Array) -> tuple[Array, Array]:

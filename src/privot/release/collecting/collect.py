@@ -1,11 +1,11 @@
 r"""Reports of many devices, each counted once: what cannot be a report is put aside, and copies are one.
 
 **Ids.** A report that is sent again, or copied, has the id and the content of the first, and counts
-once, however often and in however many files it comes. **The same id with other content counts not at
-all**: which of the two is the person's cannot be told, and a rule by order would let whoever names their
-file `0.csv` replace a report by their own. So a stranger who knows an id can strike that report out, at
-the cost of leaving both in the quarantine; nobody knows an id before its report was received, unless its
-device or its way tells.
+once, however often and in however many files it comes. **The same id with other content is another
+report, and counts too**: one of them is forged, and which cannot be told. Any other rule would let
+whoever knows an id, from the report's way or from a release, replace that report (where the first
+counts) or strike it out (where neither does). So they add one that is made up, as anybody can under an
+id of their own, and that is all. A collector counts alike (`privot.collector.records`).
 
 **How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
 (`privot.release.streaming.publishing`); equal ids are in one bucket, and a bucket fits in memory, unless
@@ -48,7 +48,6 @@ from privot.release.reports.rows import ReportTable, write_reports
 from privot.release.streaming.publishing import gather, write_scattered
 
 _BUCKET_BYTES = 2**25
-_CONFLICT = "its id came with other content, so neither is counted"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Collection:
         randomizer: That made them.
         num_reports: Counted once each.
         copies: The same again.
-        quarantined: Impossible ones, those of conflicting ids, and files that cannot be read.
+        quarantined: Impossible ones, and files that cannot be read.
         quarantine: Where they are, if there are any.
         first: The first of them, in words.
 
@@ -139,16 +138,13 @@ def collect_table(
 ) -> Collected:
     """Of a table of reports, those that count, once each; beside what was refused before, and why."""
     against = reasons(randomizer, whole)
-    kept, conflicting, copies = count_once(in_order(whole.filter(pc.is_null(against))))
+    kept, copies = count_once(in_order(whole.filter(pc.is_null(against))))
     nothing = whole.slice(0, 0)
     unread = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(nothing)}
     told = [pa.table({"reason": pa.array(list(refused), pa.string())} | unread)]
-    for rows, words in (
-        (whole.filter(pc.is_valid(against)), against.drop_null()),
-        (conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string())),
-    ):
-        text = {name: column.cast(pa.string()) for name, column in as_text(rows)}
-        told.append(pa.table({"reason": words} | text))
+    text = as_text(whole.filter(pc.is_valid(against)))
+    columns = {name: column.cast(pa.string()) for name, column in text}
+    told.append(pa.table({"reason": against.drop_null()} | columns))
     aside = pa.concat_tables(told)
     if not len(kept):
         raise _nothing_left(str(aside["reason"][0]) if len(aside) else "there is none")
@@ -192,9 +188,8 @@ def collect_files(
             """The reports that count, by increasing id, without their origins."""
             nonlocal copies
             for bucket in range(buckets):
-                kept, conflicting, more = count_once(gather(parts, bucket, bucket + 1))
+                kept, more = count_once(gather(parts, bucket, bucket + 1))
                 copies += more
-                found.add(conflicting, pa.array([_CONFLICT] * len(conflicting), pa.string()))
                 if len(kept):
                     yield kept.drop_columns(list(ORIGIN))
 
@@ -242,33 +237,29 @@ def checked(
         yield Release.open(counted), found
 
 
-def count_once(reports: pa.Table) -> tuple[pa.Table, pa.Table, int]:
-    """Of reports in the order of their ids: those that count, those in conflict, how many copies."""
+def count_once(reports: pa.Table) -> tuple[pa.Table, int]:
+    """Of reports in the order of their ids: each id and content once, and how many copies there were."""
     words = id_words(one_array(reports.column(REPORT_ID)))
-    again = np.zeros(len(words), bool)
-    again[1:] = (words[1:] == words[:-1]).all(axis=1)
-    if not again.any():
-        return reports, reports.slice(0, 0), 0
-    group = np.cumsum(~again) - 1
+    same = (words[1:] == words[:-1]).all(axis=1)
+    if not same.any():
+        return reports, 0
     # Of the reports whose ids come more than once, and of no others, the content is looked at.
-    several = np.flatnonzero((np.bincount(group) > 1)[group])
-    other = np.zeros(len(words), bool)
-    other[several[1:]] = ~_same_as_before(reports.take(pa.array(several)))
-    conflict = (np.bincount(group, other & again) > 0)[group]
-    kept, aside = pa.array(~again & ~conflict), pa.array(conflict)
-    return reports.filter(kept), reports.filter(aside), int((again & ~conflict).sum())
+    several = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    kept = np.ones(len(words), bool)
+    kept[several] = _firsts(reports.take(pa.array(several)))
+    return reports.filter(pa.array(kept)), int((~kept).sum())
 
 
-def _same_as_before(reports: pa.Table) -> NDArray[np.bool_]:
-    """Whether each report but the first says what the one before it says."""
-    same = np.ones(len(reports) - 1, bool)
-    for name, column in as_text(reports):
-        if name in ORIGIN:
-            continue
-        here, before = column[1:], column[:-1]
-        equal = np.asarray(pc.fill_null(pc.equal(here, before), False))
-        same &= equal | (np.asarray(here.is_null()) & np.asarray(before.is_null()))
-    return same
+def _firsts(reports: pa.Table) -> NDArray[np.bool_]:
+    """Which reports say, with their ids, what none before them says."""
+    texts = [text.cast(pa.string()) for name, text in as_text(reports) if name not in ORIGIN]
+    told = pc.binary_join_element_wise(
+        *texts, "\x1f", null_handling="replace", null_replacement="\0"
+    )
+    _, first = np.unique(np.asarray(told.dictionary_encode().indices), return_index=True)
+    firsts = np.zeros(len(reports), bool)
+    firsts[first] = True
+    return firsts
 
 
 def _nothing_left(first: str) -> PrivotError:

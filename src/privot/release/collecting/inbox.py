@@ -25,6 +25,7 @@ from privot.errors import PrivotError, printable
 from privot.release.collecting.report_text import as_text, read_text
 from privot.release.randomizer import Randomizer
 from privot.release.reports.rows import METADATA_KEY, PIECE, is_release, shard_files
+from privot.tables.parquet import damage_of
 
 SOURCE, ROW = "source", "row"
 ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
@@ -154,8 +155,7 @@ def received(
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             if isinstance(error, _OthersReportsError):
                 raise
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            aside(f"the file cannot be read ({reason})")
+            aside(f"the file cannot be read ({damage_of(error)})")
     if held:
         yield pa.concat_tables(held).combine_chunks()
 

@@ -151,7 +151,8 @@ def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
 def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | None:
     """A report that cannot be, or is there again, and the reason, in words.
 
-    Ids of reports that are not in their order have to be in memory together.
+    Another report of the same id is no copy of it (`privot.release.collecting.collect`). Ids of reports
+    that are not in their order, or not once each, have to be in memory together.
     """
     last, first, rising = np.zeros((1, 2), np.uint64), 0, True
     for piece in rows.pieces():
@@ -167,12 +168,23 @@ def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | 
 
 
 def _repeated(rows: ReportTable) -> tuple[int, str] | None:
+    """The first report whose id and content were there before."""
     words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in rows.pieces()])
     order = order_of(words)
-    again = np.flatnonzero((words[order[1:]] == words[order[:-1]]).all(axis=1))
-    return (
-        (int(max(order[again[0] : again[0] + 2])), "its id is there twice") if again.size else None
-    )
+    same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+    several = np.zeros(len(words), bool)
+    several[order] = np.append(same, False) | np.append(False, same)
+    first, seen = 0, set()
+    for piece in rows.pieces():
+        places = np.flatnonzero(several[first : first + len(piece)])
+        reports = piece.take(pa.array(places, pa.int64())).to_pylist()
+        for row, report in zip(places, reports, strict=True):
+            told = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
+            if told in seen:
+                return first + int(row), "it is there twice"
+            seen.add(told)
+        first += len(piece)
+    return None
 
 
 def _less(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -70,6 +70,18 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     return order
 
 
+def shared_ids(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> int:
+    """How many ids, as pairs of words, two sets of distinct ones share.
+
+    >>> shared_ids(np.array([[1, 2], [3, 4]], "u8"), np.array([[3, 4], [1, 5]], "u8"))
+    1
+    """
+    # First words agree by chance once in 2^64 pairs: what is left to compare is little.
+    near = np.isin(first[:, 0], second[:, 0]), np.isin(second[:, 0], first[:, 0])
+    found = ({*map(tuple, each[mask])} for each, mask in zip((first, second), near, strict=True))
+    return len(set.intersection(*found))
+
+
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """A column's values in one piece."""
     if column.num_chunks == 1:

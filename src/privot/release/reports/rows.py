@@ -24,10 +24,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.files import replacing_file
-from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words
+from privot.release.reports.ids import ID_BYTES, REPORT_ID, id_words, one_array
+from privot.tables.parquet import damage_of
 
 PIECE = 2**17
 # Whoever trains reads row groups in random order: many small ones mix better than few large ones.
@@ -152,6 +154,10 @@ class ReportTable:
             raise _unreadable(self.source, error) from None
         return table.replace_schema_metadata(None)
 
+    def id_words(self) -> NDArray[np.uint64]:
+        """The ids of all reports as pairs of words (n, 2), 16 bytes each."""
+        return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
+
     def row_bytes(self) -> int:
         """What a row takes in memory, judged by the first row group of files."""
         first = self.row_groups()[0]
@@ -236,10 +242,7 @@ def _unreadable(source: object, error: Exception) -> PrivotError:
             f"release {source} is a table of reports without their randomizer: "
             f"`privot collect {source} -r randomizer.json -o release.parquet` first"
         )
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return PrivotError(
-        f"release {source} cannot be read ({reason}): copy it again, it may be truncated"
-    )
+    return PrivotError(f"release {source} cannot be read ({damage_of(error)}): copy it again")
 
 
 def require_raw(table: pa.Table) -> pa.Table:

@@ -30,7 +30,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
-from privot.disk.state import secret_key, state_folder
+from privot.disk.state import flush_folder, secret_key, state_folder
 from privot.errors import PrivotError
 from privot.files import cannot_write
 from privot.release.randomizer import Randomizer
@@ -135,9 +135,14 @@ def _nothing_kept() -> PrivotError:
 def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
     """Write all parts' reports as CSV, and wait for their reader; returns the rows.
 
+    Before the first, the parts' names are on the disk as their content is: what a loss of power takes
+    away was not sent.
+
     Raises:
         UnsentReportsError: if they do not all go through; the parts are kept.
     """
+    for folder in (parts.folder, *list(parts.folder.parents)[:2]):
+        flush_folder(folder)
     try:
         rows = publish(parts, pipe, randomizer, progress)
         _wait_until_read(pipe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self, cast
@@ -151,7 +152,7 @@ class CategoricalColumn(_ListedColumn):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        repeated = sorted({c for c in self.categories if self.categories.count(c) > 1})
+        repeated = sorted(c for c, times in Counter(self.categories).items() if times > 1)
         if repeated:
             raise PrivotError(f"categories {repeated} are declared twice: declare each once")
         if not self.categories or self.alphabet.size < 2:

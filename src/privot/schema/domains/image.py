@@ -54,7 +54,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.fft import dct
+import scipy
 
 from privot.errors import MOST_PIXELS, PrivotError
 from privot.schema.domains.balls import L1Ball, L2Ball
@@ -251,7 +251,7 @@ def cosine_rows(size: int, kept: int) -> Array:
     >>> bool(np.allclose(rows @ rows.T, np.eye(3)))
     True
     """
-    rows = np.asarray(dct(np.eye(size), axis=0, norm="ortho")[:kept], np.float64)
+    rows = np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho")[:kept], np.float64)
     rows.setflags(write=False)
     return rows
 

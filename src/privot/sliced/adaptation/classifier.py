@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.errors import (
@@ -29,7 +30,7 @@ from privot.generators import MLP
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.sliced.sums.plan import SumPlan
-from privot.training import TrainingSettings
+from privot.training.loop import TrainingSettings
 
 _SMALLEST_NORM = 1e-6
 _CHUNK = 1024
@@ -205,9 +206,9 @@ class AdaptedClassifier(Learned):
             "num_classes": self.classifier.num_classes,
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Learned`."""
-        return self.classifier.state_dict()
+        return {name: x.cpu().numpy() for name, x in self.classifier.state_dict().items()}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
@@ -215,7 +216,7 @@ class AdaptedClassifier(Learned):
         fields = stored.fields
         settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
         classifier = Classifier(shape, fields["num_classes"], settings)
-        classifier.load_state_dict(stored.tensors)
+        classifier.load_state_dict({k: torch.from_numpy(v) for k, v in stored.arrays.items()})
         plan = SumPlan.from_dict(fields["plan"])
         return cls(classifier.eval(), plan, fields["releases"], settings, shape)
 

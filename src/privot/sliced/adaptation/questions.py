@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.sliced.adaptation.classifier import Classifier
-from privot.sliced.sums.mechanism import Integers
+from privot.sliced.sums.mechanism import Integers, Records
 
 Floats = NDArray[np.float64]
 LENGTH = 16384  # integer length of a record that is as long as may be
@@ -72,9 +72,9 @@ class ClassSums:
         """What one integer is."""
         return self.norm / LENGTH
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Question`."""
-        (x,) = records
+        x = torch.from_numpy(records[0])
         flat = x.flatten(1).double()
         flat = flat.clamp_min(0.0) if self.non_negative else flat
         vectors = _whole(flat, self.norm, self.unit)
@@ -117,9 +117,9 @@ class ClassProducts:
         """What one integer is."""
         return self.norm / PRODUCT_LENGTH
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Question`."""
-        (x,) = records
+        x = torch.from_numpy(records[0])
         classes = self.classifier.classes(x).numpy()
         residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])
         coordinates = residuals @ torch.from_numpy(self.basis)

@@ -56,12 +56,13 @@ from privot.sliced.adaptation.classifier import (
 )
 from privot.sliced.adaptation.moments import ClassMoments, transported
 from privot.sliced.adaptation.questions import ClassProducts, ClassSums
+from privot.sliced.ledgers import open_ledger
 from privot.sliced.releases.mechanism import given_labels
-from privot.sliced.releases.plan import open_ledger
 from privot.sliced.sums.mechanism import SumMechanism, sensitivity
 from privot.sliced.sums.plan import SumPlan
 from privot.sliced.sums.rounds import Rounds
-from privot.training import Progress, train
+from privot.training import Progress
+from privot.training.loop import train
 from privot.training.parallel import threads_for
 
 _SUMS = 0.4  # of a round's share of μ²; its products have the rest
@@ -115,7 +116,7 @@ def adapt(
     state = Checkpoint(path, made_of, resume)
     try:
         with threads_for(0):
-            course.run(Rounds(SumMechanism((target,), ledger), state), progress)
+            course.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
     finally:
         ledger.close()
     return AdaptedClassifier(course.classifier.eval(), plan, ledger.spent, settings, course.shape)

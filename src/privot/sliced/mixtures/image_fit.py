@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from privot.sliced.images import ImageRecords
 from privot.sliced.mixtures.image_law import ImageMixture
+from privot.sliced.mixtures.image_recipe import ImageRecipe
 from privot.sliced.mixtures.questions import LEVELS, Components, PixelSums, ResidualProducts
-from privot.sliced.mixtures.settings import ImageRecipe
 from privot.sliced.mixtures.shrinkage import shrink_covariances
 from privot.sliced.sums.rounds import Rounds
 

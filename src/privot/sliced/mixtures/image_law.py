@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.sliced.images import ImageRecords
-from privot.sliced.law import LabeledLaw
 from privot.sliced.mixtures.clipped import clipped_to
 from privot.sliced.records import Records
+from privot.sliced.tensor_law import LabeledLaw
 
 Floats = NDArray[np.float64]
 _MOST = 0.9  # of the variance that a pixel of a mean can have
@@ -79,7 +79,7 @@ class ImageMixture(LabeledLaw):
         found = {"shares": labels / labels.sum(), "weights": weights, "locations": locations,
                  "scales": scales, "roots": roots, "spread": spread.numpy()}  # fmt: skip
         tensors = {name: torch.from_numpy(part).float() for name, part in found.items()}
-        return cls.build(images, {"low_pass": low.low_pass}, tensors)
+        return cls.of_tensors(images, {"low_pass": low.low_pass}, tensors)
 
     @cached_property
     def _low(self) -> ImageRecords:
@@ -110,7 +110,7 @@ class ImageMixture(LabeledLaw):
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def build(
+    def of_tensors(
         cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `LabeledLaw`."""

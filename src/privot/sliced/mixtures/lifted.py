@@ -19,10 +19,9 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from privot.sliced.mixtures.questions import LENGTH, nearest_component
-from privot.sliced.sums.mechanism import Integers, NoisySums
+from privot.sliced.sums.mechanism import Integers, NoisySums, Records
 
 Floats = NDArray[np.float64]
 _ANCHOR = 0.7  # of the length of a residual
@@ -84,9 +83,9 @@ class LiftedProducts:
         """The constant coordinate."""
         return int(_ANCHOR * self.norm / self.unit)
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Question`."""
-        points, labels = records
+        points, labels = map(torch.from_numpy, records)
         own = nearest_component(self.centers, points, labels)
         residuals = points - torch.from_numpy(self.centers).flatten(0, 1)[own]
         shorter = (self.norm / residuals.norm(dim=1, keepdim=True).clamp_min(_EPSILON)).clamp_max(1)

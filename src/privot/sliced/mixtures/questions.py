@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.sliced.images import ImageRecords
-from privot.sliced.sums.mechanism import Integers
+from privot.sliced.sums.mechanism import Integers, Records
 
 Floats = NDArray[np.float64]
 LEVELS = 1024  # of a pixel
@@ -99,9 +99,9 @@ class PixelSums:
         """See `Question`."""
         return int(np.ceil(np.hypot(self.norm * LEVELS, self.one)))
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Question`."""
-        pixels, labels = records
+        pixels, labels = map(torch.from_numpy, records)
         slots = self.components.nearest(self.components.images.prepare(pixels), labels)
         flat = pixels.clamp(0.0, 1.0).flatten(1).double()
         darker = (self.norm / flat.norm(dim=1, keepdim=True).clamp_min(_EPSILON)).clamp_max(1.0)
@@ -145,9 +145,9 @@ class ResidualProducts:
         """What one integer is."""
         return self.norm / LENGTH
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Question`."""
-        pixels, labels = records
+        pixels, labels = map(torch.from_numpy, records)
         own = self.components.nearest(self.components.images.prepare(pixels), labels)
         residuals = self.images.prepare(pixels).double() - torch.from_numpy(self.means[own])
         shorter = (self.norm / residuals.norm(dim=1, keepdim=True).clamp_min(_EPSILON)).clamp_max(1)

@@ -6,11 +6,9 @@ counts of all pairs of codes, and of all codes, at once. Every row has the same 
 The noise of a pair's cells is $∝ 1/(u_i u_j)$, and a pair of columns with K and K′ codes has K K′ cells,
 so $u_j ∝ K_j^{1/3}$ makes the sum of all absolute errors least.
 
-**The fit.** With class weights π and each class's probabilities of all codes, $P ∈ R^{D×C}$, expected
-are $n P \operatorname{diag}(π) P^\top$ off the blocks of the diagonal and $n P π$ on it. Adam over
-logits minimizes least squares in units of the noise: the likelihood, as noise is Gaussian and known.
-The number of classes is doubled until the residual is what noise alone would leave, half of the number
-of cells (the discrepancy principle of Morozov 1966): no more classes than were heard.
+Latent classes are fitted to these counts ([`fit_pairs`][privot.sliced.mixtures.pair_fit]). The number of
+classes is doubled until the residual is what noise alone would leave, half of the number of cells (the
+discrepancy principle of Morozov 1966): no more classes than the released counts support.
 
 References:
     Morozov, *On the solution of functional equations by the method of regularization* (1966).
@@ -22,31 +20,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from privot.errors import PrivotError
 from privot.local.atoms import Asked, Atoms
-from privot.local.classes.product_mixture import LatentClasses
 from privot.local.classes.sampler import LatentClassSampler, Places
 from privot.privacy.rounding import at_most
 from privot.schema import Schema
-from privot.sliced.sums.mechanism import DIAGONAL, OTHER, Integers, NoisySums, sensitivity
+from privot.sliced.mixtures.pair_fit import fit_pairs
+from privot.sliced.sums.mechanism import DIAGONAL, OTHER, Integers, NoisySums, Records, sensitivity
 from privot.sliced.sums.plan import SumPlan
 from privot.sliced.sums.rounds import Rounds
 
 Floats = NDArray[np.float64]
 _WEIGHT = 64  # of the column with most codes
-_STEPS = 1000
-_RATE = 0.05
-_SPREAD = 0.5  # of logits at the start
 _FIRST_CLASSES, _MOST_CLASSES = 16, 256
-_LEAST = 1e-5
 _MOST_NOISE = 0.5  # total variation of a column
 
 
@@ -66,12 +58,16 @@ class CodedTable:
         coded = self.schema.coded.items()
         return tuple(Atoms.of(name, [Asked(column, jointly=True)]) for name, column in coded)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that it is made of again."""
+        return {"schema": self.schema.to_dict()}
+
     @property
     def sizes(self) -> list[int]:
         """Codes of each column."""
         return [atoms.size for atoms in self.atoms]
 
-    def encode(self, table: pa.Table) -> Tensor:
+    def encode(self, table: pa.Table) -> Integers:
         """Codes (n, columns) of rows."""
         found = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
@@ -83,7 +79,7 @@ class CodedTable:
             )
             order = np.argsort(known)
             found.append(order[np.searchsorted(known[order], told)])
-        return torch.from_numpy(np.stack(found, axis=1))
+        return np.stack(found, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +117,9 @@ class PairCounts:
         """The column of every code (D,)."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Question`."""
-        codes = records[0].numpy() + np.cumsum([0, *self.sizes[:-1]])
+        codes = records[0] + np.cumsum([0, *self.sizes[:-1]])
         vectors = np.zeros((len(codes), self.width), np.int64)
         np.put_along_axis(vectors, codes, self.weights[None], axis=1)
         return np.zeros(len(codes), np.int64), vectors
@@ -183,41 +179,3 @@ def fit_table(
             break
         number *= 2
     return LatentClassSampler(mixture, tuple(map(Places.of, coded.atoms)), coded.schema)
-
-
-def fit_pairs(
-    shares: Floats, stddev: Floats, sizes: list[int], classes: int, seed: int
-) -> tuple[LatentClasses, float]:
-    """The mixture whose shares of pairs are nearest in units of their errors, and half the distance².
-
-    Arguments:
-        shares: Of all pairs of codes (D, D), symmetric; of codes on the diagonal.
-        stddev: Of their errors, infinite where nothing was asked.
-        sizes: Codes of each column.
-        classes: How many.
-        seed: Of the start.
-    """
-    rng = torch.Generator().manual_seed(seed)
-    target = torch.from_numpy(shares).float()
-    weight = torch.from_numpy(stddev**-2.0).float()
-    # Both halves of a symmetric matrix hold every pair.
-    weight = weight * (0.25 + 0.25 * torch.eye(len(shares)))
-    start = torch.from_numpy(np.log(np.maximum(np.diag(shares), _LEAST))).float()
-    noise = torch.randn(len(shares), classes, generator=rng)
-    logits = (start[:, None] + _SPREAD * noise).requires_grad_()
-    log_weights = torch.zeros(classes, requires_grad=True)
-    optimizer = torch.optim.Adam([logits, log_weights], lr=_RATE)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _STEPS)
-    for _ in range(_STEPS):
-        tables, weights = [part.softmax(0) for part in logits.split(sizes)], log_weights.softmax(0)
-        stacked = torch.cat(tables)
-        pairs = (stacked * weights) @ stacked.T
-        expected = pairs - torch.diag(pairs.diag() - stacked @ weights)
-        loss = (weight * (expected - target).square()).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    found = [table.detach().double().numpy() for table in (weights, *tables)]
-    weights_, *rest = [part / part.sum(axis=0) for part in found]
-    return LatentClasses(weights_, tuple(rest)), float(loss.detach())

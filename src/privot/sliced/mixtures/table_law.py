@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from privot.local.classes.sampler import LatentClassSampler
 from privot.local.model import read_condition
-from privot.sliced.law import PIECE, Law
-from privot.sliced.records import Records
+from privot.sliced.law import PIECE, Law, SchemaRecords
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,11 @@ class TableMixture(Law):
     sampler: LatentClassSampler
 
     def pieces(
-        self, records: Records, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+        self,
+        records: SchemaRecords,
+        num_rows: int,
+        rng: np.random.Generator,
+        where: Mapping[str, Any],
     ) -> Iterator[pa.Table]:
         """See `Law`."""
         condition = read_condition(records.schema, where)
@@ -42,13 +45,13 @@ class TableMixture(Law):
         """See `Law`."""
         return self.sampler.shape()
 
-    def tensors(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Law`."""
-        return self.sampler.tensors()
+        return self.sampler.arrays()
 
     @classmethod
     def build(
-        cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, records: SchemaRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
         """See `Law`."""
-        return cls(LatentClassSampler.stored(records.schema, fields, tensors))
+        return cls(LatentClassSampler.stored(records.schema, fields, arrays))

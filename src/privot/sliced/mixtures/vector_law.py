@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from privot.sliced.law import PIECE, Law
+from privot.generators import torch_generator
+from privot.sliced.law import PIECE
 from privot.sliced.mixtures.vectors import LabeledVectors
 from privot.sliced.records import Records
+from privot.sliced.tensor_law import TensorLaw
 
 
 @dataclass(frozen=True, eq=False)
-class VectorMixture(Law):
+class VectorMixture(TensorLaw):
     """Mixtures of Gaussians on [−1, 1]^d, one mixture for each label.
 
     Arguments:
@@ -48,9 +51,10 @@ class VectorMixture(Law):
         return drawn.clamp(-1.0, 1.0)
 
     def pieces(
-        self, records: Records, num_rows: int, rng: torch.Generator, where: Mapping[str, Any]
+        self, records: Records, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """See `Law`; a condition may name the label."""
+        rng_torch = torch_generator(rng)
         vectors = LabeledVectors(records.schema)
         wanted = vectors.wanted(where)
         shares = self.shares * wanted
@@ -58,9 +62,9 @@ class VectorMixture(Law):
             shares = wanted
         labels = torch.empty(0, dtype=torch.int64)
         if num_rows:
-            labels = torch.multinomial(shares, num_rows, replacement=True, generator=rng)
+            labels = torch.multinomial(shares, num_rows, replacement=True, generator=rng_torch)
         for part in labels.split(PIECE):
-            yield vectors.decode(self.values(part, rng), part, rng)
+            yield vectors.decode(self.values(part, rng_torch), part, rng_torch)
 
     def fields(self) -> dict[str, Any]:
         """See `Law`."""
@@ -72,7 +76,7 @@ class VectorMixture(Law):
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def build(
+    def of_tensors(
         cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `Law`."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.local.model import read_condition
-from privot.schema import Box, Schema, from_unit
+from privot.schema import Schema, from_unit
 
 Floats = NDArray[np.float64]
 
@@ -36,17 +36,6 @@ class LabeledVectors:
     """
 
     schema: Schema
-
-    @staticmethod
-    def declared_by(schema: Schema) -> bool:
-        """Whether rows of a schema are such: some column has no codes, and all that have none fit."""
-        vectors = [name for name in schema.columns if name not in schema.coded]
-        return bool(vectors) and len(schema.coded) <= 1 and all(
-            name in schema.vectors
-            and isinstance(schema.vectors[name].domain, Box)
-            and not schema.columns[name].nullable
-            for name in vectors
-        )  # fmt: skip
 
     @property
     def label(self) -> str | None:

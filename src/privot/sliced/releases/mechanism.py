@@ -21,9 +21,10 @@ release (`privot.disk.accounts`), and the ledger is charged before a batch is dr
 nothing happens. Threads may share a mechanism: the ledger keeps them apart.
 
 **Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
-records stays with the curator: the fingerprint by which a second run on the same records is seen, the
-warning of it, and the time of a release (rows are grouped by label for speed, and the rejections of the
-samplers), so releases are not to be timed by anyone but the curator. Nothing is logged.
+records stays with the curator: the fingerprint of values and labels by which a second run on the same
+records is seen, the warning of it, and the time of a release (rows are grouped by label for speed, and
+the rejections of the samplers), so releases are not to be timed by anyone but the curator. Nothing is
+logged.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from torch import Tensor
 from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
+from privot.sliced.curator_table import whole_records
 from privot.sliced.records import RecordMap
 from privot.sliced.releases.drawing import EMPTY, draw_batch, draw_directions
 from privot.sliced.releases.plan import SlicePlan
@@ -103,7 +105,9 @@ class SlicingMechanism:
         self._values = _prepared(values, record_map)
         self._labels = given_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
-        self._digest = fingerprint(part.numpy(force=True) for part in values.split(_CHUNK))
+        self._digest = fingerprint(
+            whole_records(values.numpy(force=True), self._labels.numpy(force=True))
+        )
         self._entered = False
 
     def release(self) -> Slices:

@@ -25,13 +25,12 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from privot.disk import Countable, Ledger
+from privot.disk import Ledger
 from privot.errors import PrivotError
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP
@@ -128,11 +127,6 @@ def fine_grid(accounting: SlicedAccounting) -> float:
     return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
 
 
-# Releases are taken in blocks of a hundredth of the plan: a kill costs one block.
-_BLOCKS = 100
-P = TypeVar("P", bound=Countable)
-
-
 class Counted(nn.Module):
     """Modules that learn from releases, and how many of them were counted by then.
 
@@ -162,7 +156,7 @@ class Counted(nn.Module):
     def keep(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
         """Write all that was learned; an existing file survives any failure."""
         self.count(ledger)
-        checkpoint.save(self.state_dict())
+        checkpoint.save({name: x.cpu().numpy() for name, x in self.state_dict().items()})
 
     def restore(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
         """Read what `keep` wrote, if there is anything to go on from."""
@@ -170,7 +164,7 @@ class Counted(nn.Module):
         if state is None:
             return
         try:
-            self.load_state_dict(state)
+            self.load_state_dict({name: torch.from_numpy(x) for name, x in state.items()})
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise PrivotError(
@@ -178,22 +172,3 @@ class Counted(nn.Module):
                 "stays spent"
             ) from None
         self.check(ledger)
-
-
-def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
-    """The ledger of a run: beside its checkpoint, or in memory if there is none."""
-    if checkpoint is None:
-        return Ledger(plan)
-    path = checkpoint.with_name(checkpoint.name + ".ledger")
-    if resume and checkpoint.exists() and not path.exists():
-        raise PrivotError(
-            f"ledger {path} is gone, and {checkpoint} holds what its releases told: restore it; to "
-            "start again without it is another budget, which adds to the plan's"
-        )
-    ledger = Ledger(plan, path, resume=resume, ahead=plan.uses // _BLOCKS)
-    if resume and path.exists() and not checkpoint.exists() and not ledger.left:
-        raise PrivotError(
-            f"ledger {path} has counted all {plan.uses:,} {plan.noun} and there is no {checkpoint} to "
-            "go on from: this run is finished, use its model; another path is another budget"
-        )
-    return ledger

@@ -29,7 +29,8 @@ places, so what it makes of a record in its last bits depends on no other's.
 
 **Who sees what.** Releases have public shapes. Whoever times a release learns about raw records (the
 order of slots in memory, the rejections of the sampler); the curator alone may. The fingerprint by which
-a second run on the same records is seen stays with the curator as well. Nothing is logged. **Count
+a second run on the same records is seen, a keyed digest of all that questions may look at (values and
+labels), stays with the curator as well. Nothing is logged. **Count
 first**: the plan's whole guarantee is entered in the account of these records before the first round,
 and the ledger is charged before a round is answered.
 """
@@ -39,20 +40,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from torch import Tensor
 
 from privot.disk import Ledger, charge, fingerprint
 from privot.errors import PrivotError
 from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
+from privot.sliced.curator_table import whole_records
 from privot.sliced.sums.plan import SumPlan
 
 Integers = NDArray[np.int64]
+Records = tuple[NDArray[Any], ...]
 Floats = NDArray[np.float64]
 _CHUNK = 4096
 DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
@@ -82,7 +83,7 @@ class Question(Protocol):
     def non_negative(self) -> bool:
         """Of moment 1: whether no vector has a negative coordinate."""
 
-    def answer(self, records: tuple[Tensor, ...]) -> tuple[Integers, Integers]:
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
         """Slots (n,) and vectors (n, w) of some records, row by row."""
 
 
@@ -110,21 +111,21 @@ class SumMechanism:
     """Owns private records and the ledger; answers the rounds of a plan.
 
     Arguments:
-        records: Tensors of n rows: all that questions may look at.
+        records: Arrays of n rows: all that questions may look at.
         ledger: What may be released.
 
     Raises:
         PrivotError: if they are not as many records as the plan says, or hold NaN or infinity.
     """
 
-    def __init__(self, records: tuple[Tensor, ...], ledger: Ledger[SumPlan]) -> None:
+    def __init__(self, records: Records, ledger: Ledger[SumPlan]) -> None:
         expected = ledger.plan.records
         if any(len(part) != expected for part in records):
             raise PrivotError(
                 f"{len(records[0]):,} records do not fit a plan for {expected:,}: calibrate it for them"
             )
         for part in records:
-            if part.is_floating_point() and not bool(torch.isfinite(part).all()):
+            if part.dtype.kind == "f" and not np.isfinite(part).all():
                 raise PrivotError("values hold NaN or infinity: replace or drop such records first")
         self.ledger, self._records = ledger, records
         self._entered = False
@@ -158,8 +159,7 @@ class SumMechanism:
             PrivotError: if rounds of the plan were made of other records.
         """
         if not self._entered:
-            parts = self._records[0].split(_CHUNK)
-            charge(fingerprint(part.numpy(force=True) for part in parts), self.ledger)
+            charge(fingerprint(whole_records(*self._records)), self.ledger)
             self._entered = True
 
     def _summed(

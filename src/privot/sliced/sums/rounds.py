@@ -5,8 +5,8 @@ after a kill therefore asks the same questions again; those that are in the chec
 it, at no cost. The ledger counts a round before it is made: one that was counted and whose answer was
 lost is spent, and with it the plan, since later rounds would have to do without it.
 
-**Privacy.** A run goes on with the records it began with, or not at all: sums of two sets of records
-would be told as those of one. Which set that was is known from its account alone
+**Privacy.** A run goes on with the records it began with, labels included, or not at all: sums of two
+sets of records would be told as those of one. Which set that was is known from its account alone
 (`privot.disk.accounts`: a keyed digest, entered before the first round, in the curator's state folder).
 The checkpoint holds released sums and public settings, and nothing else of the records. That a set is
 another one is told by a refusal, to the curator, before anything is spent.
@@ -14,7 +14,7 @@ another one is told by a refusal, to the curator, before anything is spent.
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from privot.errors import PrivotError
 from privot.models import Checkpoint
@@ -56,13 +56,13 @@ class Rounds:
         if sums not in self._kept:
             with deferred_interruption() as interruption:
                 released = self._mechanism.release(question)
-                self._kept[sums] = torch.from_numpy(released.sums)
-                self._kept[stddev] = torch.tensor(released.stddev, dtype=torch.float64)
+                self._kept[sums] = released.sums
+                self._kept[stddev] = np.array(released.stddev)
                 self._checkpoint.save(self._kept)
             if interruption.requested:
                 raise Interrupted(f"stopped after round {self._asked + 1}")
         self._asked += 1
-        told = NoisySums(self._kept[sums].numpy(), float(self._kept[stddev]))
+        told = NoisySums(self._kept[sums], float(self._kept[stddev]))
         if self._progress is not None:
             self._progress(self._asked, self._mechanism.ledger.plan.uses, told.stddev)
         return told

@@ -32,9 +32,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from privot.transport.compiled import in_threads
 from privot.transport.sinkhorn import kernel_entries, sweeps
 from privot.transport.sinkhorn.sweeps import Pace, Scaled, Swept
+from privot.transport.threads import in_threads
 
 _WIDEST = math.exp(20.0)
 _NEGLIGIBLE = 1e-30

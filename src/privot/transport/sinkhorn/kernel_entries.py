@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from privot.transport.compiled import compiled, compiled_part, compiled_reordering_part
+from privot.compiled import compiled, compiled_part, compiled_reordering_part
 
 # Entries below this cannot matter beside scalings within e^±20, and denormals slow sweeps 9×.
 _NEGLIGIBLE = 1e-30

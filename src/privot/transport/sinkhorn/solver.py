@@ -39,9 +39,9 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
-from privot.transport.compiled import runs_compiled
 from privot.transport.sinkhorn.iterations import Iterated, Setup, solve_compiled, solve_tensors
 from privot.transport.sinkhorn.sweeps import FEWEST_ROWS
+from privot.transport.threads import runs_compiled
 
 _SINGLE_DOWN_TO = 1e-5
 

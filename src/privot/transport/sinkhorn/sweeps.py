@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.transport.compiled import (
+from privot.compiled import (
     compiled,
     compiled_part,
     compiled_reordering,

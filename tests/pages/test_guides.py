@@ -12,9 +12,9 @@ import pytest
 from commands import privot
 from privot.schema import Schema
 
-stays = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "hospital.py"))["stays"]
+stays = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "hospital.py"))["stays"]
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "guides" / "tables.md").read_text()
 
 

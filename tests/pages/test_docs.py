@@ -12,7 +12,7 @@ import typer
 
 from privot.cli.app import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Names of others that docs mention as code.
 FOREIGN = {"LogisticRegression", "MLPClassifier"}
@@ -42,6 +42,11 @@ def commands(page):
 
 
 @cache
+def nodes(path):
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
+@cache
 def defined():
     """Names of all classes, functions, methods, fields and arguments of the library and studies."""
     names = set()
@@ -50,7 +55,7 @@ def defined():
         *(ROOT / "studies").rglob("*.py"),
         *(ROOT / "tests").rglob("*.py"),
     ]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 names.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -63,11 +68,17 @@ def defined():
 
 
 @cache
+def command_line():
+    """What parses `privot …`; to make it takes longer than to ask it."""
+    return typer.main.get_command(app)
+
+
+@cache
 def spoken():
     """Texts that the code knows: kinds, options, names of columns; and stems of recorded rows."""
     sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "studies").rglob("*.py")]
-    nodes = (node for path in sources for node in ast.walk(ast.parse(path.read_text("utf-8"))))
-    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    known = (node for path in sources for node in nodes(path))
+    texts = {node.value for node in known if isinstance(node, ast.Constant)}
     return texts | {path.stem for path in (ROOT / "docs" / "results").rglob("*.json")}
 
 
@@ -141,7 +152,7 @@ def test_commands_are_understood(page):
 
 def understood(words):
     """Every subcommand and option of `privot …` is known; `…` stands for what is left out."""
-    command = typer.main.get_command(app)
+    command = command_line()
     words = list(words)
     while hasattr(command, "commands") and words and not words[0].startswith(("-", "…")):
         name = words.pop(0)

@@ -13,7 +13,7 @@ import pytest
 
 import privot
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("*.py"))
 FEWEST_LINES, MOST_LINES = 30, 90
 scripts = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from privot.sliced import law
-from privot.sliced.law import LabeledLaw
+from privot.sliced import tensor_law
+from privot.sliced.tensor_law import LabeledLaw
 from sliced.declared_images import image_records
 
 
@@ -24,7 +24,7 @@ class Bright(LabeledLaw):
         return {}
 
     @classmethod
-    def build(cls, records, fields, tensors):
+    def of_tensors(cls, records, fields, tensors):
         return cls()
 
 
@@ -32,12 +32,12 @@ RECORDS = image_records((2, 2), num_labels=2, degree=1)
 
 
 def drawn(where, count=4000, of=None):
-    pieces = list((of or Bright()).pieces(RECORDS, count, torch.Generator().manual_seed(0), where))
+    pieces = list((of or Bright()).pieces(RECORDS, count, np.random.default_rng(0), where))
     return [np.array(piece["label"].to_pylist()).astype(int) for piece in pieces]
 
 
 def test_labels_follow_the_shares(monkeypatch):
-    monkeypatch.setattr(law, "PIECE", 1500)
+    monkeypatch.setattr(tensor_law, "PIECE", 1500)
     pieces = drawn({})
     assert [len(piece) for piece in pieces] == [1500, 1500, 1000]
     assert abs(np.concatenate(pieces).mean() - 0.8) < 0.03

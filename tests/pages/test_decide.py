@@ -7,7 +7,7 @@ from statistics import mean
 
 import numpy as np
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "results"
 PAGE = (DOCS / "decide.md").read_text(encoding="utf-8")
 GREEK = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")

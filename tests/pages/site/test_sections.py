@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-SITE = Path(__file__).parents[2] / "site"
+SITE = Path(__file__).parents[3] / "site"
 
 
 def load(name):

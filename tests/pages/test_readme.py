@@ -11,7 +11,7 @@ from privot import Randomizer, Schema
 from privot.datasets import draw_people
 from privot.release import write_table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 

@@ -10,7 +10,7 @@ import pytest
 from commands import privot
 from privot.schema import Schema
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = {
     page.stem: page.read_text(encoding="utf-8") for page in ROOT.glob("docs/walkthroughs/*.md")
 }

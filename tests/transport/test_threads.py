@@ -1,13 +1,12 @@
-"""Compiled loops and their threads: in forked children too, and told of where Numba is missing."""
+"""Threads of compiled loops, in forked children too."""
 
 import os
 
 import pytest
 import torch
 
-from privot.errors import PrivotError
-from privot.transport import compiled as module
-from privot.transport.compiled import compiled, in_threads
+from privot.transport import threads
+from privot.transport.threads import in_threads
 
 
 @pytest.fixture
@@ -33,13 +32,7 @@ def test_a_forked_child_has_threads_of_its_own(two_threads):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_without_numba_a_loop_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(module, "numba", None)
-
-    @compiled
-    def loop(x):
-        return x
-
-    with pytest.raises(PrivotError, match=r"loop needs numba.*pip install 'privot\[learn\]'"):
-        loop(1)
-    assert not module.runs_compiled(torch.zeros(1))
+def test_without_numba_no_tensor_runs_compiled(monkeypatch):
+    assert threads.runs_compiled(torch.zeros(1))
+    monkeypatch.setattr(threads, "_NUMBA", False)
+    assert not threads.runs_compiled(torch.zeros(1))

@@ -15,7 +15,7 @@ import yaml
 import privot
 from privot_benchmarks import device_install
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 NOTES = ROOT / "scripts" / "release_notes.py"
