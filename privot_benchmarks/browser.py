@@ -2,8 +2,8 @@
 
     python privot_benchmarks/browser.py size   # bytes of the module, and gzipped
     python privot_benchmarks/browser.py speed   # microseconds of one report of ten columns, in Chromium
-    python privot_benchmarks/browser.py vectors    # of the conformance suite, met in Python, Node, Chromium
-    python privot_benchmarks/browser.py mutants    # clients that are wrong in one place, caught by the suite
+    python privot_benchmarks/browser.py vectors   # conformance, met in Python, Node, Chromium
+    python privot_benchmarks/browser.py mutants   # clients wrong in one place, caught by the suite
     python privot_benchmarks/browser.py law   # 10^6 reports of each draw from WebCrypto, chi-square
 
 Each prints JSON. All need `make client`; Chromium is found by its name, or by the variable CHROMIUM.

@@ -3,7 +3,7 @@
     python privot_benchmarks/scale.py privatize --rows 10e6   # Parquet to Parquet, 10 columns
     python privot_benchmarks/scale.py fit --reports 50e6   # steps a second and memory, disk and memory
     python privot_benchmarks/scale.py parallel   # one process on one core, two on two
-    python privot_benchmarks/scale.py project results.json …     # 1 B people, 20 columns, from measured rates
+    python privot_benchmarks/scale.py project results.json …  # 1 B people, 20 columns, by measured rates
 
 Each prints JSON, with the machine's load before it; `project` reads such files. What is measured runs
 in a process of its own, so that its peak memory is its own. Files go to --folder, and stay there.

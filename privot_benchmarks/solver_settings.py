@@ -18,8 +18,7 @@ from torch import Tensor
 from privot import Randomizer, Schema
 from privot.datasets import draw_people
 from privot.datasets.fetch import BOX
-from privot.local.likelihood.cost import LikelihoodCost
-from privot.local.likelihood.cost import Reports
+from privot.local.likelihood.cost import LikelihoodCost, Reports
 
 NUM_NUMERIC, NUM_CATEGORICAL, EPSILON = 6, 8, 28.0
 # Beyond this a matrix of doubles is too large: some rows of a certified solution are compared.

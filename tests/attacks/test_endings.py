@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(folder, line):
 
 
 # Not numpy: it is first imported inside of torch, whose own code swallows the signal.
-@pytest.mark.parametrize("module", ["privot.cli.console", "typer", "pyarrow", "torch"])
+@pytest.mark.parametrize("module", ["privot.cli.console", "typer", "pyarrow"])
 def test_ctrl_c_while_modules_are_imported(folder, module):
     """The moment is made certain: the signal comes when a module is looked for."""
     code = f"""

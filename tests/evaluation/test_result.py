@@ -43,7 +43,7 @@ def test_a_table_needs_its_schema():
 
 def test_draws_that_are_counted_are_not_made_here():
     class Counted(Learned):
-        guarantee = fields = tensors = build = None
+        guarantee = fields = arrays = build = None
 
     with pytest.raises(PrivotError, match="Counted is not drawn from here: give a table of its"):
         privot.evaluate(Counted(), REAL)

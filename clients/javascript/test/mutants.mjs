@@ -62,7 +62,7 @@ const MUTANTS = {
   "the empty text is missing": ["values", '(value === "" && !values.includes(""))', 'value === ""'],
   "texts are normalized": ["values", "values.indexOf(value)", 'values.indexOf(value.normalize("NFC"))'],
   "texts are trimmed": ["values", "values.indexOf(value)", "values.indexOf(value.trim())"],
-  "holes of the grid are not pulled": ["values", "code >= 0 ? code : flatCell", "true ? code : flatCell"],
+  "holes of the grid are not pulled": ["values", "code >= 0 ? code : Math.max", "true ? code : Math.max"],
   "cells beyond the side": ["values", "clip(Math.floor((u + 1) * (side / 2)), 0, side - 1)", "Math.floor((u + 1) * (side / 2))"],
   "dates before 1970 rounded up": ["values", "Math.floor(secondsOf(name, value) / seconds)", "Math.trunc(secondsOf(name, value) / seconds)"],
   "every fourth year": ["values", "year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)", "year % 4 === 0"],

@@ -86,6 +86,7 @@ class IntegralModel(Learned):
         digest: Fingerprint of the records, for the account that saving enters; None of a loaded model.
 
     Examples:
+        >>> import numpy as np
         >>> from privot.integral import PointSpace, StandardNormal, fit
         >>> ages = np.random.default_rng(0).normal(0.5, 1.0, (500, 1))
         >>> model = fit(ages, PointSpace(StandardNormal(1), "person"), epsilon=2.0, draws=4)

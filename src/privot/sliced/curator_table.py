@@ -36,5 +36,6 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
     [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
     """
     for start in range(0, len(parts[0]), _CHUNK):
-        chunk = [np.asarray(part[start : start + _CHUNK], np.float32) for part in parts]
+        with np.errstate(over="ignore"):  # numbers too large are infinity in single precision
+            chunk = [np.asarray(part[start : start + _CHUNK], np.float32) for part in parts]
         yield np.concatenate([part.reshape(len(part), -1) for part in chunk], axis=1)

@@ -108,7 +108,7 @@ def test_no_record_moves_a_round_by_more_than_its_sensitivity():
     records = torch.tensor(rng.choice([-1e3, -1, 0, 1, 1e3], (80, 2))).float()
     most = []
     for question in course.questions():
-        slots, vectors = question.answer((records,))
+        slots, vectors = question.answer((records.numpy(),))
         bags = np.zeros((80, question.slots, question.width, question.width))
         if question.moment == 1:
             bags = np.zeros((80, question.slots, 1, question.width))

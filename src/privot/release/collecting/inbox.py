@@ -155,7 +155,8 @@ def received(
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             if isinstance(error, _OthersReportsError):
                 raise
-            aside(f"the file cannot be read ({damage_of(error)})")
+            ours = isinstance(error, PrivotError)
+            aside(f"the file cannot be read ({error if ours else damage_of(error)})")
     if held:
         yield pa.concat_tables(held).combine_chunks()
 
