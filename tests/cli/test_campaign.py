@@ -1,12 +1,16 @@
 """The commands of a campaign."""
 
-from campaign_reports import CAMPAIGN, RANDOMIZER, rows
+from dataclasses import replace
+
+from campaign_reports import CAMPAIGN, RANDOMIZER, TEXT, later, rows
 from campaign_reports import made as reports_made
 from commands import privot
 from privot import Randomizer
 from privot.campaign import create
+from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
-from privot.device import Report
+from privot.device import Report, write_batch
+from privot.waves import Panel
 
 SCHEMA = '[columns.day]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]\n'
 
@@ -72,3 +76,24 @@ def test_reports_are_deleted_by_their_ids(tmp_path):
         assert words in refused.stderr
     done = privot(tmp_path, "campaign", "delete", "c", "--all")
     assert done.stdout == "19 deleted, 0 left; their ids stay refused\n"
+
+
+def test_reports_of_one_id_in_two_waves_are_deleted_together(tmp_path):
+    """A forged copy that says another wave is another report, and must not hinder the deletion."""
+    create(RANDOMIZER, tmp_path / "c", title="?", collector="http://127.0.0.1:8000")
+    panel = Panel("bits", window=2, start=0, length=3600, seed="public", waves=100)
+    panel.save(tmp_path / "panel.json")
+    campaign = Campaign(TEXT.encode(), panel=panel)
+    own, other = (Report.from_bytes(each) for each in reports_made(2))
+    copies = [replace(own, time=2), Report.from_bytes(later(replace(own, time=2).to_bytes()))]
+    read = campaign.read(write_batch([*copies, replace(other, time=2)]), as_json=False)
+    place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
+    store = FolderStore(place, CAMPAIGN.example, panel=panel)
+    store.append(read.records, read.entries)
+    store.close()
+    command = ["campaign", "delete", "c", own.id.hex()]
+    refused = privot(tmp_path, *command)
+    assert refused.returncode == 2
+    assert "give --panel" in refused.stderr
+    done = privot(tmp_path, *command, "--panel", "panel.json")
+    assert done.stdout == "2 deleted, 1 left; their ids stay refused\n"

@@ -3,13 +3,17 @@
 import re
 import runpy
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.csv as pc
 import pytest
 
+from campaign_reports import CAMPAIGN, DEVICE, RANDOMIZER, rows
 from commands import privot
+from privot.campaign import create
+from privot.collector.folder import FolderStore
 from privot.schema import Schema
 
 stays = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "hospital.py"))["stays"]
@@ -72,6 +76,20 @@ def test_links_lead_somewhere():
     targets = re.findall(r"\]\(([^)#]+)", GUIDE)
     assert targets
     assert not [t for t in targets if "://" not in t and not (DOCS / "guides" / t).exists()]
+
+
+def test_the_reports_that_the_guide_to_campaigns_deletes_are_deleted(tmp_path):
+    lines = (DOCS / "guides" / "campaign.md").read_text().splitlines()
+    one, every = (line for line in lines if line.startswith("privot campaign delete "))
+    reports = [DEVICE.report({"age": 31, "sex": "F", "region": "c"}) for _ in range(3)]
+    reports[1] = replace(reports[1], id=bytes.fromhex(one.split()[-1]))
+    create(RANDOMIZER, tmp_path / "campaign", title="?", collector="http://127.0.0.1:8000")
+    place = tmp_path / "campaign" / "store" / CAMPAIGN.fingerprint
+    store = FolderStore(place, CAMPAIGN.example)
+    store.append(*rows([each.to_bytes() for each in reports]))
+    store.close()
+    assert output(tmp_path, one).startswith("1 deleted, 2 left")
+    assert output(tmp_path, every).startswith("2 deleted, 0 left")
 
 
 def test_five_lines_of_the_sdv_tutorial_change():

@@ -110,6 +110,10 @@ def delete(
     release: Annotated[
         str | None, Option(help="As `privot serve` has it: where shards are, if not in the store.")
     ] = None,
+    panel: Annotated[
+        Path | None,
+        Option(help="As `privot serve` has it: panel.json, of people who report again."),
+    ] = None,
 ) -> None:
     """Delete one person's report, or all, by id: from the store, its release and its quarantine.
 
@@ -125,13 +129,15 @@ def delete(
     from privot.collector.deleting import delete_reports, ids_of_texts
     from privot.collector.shelves import shelf_at
     from privot.collector.stores import open_store, release_address
+    from privot.waves import Panel
 
     if bool(ids) == every:
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
     named = None if every else ids_of_texts(ids or [])
     made = CampaignFolder.load(campaign)
     address = store or str(made.folder / "store")
-    asked = Campaign.load(made.folder / "randomizer.json")
+    waves = None if panel is None else Panel.load(panel)
+    asked = Campaign.load(made.folder / "randomizer.json", waves)
     shelf = shelf_at(release_address(address, release, asked.fingerprint))
     if "://" not in address and not (Path(address) / asked.fingerprint).is_dir():
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")

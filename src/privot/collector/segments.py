@@ -212,8 +212,9 @@ def recover_segment(path: Path, form: Form, known: KnownIds, told: Callable[[str
     for piece in scan(path, form):
         statuses, _ = known.claim(piece.entries[piece.right])
         if not np.isin(statuses, (NEW, DELETED)).all():
+            waves = "" if form.panel else ", or people report again: give --panel"
             raise PrivotError(
-                f"{path} has reports that are in the store already, it was copied: move it away"
+                f"{path} has reports that are in the store already, it was copied: move it away{waves}"
             )
         rows = np.flatnonzero(piece.right)
         whole += len(rows)
