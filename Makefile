@@ -4,9 +4,9 @@ PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 OF_PAGES = tests/pages tests/studies
 
-.PHONY: demo test test-docs test-slow optional client lint bench docs docs-open dist-check release-notes clean
+.PHONY: demo test test-docs test-slow test-optional optional client lint bench docs docs-open dist-check release-notes clean
 
-demo: .venv/learn  ## recover a map from noise; results in demo/
+demo: .venv/maps  ## recover a map from noise; results in demo/
 	.venv/bin/privot demo -o demo --force
 
 test: .venv/dev  ## the library, but for what is marked slow
@@ -17,6 +17,9 @@ test-docs: .venv/dev  ## pages, their commands and examples; recipes and rivals 
 
 test-slow: .venv/dev  ## what takes minutes, of both; before an issue is resolved
 	.venv/bin/pytest -n $(JOBS) -m slow --timeout 1800
+
+test-optional: .venv/dev  ## the tests that optional packages, a browser or npm are for
+	.venv/bin/pytest -n $(JOBS) -m "not slow" $(OF_OPTIONAL)
 
 optional: .venv/dev  ## packages without which some tests are skipped, and say so
 	-$(PIP) install -c constraints.txt -e '.[ray]' PyWavelets
@@ -52,17 +55,17 @@ release-notes:  ## what CHANGELOG.md says of a version: make release-notes VERSI
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/learn: .venv/python pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e '.[learn]'
+.venv/maps: .venv/python pyproject.toml constraints.txt
+	$(PIP) install --no-compile -c constraints.txt -e '.[maps]'
 	@touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[dev]'
-	@touch .venv/learn $@
+	@touch .venv/maps $@
 
 .venv/docs: .venv/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[docs]'
-	@touch .venv/learn $@
+	@touch .venv/maps $@
 
 clean:
 	rm -rf .venv demo build dist docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis clients/javascript/dist

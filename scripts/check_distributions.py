@@ -4,8 +4,9 @@
 
 The wheel is built from the sdist, so that the sdist holds what builds. One empty environment gets the
 wheel alone, and draws a report as a person's device does; another gets its extra `release`, where a
-schema becomes a randomizer and a release by the commands, without PyTorch. Where the package registry
-cannot be reached, nothing is checked, and one line says so.
+schema becomes a randomizer and a release by the commands; a third gets `learn`, where the release
+becomes a model and synthetic records, without PyTorch. Where the package registry cannot be reached,
+nothing is checked, and one line says so.
 """
 
 from __future__ import annotations
@@ -102,6 +103,21 @@ def require_release(python: Path, folder: Path) -> None:
     assert run(python, "-c", code, cwd=folder) == "100\n"
 
 
+def require_learn(python: Path, folder: Path) -> None:
+    """The commands learn a model and draw from it, where PyTorch is not; what needs it says so."""
+    privot = python.parent / "privot"
+    assert "None" in run(
+        python, "-c", "from importlib.util import find_spec; print(find_spec('torch'))"
+    )
+    run(privot, "fit", "r.parquet", "-o", "model", cwd=folder)
+    run(privot, "sample", "model", "--num-rows", "5", "-o", "synthetic.csv", cwd=folder)
+    assert len((folder / "synthetic.csv").read_text().splitlines()) == 6
+    code = "import privot; privot.fit(privot.Release.load('r.parquet'), estimator)"
+    code = code.replace("estimator", "privot.FitSettings(estimator='generator')")
+    done = subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert "pip install 'privot[networks]'" in done.stderr, done.stderr
+
+
 def main() -> None:
     """Run the checks."""
     with tempfile.TemporaryDirectory() as name:
@@ -118,6 +134,7 @@ def main() -> None:
         require_contents(sdist, wheel)
         require_device(environment(folder / "device", str(wheel)), folder)
         require_release(environment(folder / "release", f"{wheel}[release]"), folder)
+        require_learn(environment(folder / "learn", f"{wheel}[learn]"), folder)
         for path in (sdist, wheel):
             print(f"{path.name}: {path.stat().st_size:,} bytes, whole, installed and used")
 
