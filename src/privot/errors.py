@@ -36,7 +36,7 @@ SMALLEST_DELTA = 1e-300
 MOST_SEED = 2**63 - 1
 
 _RELEASE = ("numpy", "scipy", "pyarrow", "pydantic", "cryptography", "narwhals", "typer", "rich")
-_LEARN = ("numba", "safetensors", "matplotlib", "jinja2")
+_LEARN = ("numba", "safetensors", "matplotlib", "jinja2", "threadpoolctl")
 _SERVE = ("starlette", "uvicorn", "uvloop", "httptools", "fsspec", "psycopg")
 _EXTRAS = {
     **dict.fromkeys(_RELEASE, "release"),

@@ -12,12 +12,16 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
 
 from privot.datasets import draw_people
 from privot.datasets.fetch import BOX, SCHEMA_TOML
@@ -30,6 +34,7 @@ from privot.report.maps import KILOMETERS, Map, draw_maps
 from privot.report.pages import write_results
 from privot.schema import Schema, to_unit
 from privot.training import Progress
+from privot.training.processes import num_threads
 
 COMMANDS = """\
 privot schema check schema.toml
@@ -53,7 +58,6 @@ class MapMetrics:
     w2_learned: float
     km_learned: float
     w2_released: float
-    w2_released_raw: float
     train_seconds: float
     steps: int
 
@@ -73,12 +77,24 @@ class DemoMetrics:
 
 @dataclass(frozen=True)
 class _Learned:
-    """What one mechanism's reports teach, and how far it is from the truth."""
+    """What one mechanism's reports teach, and the seconds of the fit."""
 
     release: Release
     model: LocalModel
     learned: np.ndarray
-    metrics: MapMetrics
+    seconds: float
+
+    def measured(self, learned: Distances, released: float) -> MapMetrics:
+        """With its distances from the truth."""
+        return MapMetrics(
+            mechanism=self.release.randomizer.mechanisms["home"].kind,
+            estimator=self.model.made_with["estimator"],
+            w2_learned=learned.units,
+            km_learned=learned.kilometers,
+            w2_released=released,
+            train_seconds=round(self.seconds, 2),
+            steps=self.model.made_with["steps"],
+        )
 
 
 def run_demo(
@@ -119,18 +135,25 @@ def run_demo(
     say(f"2  each randomized their own location on their device: {releases[-1].guarantee}")
     named = " and ".join(randomizer.mechanisms["home"].kind for randomizer in randomizers)
     say(f"3  the curator, who sees only reports, learns from each mechanism's: {named}")
-    maps = [_learn(release, private, settings, progress) for release in releases]
+    maps = [_learn(release, len(private), settings, progress) for release in releases]
     say("4  samples of the model are compared with the truth, as only a demonstration can")
     fresh = _points(draw_people(num_people, seed=settings.seed + 1))
-    w2_floor, km_floor = distances(fresh, private)
+    received = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(each.table))) for each in releases]
+    # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
+        sent = pool.map(partial(_of_units, truth=to_unit(_DOMAIN, private)), received)
+        floor, *learned = pool.map(
+            partial(distances, truth=private), [fresh, *(each.learned for each in maps)]
+        )
+        measures = list(zip(learned, sent, strict=True))
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
-        w2_floor=w2_floor,
-        km_floor=km_floor,
+        w2_floor=floor.units,
+        km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=[each.metrics for each in maps],
+        maps=[each.measured(*found) for each, found in zip(maps, measures, strict=True)],
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -140,33 +163,32 @@ def run_demo(
 
 
 def _learn(
-    release: Release, private: np.ndarray, settings: FitSettings, progress: Progress | None
+    release: Release, num_rows: int, settings: FitSettings, progress: Progress | None
 ) -> _Learned:
-    """Fit and measure."""
+    """Fit, and draw as many as there were people."""
     started = time.perf_counter()
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
-    learned = _points(model.sample(len(private), seed=settings.seed))
-    received, truth = (to_unit(_DOMAIN, x) for x in (_points(release.table), private))
-    w2_learned, km_learned = distances(learned, private)
-    metrics = MapMetrics(
-        mechanism=release.randomizer.mechanisms["home"].kind,
-        estimator=model.made_with["estimator"],
-        w2_learned=w2_learned,
-        km_learned=km_learned,
-        w2_released=round(sample_distance(_DOMAIN.unit.project(received), truth, repeats=1), 4),
-        w2_released_raw=round(sample_distance(received, truth, repeats=1), 4),
-        train_seconds=round(seconds, 2),
-        steps=model.made_with["steps"],
-    )
-    return _Learned(release, model, learned, metrics)
+    return _Learned(release, model, _points(model.sample(num_rows, seed=settings.seed)), seconds)
 
 
-def distances(points: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """W₂ of 3 000 against 3 000 points: scaled to [−1, 1]² (three draws), and in kilometers."""
+class Distances(NamedTuple):
+    """W₂ of 3 000 against 3 000 points."""
+
+    units: float
+    kilometers: float
+
+
+def distances(points: np.ndarray, truth: np.ndarray) -> Distances:
+    """W₂ of points (n, 2) in degrees: scaled to [−1, 1]² (mean of three draws), and in kilometers."""
     units = sample_distance(to_unit(_DOMAIN, points), to_unit(_DOMAIN, truth), repeats=3)
     on_earth = sample_distance(to_kilometers(points), to_kilometers(truth), repeats=1)
-    return round(units, 4), round(on_earth, 1)
+    return Distances(round(units, 4), round(on_earth, 1))
+
+
+def _of_units(points: np.ndarray, truth: np.ndarray) -> float:
+    """W₂ of points (n, 2) in [−1, 1]², by one draw."""
+    return round(sample_distance(points, truth, repeats=1), 4)
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:
@@ -190,18 +212,17 @@ def _draw(private: np.ndarray, maps: list[_Learned], metrics: DemoMetrics) -> Fi
     low, high = np.array(BOX).T
     floor = f"nobody sees it; two samples: {metrics.km_floor:.0f} km"
     panels = [Map("Where people live", floor, private)]
-    for each in maps:
+    for each, m in zip(maps, metrics.maps, strict=True):
         received = _points(each.release.table)
         off = 1 - float(((received >= low) & (received <= high)).all(axis=1).mean())
-        m = each.metrics
         whose = "Laplace noise, the papers’" if m.mechanism == PAPERS else f"Privot’s {m.mechanism}"
         group = f"{whose}, ε = {at_most(metrics.epsilon)}"
-        told = f"W₂ {m.w2_learned:.3f}: {m.km_learned:.0f} km off"
+        error = f"W₂ {m.w2_learned:.3f}: {m.km_learned:.0f} km off"
         # Reports on a grid, in cells of another: moved by less than a cell, they make no stripes.
         moved = np.random.default_rng(0).uniform(-0.5, 0.5, received.shape) * (high - low) / 256
         panels += [
             Map("What is sent", f"{off:.0%} fall off the map", received + moved, group),
-            Map("What is learned", told, each.learned, group),
+            Map("What is learned", error, each.learned, group),
         ]
     return draw_maps(panels, BOX)
 

@@ -6,9 +6,9 @@ with the ℓ1 (p = 1) or Euclidean (p = 2) ground cost: Birkhoff's theorem makes
 two uniform samples a permutation, which SciPy's linear assignment finds in O(n³).
 
 Adding a number to a row or a column of the costs changes no assignment's rank. The search therefore
-starts from costs reduced by the potentials of entropic problems of falling regularization: nearly all
-augmenting paths are then short (20 seconds become less than 2 for noisy samples, n = 3000). The result
-is exact whatever the potentials are.
+starts from costs reduced by potentials of entropic problems, first between the means of small cells of
+points, by ever less regularization, then between the points: nearly all augmenting paths are then short
+(20 seconds become about one for noisy samples, n = 3000). The result is exact, whatever they are.
 
 References:
     Peyré, Cuturi, *Computational optimal transport* (2019), sections 2.3 and 4.2.
@@ -16,6 +16,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ from privot.errors import PrivotError
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
 _REDUCE_FROM = 300
-_REGS = (0.1, 0.02, 0.005, 0.001)  # of the mean cost
-_ITERATIONS = 50
+# Regularization of potentials, in mean costs, and steps at each.
+_OF_CELLS, _CELL_STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 30
+_OF_POINTS, _POINT_STEPS = (0.003, 0.001, 0.0003), 20
+_POINTS_A_CELL = 4
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
 
 
@@ -57,7 +60,8 @@ def assignment(x: Array, y: Array, p: int = 2) -> Indices:
         )
     cost = cdist(x, y, _METRICS[p])
     if len(x) >= _REDUCE_FROM:
-        cost = _reduced(cost)
+        cost /= cost.mean() or 1.0
+        cost = _reduced(cost, _potentials(x, y, p))
     return np.asarray(linear_sum_assignment(cost)[1])
 
 
@@ -72,26 +76,56 @@ def wasserstein(x: Array, y: Array, p: int = 2) -> float:
     return float(gap.sum(axis=1).mean() if p == 1 else np.sqrt((gap**2).sum(axis=1).mean()))
 
 
-def _reduced(cost: Array) -> Array:
-    """The cost less potentials f_i + g_j, which changes no optimal assignment.
+def _potentials(x: Array, y: Array, p: int) -> Array:
+    """Potentials of the points y (n,), in mean costs, from the problem between means of cells."""
+    depth = max(0, int(math.log2(len(x) / _POINTS_A_CELL)))
+    first, second = _cell_means(x, depth), _cell_means(y, depth)
+    cost = cdist(first, second, _METRICS[p])
+    mean = cost.mean() or 1.0
+    left = _scaled(_c_transformed(cost / mean), _OF_CELLS, _CELL_STEPS)
+    # Of `cost − left` = f_i + g_j, a column gives f up to a constant.
+    f = (cost / mean - left)[:, 0]
+    return np.asarray((cdist(first, y, _METRICS[p]) / mean - f[:, None]).min(axis=0))
 
-    Sinkhorn's scaling of falling regularization in single precision, each begun from the potentials of
-    the one before. Every row and column of `left` has a zero, so that no sum of the kernel vanishes.
+
+def _cell_means(points: Array, depth: int) -> Array:
+    """Means (2^depth, d) of cells of equally many points, halved at medians of wide coordinates."""
+    cells = [points]
+    for _ in range(depth):
+        halves = []
+        for cell in cells:
+            order = np.argpartition(cell[:, np.argmax(np.ptp(cell, axis=0))], len(cell) // 2)
+            halves += [cell[order[: len(cell) // 2]], cell[order[len(cell) // 2 :]]]
+        cells = halves
+    return np.array([cell.mean(axis=0) for cell in cells])
+
+
+def _reduced(cost: Array, potentials: Array) -> Array:
+    """The cost less potentials f_i + g_j, which changes no optimal assignment; in units of the mean."""
+    left = _scaled(_c_transformed(cost - potentials), _OF_POINTS, _POINT_STEPS)
+    g = (cost - left)[0]  # the columns' potentials, up to a constant
+    return _c_transformed(cost - g)
+
+
+def _scaled(left: Array, regs: tuple[float, ...], steps: int) -> Array:
+    """A reduced cost, reduced further by Sinkhorn's scaling in single precision.
+
+    Every row and column of `left` has a zero before each regularization, so that no sum of the kernel
+    vanishes.
     """
-    cost = cost / (cost.mean() or 1.0)
-    left = _c_transformed(cost).astype(np.float32)
-    for reg in _REGS:
-        kernel = np.exp(-left / np.float32(reg))
-        u = v = np.ones(len(left), np.float32)
+    left = left.astype(np.float32)
+    for reg in map(np.float32, regs):
+        kernel = np.exp(left / -reg)
+        u: Array = np.ones(len(left), np.float32)
+        v: Array = u
         with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(_ITERATIONS):
+            for _ in range(steps):
                 u = 1 / (kernel @ v)
                 v = 1 / (u @ kernel)
         if not (np.isfinite(u).all() and np.isfinite(v).all() and u.all() and v.all()):
             break
-        left = _c_transformed(left - np.float32(reg) * (np.log(u)[:, None] + np.log(v)))
-    g = (cost - left)[0]  # the columns' potentials, up to a constant
-    return _c_transformed(cost - g)
+        left = _c_transformed(left - reg * (np.log(u)[:, None] + np.log(v)))
+    return left
 
 
 def _c_transformed(cost: Array) -> Array:
