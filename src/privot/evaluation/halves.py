@@ -35,8 +35,8 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from privot.evaluation import scores as of
 from privot.evaluation.estimates import Interval, Z
@@ -110,7 +110,7 @@ def told_by_halves(
     error = Z * np.sqrt(variances / 2 + 2 * short.var(axis=0, ddof=1))
     means = means + short.mean(axis=0)
     ends = np.array([means[0], (means - error).min(), (means + error).max()])
-    told = np.clip(ends, -1.0, 1.0) if best.is_number else ndtr(ends)
+    told = np.clip(ends, -1.0, 1.0) if best.is_number else scipy.special.ndtr(ends)
     return Interval(*map(float, told))
 
 
@@ -125,7 +125,7 @@ def _without_noise(learned: Linear, people: pa.Table, seed: int) -> list[float]:
 def _in_units(learned: Linear, people: pa.Table) -> float:
     """R², or Φ⁻¹ of the AUC, on records."""
     made = score(*learned.on(people))
-    return made if learned.is_number else float(ndtri(np.clip(made, 1e-6, 1 - 1e-6)))
+    return made if learned.is_number else float(scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)))
 
 
 def _on_reports(learned: Linear, heard: Heard, seed: int) -> list[tuple[float, float]]:
@@ -150,7 +150,7 @@ def _shapes(learned: Linear, seed: int) -> tuple[Array, tuple[Array, Array]]:
     own = of.believed(Beliefs.of(learned.model).atoms, learned.scores())
     apart, normal = _apart(own, part), np.full(len(made), 0.5**0.5)
     clear = abs(apart) > _SMALLEST
-    as_model = ndtri(np.clip(made, 1e-6, 1 - 1e-6)) / np.where(clear, apart, 1.0)
+    as_model = scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)) / np.where(clear, apart, 1.0)
     return part, (np.where(clear, as_model, normal), normal)
 
 
@@ -169,8 +169,8 @@ def _normal_score(part: Array, steep: Array, moments: Array) -> float:
     normal = steep * _apart(table, part)
     if len(normal) == 1:
         return float(normal[0])
-    areas, shares = ndtr(normal), np.clip(table[of.TARGET], 0.0, 1.0)
-    return float(ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
+    areas, shares = scipy.special.ndtr(normal), np.clip(table[of.TARGET], 0.0, 1.0)
+    return float(scipy.special.ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
 
 
 def _apart(moments: Array, part: Array) -> Array:

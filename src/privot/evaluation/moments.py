@@ -30,8 +30,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from privot.evaluation.estimates import Estimate, Interval, Z, estimate, pooled
 from privot.evaluation.heard import Heard, Questions
@@ -190,7 +190,7 @@ def _within(apart: Array) -> Array:
     low, high = np.full(apart.shape, 1.28), np.full(apart.shape, Z)
     for _ in range(20):
         middle = (low + high) / 2
-        short = ndtr(middle + apart) - ndtr(-middle) < 0.9
+        short = scipy.special.ndtr(middle + apart) - scipy.special.ndtr(-middle) < 0.9
         low, high = np.where(short, middle, low), np.where(short, high, middle)
     return high
 

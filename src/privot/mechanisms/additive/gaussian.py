@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammainccinv, log_ndtr, ndtr
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive.additive_noise import (
@@ -131,7 +131,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     def _reach(self, dimension: int) -> tuple[int, float]:
         """‖noise‖₂ is at most a χ variable of d degrees times σ, and half a step a coordinate."""
-        half_square = float(gammainccinv(dimension / 2, UNHEARD_OF))
+        half_square = float(scipy.special.gammainccinv(dimension / 2, UNHEARD_OF))
         return 2, self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
@@ -146,7 +146,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:
         step = self.grid / self.stddev
-        return ndtr((noise - 0.5) * step), ndtr((noise + 0.5) * step)
+        return scipy.special.ndtr((noise - 0.5) * step), scipy.special.ndtr((noise + 0.5) * step)
 
     def _log_pmf(self, noise: Array) -> Array:
         ratio = self.stddev / self.grid
@@ -154,7 +154,10 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         center = np.abs(noise) * step
         if ratio < _FINE_RATIO:
             # The tail's own side of 0 keeps both terms far from 1.
-            near, far = log_ndtr(step / 2 - center), log_ndtr(-step / 2 - center)
+            near, far = (
+                scipy.special.log_ndtr(step / 2 - center),
+                scipy.special.log_ndtr(-step / 2 - center),
+            )
             return near + np.log(-np.expm1(far - near))
         # ∫ φ(z+s) ds over |s| ≤ h/2 = φ(z) h · sinh(zh/2)/(zh/2) · (1 − h²/24 + O(h⁴ z²)):
         # the difference of Φ without its cancellation.

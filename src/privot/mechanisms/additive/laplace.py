@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammainccinv
 
 from privot.mechanisms.additive.additive_noise import (
     AdditiveNoise,
@@ -104,7 +104,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
 
     def _reach(self, dimension: int) -> tuple[int, float]:
         """‖noise‖₁ is at most a Gamma variable of d steps and scale b, and a grid step a coordinate."""
-        steps = float(gammainccinv(dimension, UNHEARD_OF))
+        steps = float(scipy.special.gammainccinv(dimension, UNHEARD_OF))
         return 1, self.scale * steps + 2 * dimension * self.grid
 
     def _draw_list(self, count: int) -> list[int]:

@@ -43,8 +43,8 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammainc, gammainccinv
 
 from privot.errors import PrivotError
 from privot.mechanisms.additive.additive_noise import (
@@ -212,8 +212,8 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
         outer = np.where(at_zero, 1 / math.sqrt(math.pi), radius + 0.5) / ratio
         turn = np.arctan2(noise[..., 1], noise[..., 0]) / (2 * math.pi) + 0.5
         half = np.where(at_zero, 0.5, 1 / (4 * math.pi * np.maximum(radius, 1.0)))
-        low = np.stack([gammainc(2, inner), turn - half], axis=-1)
-        return low, np.stack([gammainc(2, outer), turn + half], axis=-1)
+        low = np.stack([scipy.special.gammainc(2, inner), turn - half], axis=-1)
+        return low, np.stack([scipy.special.gammainc(2, outer), turn + half], axis=-1)
 
     @cached_property
     def _log_normalizer(self) -> float:
@@ -238,7 +238,7 @@ class PlanarLaplace(AdditiveNoise, kind="planar_laplace"):
     def _reach(self, dimension: int) -> tuple[int, float]:
         """‖noise‖₂ is a Gamma variable of 2 steps, up to $e^{\\sqrt2/t}$ for each point's square."""
         unheard_of = UNHEARD_OF * math.exp(-math.sqrt(2) * self.grid / self.scale)
-        return 2, self.scale * float(gammainccinv(2, unheard_of)) + 2 * self.grid
+        return 2, self.scale * float(scipy.special.gammainccinv(2, unheard_of)) + 2 * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
         return draw_planar_laplace(count // 2, self.scale / self.grid)

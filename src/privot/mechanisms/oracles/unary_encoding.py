@@ -30,8 +30,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from privot.errors import PrivotError
 from privot.mechanisms.forms import codes_of_bits
@@ -167,7 +167,11 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         mean, spread = (k - 1) * other, math.sqrt((k - 1) * other * (1 - other))
         first = max(0, math.floor(mean - 40 * spread) - 60)
         count = np.arange(first, min(k - 1, math.ceil(mean + 40 * spread) + 60) + 1.0)
-        choices = gammaln(k) - gammaln(count + 1) - gammaln(k - count)
+        choices = (
+            scipy.special.gammaln(k)
+            - scipy.special.gammaln(count + 1)
+            - scipy.special.gammaln(k - count)
+        )
         pmf = np.exp(choices + count * math.log(other) + (k - 1 - count) * math.log1p(-other))
         pmf /= pmf.sum()
         total = 0.0

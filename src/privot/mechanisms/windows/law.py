@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import jv
+import scipy
 
 from privot.mechanisms.samplers.exact_rounding import Integers
 from privot.mechanisms.windows.cells import Mask, WindowCells
@@ -34,7 +34,7 @@ class WindowLaw:
         radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)  # of as many
         reach = radius * 2 / self.cells.steps
         z = np.maximum(np.sqrt((waves**2).sum(axis=1)) * reach, 1e-6)
-        ball = math.gamma(half + 1) * (2 / z) ** half * jv(half, z)
+        ball = math.gamma(half + 1) * (2 / z) ** half * scipy.special.jv(half, z)
         return np.asarray((self.inside - self.outside) * window * ball)
 
     def variance(self) -> float:
