@@ -54,7 +54,7 @@ def test_check_says_the_same_again(table):
     (line,) = (line for line in done.stdout.splitlines() if "telling color" in line)
     found = re.search(r"synthetic records has AUC (\S+) on people \((\S+) to (\S+)\)", line)
     auc, low, high = (float(number) for number in found.groups())
-    # By the noise of devices, 120 releases: low .97 ± .02, auc .996 ± .005; both near .5 without the pair.
+    # By the devices' noise, 120 releases: low .97 ± .02, auc .996 ± .005; without the pair near .5.
     assert 0.75 < low <= auc <= high <= 1
     assert auc > 0.95
     assert "check.html: written" in done.stdout

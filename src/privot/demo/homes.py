@@ -138,14 +138,7 @@ def run_demo(
     maps = [_learn(release, len(private), settings, progress) for release in releases]
     say("4  samples of the model are compared with the truth, as only a demonstration can")
     fresh = _points(draw_people(num_people, seed=settings.seed + 1))
-    received = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(each.table))) for each in releases]
-    # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
-        sent = pool.map(partial(_of_units, truth=to_unit(_DOMAIN, private)), received)
-        floor, *learned = pool.map(
-            partial(distances, truth=private), [fresh, *(each.learned for each in maps)]
-        )
-        measures = list(zip(learned, sent, strict=True))
+    floor, measures = _measured(private, fresh, maps)
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
@@ -153,7 +146,7 @@ def run_demo(
         km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=[each.measured(*found) for each, found in zip(maps, measures, strict=True)],
+        maps=measures,
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -170,6 +163,20 @@ def _learn(
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
     return _Learned(release, model, _points(model.sample(num_rows, seed=settings.seed)), seconds)
+
+
+def _measured(
+    private: np.ndarray, fresh: np.ndarray, maps: list[_Learned]
+) -> tuple[Distances, list[MapMetrics]]:
+    """Distances from the truth, of other people and of each map, side by side in threads."""
+    received = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(m.release.table))) for m in maps]
+    # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
+        sent = pool.map(partial(_of_units, truth=to_unit(_DOMAIN, private)), received)
+        points = [fresh, *(each.learned for each in maps)]
+        floor, *learned = pool.map(partial(distances, truth=private), points)
+        found = zip(maps, learned, sent, strict=True)
+        return floor, [each.measured(own, released) for each, own, released in found]
 
 
 class Distances(NamedTuple):
