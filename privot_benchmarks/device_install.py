@@ -99,7 +99,7 @@ def table(found: dict[str, object]) -> str:
 def main() -> None:
     """Measure, print, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--extras", nargs="*", default=["", "release", "learn"])
+    parser.add_argument("--extras", nargs="*", default=["", "release", "maps", "learn", "networks"])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()

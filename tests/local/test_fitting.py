@@ -6,6 +6,7 @@ The estimator follows scikit-learn's conventions, and takes releases only.
 import json
 import os
 import signal
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from privot import FitSettings, Randomizer, Schema, Synthesizer, fit
 from privot.errors import PrivotError
 from privot.evaluation import compare, sample_distance, total_variation
 from privot.local import LocalModel
+from privot.local.fitting import FewReports
 from privot.training import Interrupted
 
 MIXED = Schema.from_toml("""
@@ -313,3 +315,15 @@ def test_a_clone_has_the_parameters_and_nothing_learned(synthesizer_release):
     assert not hasattr(copy, "model_")
     assert copy.set_params(seed=5).seed == 5
     assert "fitted: False" in repr(copy)
+
+
+def test_two_reports_say_that_they_tell_nothing_and_many_do_not():
+    schema = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
+    randomizer = Randomizer.calibrate(schema, 1.0)
+    with pytest.warns(FewReports, match=r"2 reports tell no more than a guess .* about 12 reports"):
+        model = fit(randomizer.privatize({"sick": [True, False]}))
+    assert "tell no more than a guess" in model.made_with["few_reports"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewReports)
+        enough = fit(randomizer.privatize({"sick": [True, False] * 6}))
+    assert "few_reports" not in enough.made_with

@@ -17,6 +17,7 @@ are held-out reports, which are as private as the others.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.release import Release
+from privot.release.planning.few_reports import reports_that_tell
 from privot.schema import Schema
 from privot.summary import Summarized
 from privot.training import Progress
@@ -39,6 +41,11 @@ from privot.training.processes import started_by_torchrun
 
 if TYPE_CHECKING:
     from privot.local.generators.steps import Loss
+
+
+class FewReports(UserWarning):
+    """A model was fitted to so few reports that it holds no more than the estimator's assumptions."""
+
 
 _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
@@ -82,6 +89,10 @@ def fit(
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
         Interrupted: on Ctrl-C, after the checkpoint was saved; what was learned until then is its
             `model`.
+
+    Warns:
+        FewReports: where fewer reports than tell anything were given (a public number); the model's
+            `made_with` says it, too.
     """
     releases = Releases.of(release)
     for part in releases.parts:
@@ -95,19 +106,37 @@ def fit(
     if seed is not None:
         settings = replace(settings, seed=seed)
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
+    return _marked_if_few(_fitted(releases, settings, run), releases)
+
+
+def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
+    """By the estimator that the settings name, or the one that suits the release."""
     estimator: str = settings.estimator
     if estimator == "auto":
-        estimator = "generator" if loss is not None else best_estimator(releases)
+        estimator = "generator" if run.loss is not None else best_estimator(releases)
     if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
         )
     if (place := _SINGLE_RELEASE_ESTIMATORS.get(estimator)) is not None:
         release = releases.only(estimator)
-        model: LocalModel = load_object(place, f"estimator {estimator!r}")(release, settings, run)
-        return model
+        return load_object(place, f"estimator {estimator!r}")(release, settings, run)
     _refuse_ignored(estimator, settings, run)
     return _MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, run)
+
+
+def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
+    """The model, which says so, with a warning, where so few reports tell no more than none."""
+    needed = reports_that_tell(releases.newest.randomizer)
+    if needed is None or len(releases) >= needed:
+        return model
+    few = "1 report tells" if len(releases) == 1 else f"{len(releases):,} reports tell"
+    text = (
+        f"{few} no more than a guess without any, so the model is what the estimator assumes: collect "
+        f"more; from about {needed:,} reports on they tell something, `privot plan` says how much"
+    )
+    warnings.warn(text, FewReports, stacklevel=3)
+    return replace(model, made_with=model.made_with | {"few_reports": text})
 
 
 def best_estimator(releases: Releases) -> str:
