@@ -1,4 +1,4 @@
-"""Distinct rows of a table of integers, in lexicographic order: what NumPy sorts as records, here as numbers.
+"""Distinct rows of a table of integers, in lexicographic order, found as numbers instead of records.
 
 A row $(v_1, …, v_w)$ with $0 ≤ v_j < m_j$ is the number $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and numbers
 are in the order of their rows. Few numbers are counted without sorting any, in time proportional to the
