@@ -57,7 +57,7 @@ def groups_of_questions(releases: Releases) -> tuple[list[Question], list[Report
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     tallies: dict[int, Tally] = {}
-    sheet_type = np.min_scalar_type(joint.asked.num_sheets)  # of 16 bits at most: sorted by radix
+    sheet_type = np.min_scalar_type(joint.asked.num_sheets)  # up to 16 bits are sorted by radix
     for piece in release.pieces():
         answers = piece.joint_answers
         order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
