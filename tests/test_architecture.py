@@ -36,7 +36,7 @@ MOST_LINES, MOST_ARGUMENTS = 60, 8
 COMMANDS = {
     "account.shuffle", "account_sliced.sliced", "curator.fit", "curator.sample", "demo.run",
     "evaluation.evaluate", "integral.fit", "randomizer.calibrate", "reports.privatize", "serve.serve",
-    "sliced.adapt", "sliced.fit", "sliced.train", "wave_models.fit_waves",
+    "sliced.adapt", "sliced.fit", "sliced.train", "wave_models.fit_waves", "waves.report",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

@@ -9,6 +9,7 @@ from commands import privot
 from privot import Randomizer, Schema
 from privot.device import Report
 from privot.release.collecting.payloads import Payloads
+from privot.release.signing import new_key, public_key, read_key, sign
 from privot.waves import Answer, ChangeTree, Panel
 
 SCHEMA = '[columns.smokes]\nkind = "boolean"\n'
@@ -81,6 +82,52 @@ def test_reports_are_what_a_collector_takes_and_limits_hold(folder):
     assert words in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
     done(folder, second, "4")
+
+
+@pytest.mark.parametrize("changed", ["randomizer.json", "daily.json"])
+def test_what_another_key_signed_makes_no_report(folder, changed):
+    line = asked(folder, "daily", window=1) + " --first"
+    holder, other = keys = [folder / "holder.pem", folder / "other.pem"]
+    for path in keys:
+        new_key(path)
+    done_by = {path: ["--public-key", public_key(read_key(path))] for path in keys}
+    files = [folder / "randomizer.json", folder / "daily.json"]
+    unsigned = privot(folder, *line.split(), *done_by[holder])
+    assert (unsigned.returncode, "sign randomizer.json first" in unsigned.stderr) == (2, True)
+    for path in files:
+        sign(path, read_key(holder))
+    sign(folder / changed, read_key(other))
+    text = (folder / changed).read_text()
+    refusals = {
+        "is not what the holder of": done_by[holder],
+        "is signed: give --public-key": [],
+        "is not 32 bytes in base64": ["--public-key", "no key"],
+    }
+    for words, given in refusals.items():
+        refused = privot(folder, *line.split(), *given)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert words in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1
+    sign(folder / changed, read_key(holder))
+    (folder / changed).write_text(text + " ")  # the same JSON, of other bytes
+    assert "is not what the holder" in privot(folder, *line.split(), *done_by[holder]).stderr
+    assert not (folder / "mine").exists()
+    (folder / changed).write_text(text)
+    made = done(folder, line, *done_by[holder]).stdout
+    assert len(json.loads(made)["reports"]) == 1
+
+
+def test_a_bit_is_told_only_by_a_panel_of_the_pinned_key(folder):
+    Panel("daily", 9, int(time.time()) - 100, 86_400, "seed", 9).save(folder / "daily.json")
+    line = "waves tell yes --panel daily.json --changes 2 --epsilon 2 --ledger mine --first"
+    for path in (folder / "holder.pem", folder / "other.pem"):
+        new_key(path)
+    sign(folder / "daily.json", read_key(folder / "holder.pem"))
+    assert "is signed: give --public-key" in privot(folder, *line.split()).stderr
+    other = ["--public-key", public_key(read_key(folder / "other.pem"))]
+    assert "is not what the holder of" in privot(folder, *line.split(), *other).stderr
+    assert not (folder / "mine").exists()
+    done(folder, line, "--public-key", public_key(read_key(folder / "holder.pem")))
 
 
 def test_a_bit_is_told_and_its_answers_are_printed_again(folder):

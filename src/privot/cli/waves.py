@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from privot.device.values import Record
     from privot.waves import Panel
 
+PublicKey = Annotated[
+    str | None,
+    Option(help="Key of who asks, in base64, as they published it: nobody else's files are taken."),
+]
+
 _DAY = 86_400
 PanelFile = Annotated[Path, Argument(help="The panel: panel.json.")]
 
@@ -100,11 +105,13 @@ def report(
         bool,
         Option("--first", help="This person had no ledger before: a new one need not wait."),
     ] = False,
+    public_key: PublicKey = None,
 ) -> None:
     """The report of this wave, once: drawn, kept in the ledger, and printed as what a collector takes.
 
     Asked again in the same wave, it prints the same report; in waves that are not the person's, near one
-    that is spent, or beyond the limit, it refuses.
+    that is spent, or beyond the limit, it refuses. With --public-key, the key's holder must have signed
+    both randomizer and panel; where one of them is signed, the key must be given.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
@@ -114,6 +121,7 @@ def report(
 
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
+    _require_signed(public_key, randomizer, panel)
     device, held = Device.from_json(read_text(randomizer)), Panel.load(panel)
     values = _record(record)
     held.wave_at(time.time())  # what has not begun or has ended begins no ledger
@@ -137,11 +145,12 @@ def tell(
         bool,
         Option("--first", help="This person had no ledger before: a new one need not stand aside."),
     ] = False,
+    public_key: PublicKey = None,
 ) -> None:
     """Tell a bit that seldom changes, in every wave; print all answers so far, one a line of JSON.
 
     Each answer is drawn once, kept in the ledger, and printed again as the same bytes. After --changes
-    changes the bit is followed as it was.
+    changes the bit is followed as it was. Where the panel is signed, --public-key must say by whom.
 
     Example: privot waves tell yes --panel panel.json --changes 2 --epsilon 2 --ledger my.ledger
     """
@@ -149,6 +158,7 @@ def tell(
 
     if value not in ("yes", "no"):
         raise PrivotError("the bit of today is yes or no: write one of them")
+    _require_signed(public_key, panel)
     held = Panel.load(panel)
     if held.waves is None:
         raise PrivotError(
@@ -159,6 +169,19 @@ def tell(
     book = TreeLedger(DeviceLedger(ledger, person, wait=not first), tree, held)
     for answer in book.tell(value == "yes"):
         print(answer.to_bytes().decode(), end="")
+
+
+def _require_signed(key: str | None, *files: Path) -> None:
+    """Refuse files that the holder of `key` did not sign; without a key, those that somebody signed."""
+    from privot.release.signing import require_signature, signature_path
+
+    for file in files:
+        if key is not None:
+            require_signature(file, key)
+        elif signature_path(file).exists():
+            raise PrivotError(
+                f"{printable(str(file))} is signed: give --public-key, as its holder published it"
+            )
 
 
 def _record(path: Path) -> Record:

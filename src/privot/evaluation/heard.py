@@ -19,6 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.local.classes.count_tables import ReportGroup
+from privot.local.classes.distinct import distinct_rows
 from privot.local.classes.grouping import report_groups
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
@@ -197,18 +198,20 @@ def _split_sources(release: Release, first: int) -> Iterator[Source]:
     sizes, indicators, answers = [], [], []
     for name, column in release.schema.coded.items():
         values, reported = release.reports(name)
-        distinct, inverse = np.unique(values, axis=0, return_inverse=True)
+        places, ranks = distinct_rows(values)
         form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
-        indicators.append(form.indicators(distinct))
+        indicators.append(form.indicators(values[places]))
         sizes.append(indicators[-1].shape[1])
-        answers.append(np.where(reported, inverse.reshape(-1), -1))
+        answers.append(np.where(reported, ranks, -1))
     told = np.stack(answers, axis=1)
     for several in (1, 2):
         for columns in combinations(range(len(sizes)), several):
             both = told[:, columns]
-            sent, counts = np.unique(both[(both >= 0).all(axis=1)], axis=0, return_counts=True)
-            if len(sent):
+            both = both[(both >= 0).all(axis=1)]
+            places, ranks = distinct_rows(both)
+            if len(places):
                 yield ProductSource(
                     tuple(first + c for c in columns), tuple(sizes[c] for c in columns),
-                    counts.astype(np.float64), tuple(indicators[c] for c in columns), sent,
+                    np.bincount(ranks).astype(np.float64),
+                    tuple(indicators[c] for c in columns), both[places],
                 )  # fmt: skip

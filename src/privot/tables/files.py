@@ -6,6 +6,7 @@ Inside, a table is always a `pyarrow.Table`; narwhals opens the door to the othe
 from __future__ import annotations
 
 import gzip
+import importlib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
-import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
@@ -44,15 +44,17 @@ def as_table(data: Any) -> pa.Table:
         return data
     if isinstance(data, dict):
         return _from_arrays(data, "the dict")
+    # Commands read files, and need not wait a tenth of a second for what opens frames.
+    narwhals = importlib.import_module("narwhals.stable.v1")
     try:
-        frame = nw.from_native(data, eager_only=True)
+        frame = narwhals.from_native(data, eager_only=True)
     except TypeError:
         raise PrivotError(
             f"a {type(data).__name__} is not a table: "
             "give a pandas, polars or pyarrow table, or a dict of columns"
         ) from None
     try:
-        table = frame.to_arrow()
+        table: pa.Table = frame.to_arrow()
     except (pa.ArrowException, TypeError, ValueError):  # whose words show a value
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"

@@ -32,6 +32,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.errors import PrivotError
+from privot.local.classes.distinct import distinct_rows
 from privot.local.classes.questions import Array, Question, Questions, plain, starts
 
 
@@ -222,8 +223,9 @@ def _gather(
         answers = np.concatenate([group.answers for group in same]).astype(np.int64)
         sent: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
         if merge:
-            answers, inverse = np.unique(answers, axis=0, return_inverse=True)
-            sent = np.bincount(inverse.ravel(), sent, len(answers)).astype(np.float64)
+            places, ranks = distinct_rows(answers)
+            answers = answers[places]
+            sent = np.bincount(ranks, sent, len(answers)).astype(np.float64)
         gathered.append((which, answers, sent))
     return factors, gathered
 

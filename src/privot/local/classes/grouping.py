@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from privot.local.classes.count_tables import Factor, ReportGroup
+from privot.local.classes.distinct import distinct_rows
 from privot.local.classes.questions import Question
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
@@ -56,9 +57,10 @@ def groups_of_questions(releases: Releases) -> tuple[list[Question], list[Report
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     tallies: dict[int, Tally] = {}
+    sheet_type = np.min_scalar_type(joint.asked.num_sheets)  # up to 16 bits are sorted by radix
     for piece in release.pieces():
         answers = piece.joint_answers
-        order = np.argsort(answers.sheets, kind="stable")
+        order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
         ends = np.searchsorted(answers.sheets[order], np.arange(joint.asked.num_sheets + 1))
         for number, (start, stop) in enumerate(pairwise(ends)):
             if start < stop:
@@ -89,10 +91,8 @@ class Tally:
 
     def add(self, rows: np.ndarray) -> None:
         """Count some more rows (n, w)."""
-        distinct, counts = np.unique(rows, axis=0, return_counts=True)
-        self._rows.append(distinct)
-        self._counts.append(counts)
-        self._waiting += len(distinct)
+        self._hold(rows, np.ones(len(rows)))
+        self._waiting += len(self._rows[-1])
         if self._waiting > self._settled:
             self._settle()
 
@@ -102,10 +102,15 @@ class Tally:
         return self._rows[0], self._counts[0]
 
     def _settle(self) -> None:
-        rows, where = np.unique(np.concatenate(self._rows), axis=0, return_inverse=True)
-        counts = np.bincount(where.reshape(-1), np.concatenate(self._counts), len(rows))
-        self._rows, self._counts = [rows], [counts.astype(np.int64)]
-        self._settled, self._waiting = len(rows), 0
+        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
+        self._rows, self._counts = [], []
+        self._hold(rows, counts)
+        self._settled, self._waiting = len(self._rows[0]), 0
+
+    def _hold(self, rows: np.ndarray, counts: np.ndarray) -> None:
+        places, ranks = distinct_rows(rows)
+        self._rows.append(rows[places])
+        self._counts.append(np.bincount(ranks, counts, len(places)).astype(np.int64))
 
 
 def _split_groups(release: Release, first: int) -> list[ReportGroup]:
@@ -114,21 +119,21 @@ def _split_groups(release: Release, first: int) -> list[ReportGroup]:
     factors, numbers, masks = [], [], []
     for index, (name, column) in enumerate(release.schema.coded.items()):
         values, reported = release.reports(name)
-        distinct, inverse = np.unique(values, axis=0, return_inverse=True)
+        places, ranks = distinct_rows(values)
         form = cast(CodeForm, mechanisms[name].form(column))  # as all are
-        shares = form.shares(distinct)
+        shares = form.shares(values[places])
         factors.append(Factor((first + index,), shares.shape[1:], shares, form.ratio))
-        numbers.append(inverse.reshape(-1))
+        numbers.append(ranks)
         masks.append(reported)
     answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)
-    subsets, which = np.unique(reported, axis=0, return_inverse=True)
+    subsets, which = distinct_rows(reported)
     groups = []
-    for number, subset in enumerate(subsets):
+    for number, subset in enumerate(reported[subsets]):
         columns = np.flatnonzero(subset)
-        sent, counts = np.unique(
-            answers[which.reshape(-1) == number][:, columns], axis=0, return_counts=True
-        )
-        groups.append(_group(tuple(factors[column] for column in columns), sent, counts))
+        sent = answers[which == number][:, columns]
+        places, ranks = distinct_rows(sent)
+        counts = np.bincount(ranks, minlength=len(places))
+        groups.append(_group(tuple(factors[column] for column in columns), sent[places], counts))
     return groups
 
 
