@@ -66,10 +66,11 @@ def measured(folder: Path, tests: bool) -> dict[str, float]:
     found = {"clone to map, s": run + seconds(clone, home, "make", "demo")}
     found["installed for the demo, MB"] = megabytes(clone / ".venv")
     found["the demo's own run, s"] = seconds(clone, home, privot, "demo", "-o", "demo", "--force")
-    for name, command in (
+    commands: tuple[tuple[str, list[str | Path]], ...] = (
         ("import privot.local, s", [python, "-c", "import privot.local"]),
         ("privot fit --help, s", [privot, "fit", "--help"]),
-    ):
+    )
+    for name, command in commands:
         found[name] = min(seconds(clone, home, *command) for _ in range(5))
     if tests:
         seconds(clone, home, "make", ".venv/dev")

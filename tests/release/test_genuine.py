@@ -34,6 +34,17 @@ def test_altered_randomizers_are_refused():
             Randomizer.from_json(broken)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("epsilon", 0.5), ("epsilon", 1 + 1e-6), ("unit", "visit")]
+)
+def test_a_sealed_text_cannot_state_what_its_noise_does_not_give(field, value):
+    """The seal is a hash that anybody computes: what is stated is compared with the mechanisms."""
+    fields = unseal(Randomizer.calibrate(SCHEMA, 1.0, mechanism="laplace").to_json())
+    fields["guarantee"][field] = value
+    with pytest.raises(PrivotError, match="the randomizer states .* its noise gives .*: calibrate"):
+        Randomizer.from_json(seal(**fields))
+
+
 def written_by_another_version():
     """The text of a randomizer by a version that rounds ε otherwise, and has fields in other order."""
     schema = Schema.from_toml(

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -188,18 +188,7 @@ class SlicedAccounting:
         require_finite("epsilon", epsilon, positive=True)
         left = self._delta_left(steps, delta)
         require_choice("method", method, get_args(Method))
-        stddev = _least_stddev(
-            lambda noise: self._epsilon(noise, steps, left, "rdp"),
-            epsilon,
-            self.sensitivity,
-            1.0,
-            1e-9,
-        )
-        if method == "pld":
-            start = stddev if math.isfinite(stddev) else self.sensitivity
-            stddev = _least_stddev(
-                lambda noise: self._epsilon(noise, steps, left, "pld"), epsilon, start, 0.08, 1e-5
-            )
+        stddev = _calibrated(self, epsilon, left, steps, method)
         if not math.isfinite(stddev):
             raise PrivotError(
                 f"epsilon is {epsilon!r}: no amount of noise reaches it by method {method!r} at delta "
@@ -253,6 +242,30 @@ class SlicedAccounting:
         check_delta(delta, self.records)
         spent, _ = self.overflow(steps, delta)
         return math.nextafter(delta - spent, 0.0) if spent else delta
+
+
+@lru_cache(maxsize=64)
+def _calibrated(
+    setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
+) -> float:
+    """Return the least stddev at what overflows leave of δ; infinite if there is none.
+
+    The search takes seconds, and a plan, its run and its report ask for the same. It sees public
+    numbers alone.
+    """
+    stddev = _least_stddev(
+        lambda noise: setting._epsilon(noise, steps, delta, "rdp"),
+        epsilon,
+        setting.sensitivity,
+        1.0,
+        1e-9,
+    )
+    if method == "pld":
+        start = stddev if math.isfinite(stddev) else setting.sensitivity
+        stddev = _least_stddev(
+            lambda noise: setting._epsilon(noise, steps, delta, "pld"), epsilon, start, 0.08, 1e-5
+        )
+    return stddev
 
 
 def _least_stddev(
