@@ -104,8 +104,11 @@ def _integral(a: float, b: float, x: Floats) -> Floats:
         """φ(peak) − φ(peak + shift), in which nothing large cancels."""
         odds = np.expm1(shift)
         share = y_column * odds
-        grown = np.where(share > -0.5, 1 + share, w_column + y_column * np.exp(shift))
-        log_grown = np.where(share > -0.5, np.log1p(np.maximum(share, -0.5)), np.log(grown))
+        grown, log_grown = 1 + share, np.log1p(np.maximum(share, -0.5))
+        if (low := share <= -0.5).any():  # there 1 + share would cancel
+            far_below = w_column + y_column * np.exp(shift)
+            grown = np.where(low, far_below, grown)
+            log_grown = np.where(low, np.log(far_below), log_grown)
         return np.asarray(b * log_grown - a * shift - lift * odds / grown)
 
     def reach(sign: float) -> Floats:
