@@ -1,8 +1,10 @@
 """Tickets of waves: one report of a person in any w waves is taken, and nobody is written down."""
 
+import asyncio
 import json
 import shutil
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -12,8 +14,9 @@ from privot import PrivotError
 from privot.collector.admission import NotAdmitted, tickets
 from privot.collector.app import Collector, Desk
 from privot.collector.arrivals import Campaign
-from privot.collector.committing import GroupCommit
+from privot.collector.committing import GroupCommit, Room
 from privot.collector.folder import FolderStore
+from privot.collector.store import StoreFull, StoreStopped
 from privot.collector.wave_tickets import WaveTickets
 from privot.device import Report, write_batch
 from privot.waves import Panel
@@ -43,7 +46,9 @@ def test_each_person_is_admitted_once_in_every_wave_of_theirs(office):
             now[0] = 3600.0 * wave + 60 * minute
             for person in PEOPLE:
                 try:
-                    admit(given.give(person), CAMPAIGN.fingerprint)
+                    sender = admit(given.give(person), CAMPAIGN.fingerprint)
+                    sender.use(b"report")
+                    sender.acknowledge(b"report")
                     admitted[person].append(wave)
                 except NotAdmitted:
                     continue
@@ -64,7 +69,7 @@ def test_a_ticket_ends_with_its_wave(office):
 def test_a_used_ticket_stays_used_after_a_restart(office, tmp_path):
     now, given, admit = office
     ticket = given.give(next(person for person in PEOPLE if PANEL.slot(person) == 0))
-    admit(ticket, CAMPAIGN.fingerprint)
+    admit(ticket, CAMPAIGN.fingerprint).use(b"report")
     shutil.copy(tmp_path / "used", tmp_path / "after")  # what a kill leaves
     again = tickets(given.key.public_key(), tmp_path / "after", clock=lambda: now[0])
     with pytest.raises(NotAdmitted, match="used up"):
@@ -116,6 +121,90 @@ def test_a_collector_takes_one_report_for_a_ticket(office, tmp_path):
     assert [post(reports[0]), post(reports[0]), post(reports[1])] == [200, 401, 401]
     now[0] = 4 * 3600.0
     assert post(*reports) == 413
+    assert writer.store.count == 1
+    writer.close()
+    writer.store.close()
+
+
+class Failing(FolderStore):
+    """A store that fails before, or after, it has stored a group."""
+
+    fails = ()
+
+    def append(self, records, entries):
+        before, *self.fails = self.fails or (None,)
+        if before is True:
+            raise StoreFull("the disk is full")
+        statuses = super().append(records, entries)
+        if before is False:
+            raise StoreStopped("the connection was lost")
+        return statuses
+
+
+def test_the_same_report_comes_again_after_a_refusal_and_no_other(office, tmp_path):
+    """After 408, 413, 422, 429, 503, 507 the ticket is good for the same report, after 200 for none."""
+    now, given, admit = office
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    writer = GroupCommit(Failing(tmp_path / "store", CAMPAIGN.example))
+    slow = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, body_seconds=0.05)
+    full, room = Room(size=1), Room()
+    busy = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, room=full)
+    ready = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, room=room)
+    path, (mine, other) = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", made(2)
+
+    async def never_ends():
+        yield write_batch([mine])[:10]
+        await asyncio.sleep(5)
+
+    def post(collector, content):
+        headers = BATCH | {"authorization": given.give(person)}
+        (answer,) = calls(collector, ("POST", path, {"content": content, "headers": headers}))
+        return answer.status_code
+
+    assert post(slow, never_ends()) == 408
+    assert post(ready, write_batch([mine, other])) == 413
+    assert post(ready, write_batch([mine[:-2]])) == 422
+    with full.claiming() as claim:
+        claim(1)
+        assert post(busy, write_batch([mine])) == 429
+    assert (tmp_path / "used").stat().st_size == 24  # so far not used
+    writer.store.fails = [True, False]
+    assert post(ready, write_batch([mine])) == 507
+    assert post(ready, write_batch([other])) == 401  # the first may be stored for all it is known
+    assert post(ready, write_batch([mine])) == 503
+    assert post(ready, write_batch([other])) == 401
+    assert [post(ready, write_batch([mine])) for _ in range(2)] == [200, 401]
+    assert writer.store.count == 1
+    writer.close()
+    now[0] = 4 * 3600.0
+    assert post(ready, write_batch([other])) == 503  # closed: not stored, and not used
+    assert (tmp_path / "used").stat().st_size == 2 * 24
+    writer.store.close()
+
+
+def test_of_two_reports_at_once_for_one_ticket_one_is_taken(office, tmp_path):
+    _, given, admit = office
+    person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    collector = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1)
+    headers = BATCH | {"authorization": given.give(person)}
+    path = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports"
+
+    async def run():
+        both = asyncio.Barrier(2)
+
+        async def body(report):
+            data = write_batch([report])
+            yield data[:10]
+            await both.wait()  # both tickets were looked at before either body is whole
+            yield data[10:]
+
+        transport = httpx.ASGITransport(collector.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            sent = [client.post(path, content=body(r), headers=headers) for r in made(2)]
+            return sorted(answer.status_code for answer in await asyncio.gather(*sent))
+
+    assert asyncio.run(run()) == [200, 401]
     assert writer.store.count == 1
     writer.close()
     writer.store.close()

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -34,7 +35,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from privot.collector.admission import Admission, NotAdmitted, everybody
+from privot.collector.admission import Admission, Admitted, NotAdmitted, everybody
 from privot.collector.arrivals import MOST_REPORTS, Arrivals, Campaign, Refused
 from privot.collector.bodies import Refusal, body_of, is_json, refusal_answer, require_length
 from privot.collector.committing import GroupCommit, NoRoom, Room
@@ -150,20 +151,20 @@ class Collector:
     async def _take(self, desk: Desk, request: Request) -> Response:
         as_json = is_json(request)
         self._require_open()
-        try:
-            until = self._admit(request.headers.get("authorization", ""), desk.campaign.fingerprint)
-        except NotAdmitted as error:
-            raise Refusal(401, "admission", str(error), close=True) from None
+        with _admitting():
+            sender = self._admit(
+                request.headers.get("authorization", ""), desk.campaign.fingerprint
+            )
         most = desk.campaign.most_bytes(as_json)
         require_length(request, most)
         try:
             with self._room.claiming() as claim:
                 body = await body_of(request, most, self._seconds, claim)
-                arrivals = _read(desk.campaign, body, as_json, until)
+                arrivals = _read(desk.campaign, body, as_json, sender.until)
                 if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
                     words = f"the batch has {found:,} reports: send at most {self._each:,} at once"
                     raise Refusal(413, "many", words)
-                statuses = await self._store(desk, arrivals)
+                statuses = await self._store(desk, arrivals, sender)
                 return _answer(desk.metrics, arrivals, statuses)
         except NoRoom as error:
             raise Refusal(429, "busy", str(error), close=True) from None
@@ -172,10 +173,16 @@ class Collector:
         except StoreStopped as error:
             raise Refusal(503, "stopped", str(error)) from None
 
-    async def _store(self, desk: Desk, arrivals: Arrivals) -> list[int]:
+    async def _store(self, desk: Desk, arrivals: Arrivals, sender: Admitted) -> list[int]:
         if not len(arrivals.records):
             return []
+        content = arrivals.records.tobytes()
+        desk.writer.require_open()
+        with _admitting():
+            sender.use(content)
         statuses = await desk.writer.append(arrivals.records, arrivals.entries)
+        if np.isin(statuses, (NEW, DUPLICATE)).any():
+            sender.acknowledge(content)
         return [int(status) for status in statuses]
 
     def _desk(self, request: Request) -> Desk:
@@ -228,6 +235,14 @@ class Collector:
         assert isinstance(error, Refusal)
         self.elsewhere.refused[error.reason] += 1
         return refusal_answer(error)
+
+
+@contextmanager
+def _admitting() -> Iterator[None]:
+    try:
+        yield
+    except NotAdmitted as error:
+        raise Refusal(401, "admission", str(error), close=True) from None
 
 
 def _read(campaign: Campaign, body: bytes, as_json: bool, until: int | None) -> Arrivals:

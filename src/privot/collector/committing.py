@@ -94,8 +94,7 @@ class GroupCommit:
         Raises:
             StoreFull, StoreStopped: see `Store.append`.
         """
-        if self._closed:
-            raise StoreStopped("the collector is stopping: send it again later")
+        self.require_open()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Statuses] = loop.create_future()
         self.waiting += len(records)
@@ -105,6 +104,11 @@ class GroupCommit:
             return await asyncio.shield(answer)
         finally:
             self.waiting -= len(records)
+
+    def require_open(self) -> None:
+        """Refuse what comes too late to be stored."""
+        if self._closed:
+            raise StoreStopped("the collector is stopping: send it again later")
 
     def close(self) -> None:
         """Store what waits, and end."""

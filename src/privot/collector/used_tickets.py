@@ -1,9 +1,9 @@
 """Used tickets, in a file: one that was used up is so after a restart too.
 
-Each use is one entry behind the others, flushed before its sender is admitted: its end (4 bytes), its
-nonce (16), and the CRC-32 of both. A loss of power may leave half of the last entry, of which nobody was
-admitted: it is cut off. When there are too many, those that have ended are left out, and an entry
-without a nonce says until when, so that a clock which is set back later revives none of them.
+Each use is one entry behind the others, flushed before any report that it admits is stored: its end
+(4 bytes), its nonce (16), and the CRC-32 of both. A loss of power may leave half of the last entry, for
+which nothing was stored: it is cut off. When there are too many, those that have ended are left out, and
+an entry without a nonce says until when, so that a clock which is set back later revives none of them.
 
 **Privacy review.** Nonces and ends, in the order of arrival; no report, and no time.
 """
@@ -61,11 +61,19 @@ class UsedTickets:
         self.forget(self.latest)
 
     def use(self, nonce: bytes, until: int) -> None:
-        """Count a use, durably."""
-        data = memoryview(_entry(nonce, until))
-        while data:
-            data = data[os.write(self._handle, data) :]
-        os.fsync(self._handle)
+        """Count a use, durably.
+
+        Raises:
+            OSError: if it cannot be written; then it is not counted, and no part of it stays.
+        """
+        data, size = memoryview(_entry(nonce, until)), os.fstat(self._handle).st_size
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fsync(self._handle)
+        except OSError:
+            os.ftruncate(self._handle, size)
+            raise
         self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
 
     def forget(self, latest: int) -> None:
