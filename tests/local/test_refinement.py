@@ -7,6 +7,7 @@ import pytest
 import privot
 from commands import privot as run
 from commands import typed
+from given_classes import fit_four
 from privot.errors import PrivotError
 from privot.evaluation.populations import with_columns_of
 
@@ -83,7 +84,7 @@ def pilot_of_wards():
     """Reports of the first 2 000 of 6 000, and their model."""
     first = {name: values[:2_000] for name, values in patients(6_000, 0).items()}
     release = privot.Randomizer.calibrate(WARDS, 6.0).privatize(first)
-    return release, privot.fit(release)
+    return release, fit_four(release)
 
 
 def test_rare_categories_join_other_and_both_phases_count_for_it(pilot_of_wards):
@@ -94,7 +95,7 @@ def test_rare_categories_join_other_and_both_phases_count_for_it(pilot_of_wards)
     assert refined.columns["color"] == WARDS.columns["color"]  # which has no `other`
     assert privot.refine(model).columns["ward"] == WARDS.columns["ward"]
     rest = privot.Randomizer.calibrate(refined, 6.0).privatize(others)
-    both = privot.fit([release, rest])
+    both = fit_four(release, rest)
     drawn = both.sample(20_000, seed=0).column("ward").to_numpy(zero_copy_only=False)
     assert np.mean(drawn == "none of these") == pytest.approx(0.1, abs=0.04)
     assert np.mean(drawn == "a") == pytest.approx(0.6, abs=0.06)
