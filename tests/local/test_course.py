@@ -26,6 +26,13 @@ def release():
     return Randomizer.calibrate(Schema.from_toml(FOUR), 4.0).privatize(people)
 
 
+@pytest.fixture(scope="module")
+def whole(release):
+    """A fit that ends by itself, and the progress that it was seen to make."""
+    seen = []
+    return fit(release, seed=0, progress=lambda *told: seen.append(told)), seen
+
+
 def pair_shares(model):
     drawn = [
         model.sample(20_000, seed=0)[name].to_numpy(zero_copy_only=False) for name in ("c0", "c1")
@@ -33,8 +40,7 @@ def pair_shares(model):
     return np.mean(drawn[0] == drawn[1])
 
 
-def test_a_fit_that_is_stopped_keeps_the_best_it_has(release):
-    whole = fit(release, seed=0)
+def test_a_fit_that_is_stopped_keeps_the_best_it_has(release, whole):
     seen = []
 
     def stop(step, steps, loss):
@@ -48,13 +54,12 @@ def test_a_fit_that_is_stopped_keeps_the_best_it_has(release):
     assert model.made_with["stopped"] == "stopped by an interruption"
     assert len(model.made_with["averaged"]) == 1
     assert [step for step, _, _ in seen] == [1, 2]
-    assert pair_shares(model) == pytest.approx(pair_shares(whole), abs=0.05)
+    assert pair_shares(model) == pytest.approx(pair_shares(whole[0]), abs=0.05)
     assert pair_shares(model) > 0.5  # by marginals alone, .3
 
 
-def test_progress_counts_to_the_end_and_minutes_bound_it(release):
-    seen = []
-    fit(release, seed=0, progress=lambda *told: seen.append(told))
+def test_progress_counts_to_the_end_and_minutes_bound_it(release, whole):
+    _, seen = whole
     steps = [step for step, _, _ in seen]
     assert steps == list(range(1, len(seen) + 1))
     assert seen[-1][0] == seen[-1][1]

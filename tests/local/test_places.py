@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from privot import Randomizer, Schema, evaluate, fit
+from given_classes import fit_four
+from privot import Randomizer, Schema, evaluate
 
 SCHEMA = Schema.from_toml("""
 [columns.home]
@@ -29,12 +30,12 @@ def homes(rows, seed):
 
 def test_price_follows_place():
     release = Randomizer.calibrate(SCHEMA, 4.0).privatize(homes(20_000, 0))
-    model = fit(release, seed=0)
+    model = fit_four(release)
     drawn = model.sample(5000, seed=1).to_pandas()
     for low, high, at in ((0, 40, [8.0, 4.0]), (60, 100, [2.0, 16.0])):
         some = drawn[(drawn.price >= low) & (drawn.price < high)]
         assert np.abs(some[["x", "y"]].mean() - at).max() < 2.5
-    found = evaluate(model, homes(5000, 2)).comparison
+    found = evaluate(model, homes(1500, 2)).comparison
     (place,), (pair,) = found.vectors, found.table.pairs
     assert place.distance < 0.35  # a cell is a third of a unit wide
     assert pair.cramers_v.synthetic < 0.15

@@ -7,6 +7,7 @@ import pytest
 import privot
 from commands import privot as run
 from commands import typed
+from given_classes import fit_four
 from privot.errors import PrivotError
 from privot.evaluation.populations import with_columns_of
 
@@ -25,6 +26,14 @@ def people(n, seed):
     return {"paid": np.exp(rng.normal(np.where(member, 6.0, 7.5), 0.6)), "member": member}
 
 
+@pytest.fixture(scope="module")
+def pilot():
+    """Reports of the first 4 000 of 20 000, and their model."""
+    first = {name: values[:4_000] for name, values in people(20_000, 0).items()}
+    release = privot.Randomizer.calibrate(SCHEMA, 4.0).privatize(first)
+    return release, privot.fit(release)
+
+
 def distance(first, second):
     """Kolmogorov and Smirnov's."""
     grid = np.union1d(first, second)
@@ -32,15 +41,13 @@ def distance(first, second):
     return np.abs(shares[0] - shares[1]).max()
 
 
-def test_two_phases_find_the_shape_and_what_goes_with_it():
-    truth, randomizer = people(20_000, 0), privot.Randomizer.calibrate(SCHEMA, 4.0)
-    first = {name: values[:4_000] for name, values in truth.items()}
+def test_two_phases_find_the_shape_and_what_goes_with_it(pilot):
+    truth = people(20_000, 0)
     others = {name: values[4_000:] for name, values in truth.items()}
-    pilot = randomizer.privatize(first)
-    refined = privot.refine(privot.fit(pilot))
-    rest = privot.Randomizer.calibrate(refined, 4.0).privatize(others)
-    model = privot.fit([pilot, rest])
-    assert model.guarantee.epsilon == randomizer.guarantee.epsilon
+    release, first = pilot
+    rest = privot.Randomizer.calibrate(privot.refine(first), 4.0).privatize(others)
+    model = privot.fit([release, rest])
+    assert model.guarantee.epsilon == release.guarantee.epsilon
     drawn = model.sample(20_000, seed=0)
     paid, member = (drawn[name].to_numpy(zero_copy_only=False) for name in ("paid", "member"))
     assert distance(paid, truth["paid"]) < 0.08
@@ -72,25 +79,30 @@ def patients(n, seed):
     }
 
 
-def test_rare_categories_join_other_and_both_phases_count_for_it():
-    truth = patients(6_000, 0)
-    first = {name: values[:2_000] for name, values in truth.items()}
-    others = {name: values[2_000:] for name, values in truth.items()}
-    pilot = privot.Randomizer.calibrate(WARDS, 6.0).privatize(first)
-    model = privot.fit(pilot)
+@pytest.fixture(scope="module")
+def pilot_of_wards():
+    """Reports of the first 2 000 of 6 000, and their model."""
+    first = {name: values[:2_000] for name, values in patients(6_000, 0).items()}
+    release = privot.Randomizer.calibrate(WARDS, 6.0).privatize(first)
+    return release, fit_four(release)
+
+
+def test_rare_categories_join_other_and_both_phases_count_for_it(pilot_of_wards):
+    others = {name: values[2_000:] for name, values in patients(6_000, 0).items()}
+    release, model = pilot_of_wards
     refined = privot.refine(model, rarest=0.15)
     assert refined.columns["ward"].labels == ("a", "b", "none of these")
     assert refined.columns["color"] == WARDS.columns["color"]  # which has no `other`
     assert privot.refine(model).columns["ward"] == WARDS.columns["ward"]
     rest = privot.Randomizer.calibrate(refined, 6.0).privatize(others)
-    both = privot.fit([pilot, rest])
+    both = fit_four(release, rest)
     drawn = both.sample(20_000, seed=0).column("ward").to_numpy(zero_copy_only=False)
     assert np.mean(drawn == "none of these") == pytest.approx(0.1, abs=0.04)
     assert np.mean(drawn == "a") == pytest.approx(0.6, abs=0.06)
 
 
-def test_a_category_always_stays_and_no_rule_names_one_that_joined_other():
-    model = privot.fit(privot.Randomizer.calibrate(WARDS, 6.0).privatize(patients(500, 1)))
+def test_a_category_always_stays_and_no_rule_names_one_that_joined_other(pilot_of_wards):
+    _, model = pilot_of_wards
     with pytest.raises(PrivotError, match="none of the categories of 'ward': use one of a"):
         privot.refine(model, rarest=0.5)
     column = WARDS.columns["ward"]
@@ -102,9 +114,8 @@ def test_a_category_always_stays_and_no_rule_names_one_that_joined_other():
         privot.refine(model, rarest=1.5)
 
 
-def test_the_command_writes_the_same_schema(tmp_path):
-    randomizer = privot.Randomizer.calibrate(SCHEMA, 4.0)
-    model = privot.fit(randomizer.privatize(people(2_000, 1)))
+def test_the_command_writes_the_same_schema(pilot, tmp_path):
+    _, model = pilot
     model.save(tmp_path / "pilot")
     done = run(tmp_path, "schema", "refine", "pilot", "-o", "refined.json", "--codes", "8")
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,9 @@
 """Bugs that a developer might make in a mechanism, and honest randomizers, for the audit to tell apart.
 
 Each bug is seeded where it would be made, and the randomizer says nothing of it. Draws are few, to be
-quick: `privot_benchmarks/audit_power.py` makes as many as the command does, and counts false alarms.
+quick: so many that the smallest p-value lies six of its standard deviations (in log10) below the level,
+or that it does not depend on chance, as a likelihood ratio above e^ε does not.
+`privot_benchmarks/audit_power.py` counts what is caught, and false alarms.
 """
 
 import threading
@@ -376,17 +378,17 @@ class Bug:
 
     make: Callable[[], Randomizer]
     changes: tuple[tuple[object, str, object], ...]
-    num_draws: int = 8_000
+    num_draws: int = 3_000
 
 
-def bug(make, *change, num_draws=8_000):
+def bug(make, *change, num_draws=3_000):
     changes = tuple(zip(change[::3], change[1::3], change[2::3], strict=True))
     return Bug(make, changes, num_draws)
 
 
 BUGS = {
     "a fifth less noise": bug(age, Laplace, "_draw", noise(0.8)),
-    "3 % less noise": bug(age, Laplace, "_draw", noise(0.97), num_draws=50_000),
+    "3 % less noise": bug(age, Laplace, "_draw", noise(0.97), num_draws=30_000),
     "noise in floats": bug(age, AdditiveNoise, "privatize", as_floats),
     "noise and likelihood in floats": bug(
         age,
@@ -398,7 +400,7 @@ BUGS = {
         float_likelihood,
     ),
     "noise cut at 3 scales": bug(age, Laplace, "_draw", truncated(3)),
-    "noise cut at 5 scales": bug(age, Laplace, "_draw", truncated(5)),
+    "noise cut at 5 scales": bug(age, Laplace, "_draw", truncated(5), num_draws=8_000),
     "noise clipped to 3 scales": bug(age, Laplace, "_draw", clipped),
     "eight people share one noise": bug(age, Laplace, "_draw", shared),
     "one noise for all coordinates": bug(box, Laplace, "_draw", one_for_all),
@@ -412,7 +414,9 @@ BUGS = {
         lambda: ball(1e-3), Gaussian, "_draw", gaussian_noise(0.8)
     ),
     "half the Gaussian noise": bug(ball, Gaussian, "_draw", gaussian_noise(0.5)),
-    "Gaussian noise for the radius": bug(ball, L2Ball, "diameter", radius_for_diameter),
+    "Gaussian noise for the radius": bug(
+        ball, L2Ball, "diameter", radius_for_diameter, num_draws=8_000
+    ),
     "noise for the radius": bug(
         lambda: Randomizer.calibrate(BALL, 1.0, mechanism="laplace"),
         L2Ball,
@@ -427,47 +431,58 @@ BUGS = {
         lambda: Randomizer.calibrate(TABLE, 0.5), SubsetSelection, "privatize", true_cell_first
     ),
     "close candidates are named too often": bug(
-        candidates, closest, "words_outside", too_few_words, num_draws=1000
+        candidates, closest, "words_outside", too_few_words, num_draws=400
     ),
     "some candidates are never named": bug(
-        candidates, closest, "uniforms_below", never_the_last, num_draws=1000
+        candidates, closest, "uniforms_below", never_the_last, num_draws=400
     ),
-    "seeds have fewer bits": bug(candidates, closest, "random_words", coarse_seeds, num_draws=1000),
+    "seeds have fewer bits": bug(candidates, closest, "random_words", coarse_seeds, num_draws=400),
     "what falls outside the window falls far": bug(window, Window, "privatize", outside_is_far),
     "a window on one side": bug(lambda: window(PLACE), WindowMixture, "draw", one_sided),
     "the missing are in the middle": bug(
         lambda: window(MAYBE), WindowMixture, "report", missing_near_the_middle
     ),
 }
-# Beyond what the law of single columns shows.
-MORE_BUGS = {
-    "a fixed seed": bug(age, Laplace, "_draw", seeded),
+# Beyond what the law of single columns shows, in one large sample.
+BUGS_OF_SAMPLES = {
     "which column is reported looks at the record": bug(
         two_of_three, randomizer_module, "privatize_columns", asked_by_the_record
     ),
     "reports leave sorted by the records": bug(age, AdditiveNoise, "privatize", sorted_first),
-    "noise around the mean of all records": bug(age, AdditiveNoise, "privatize", centered),
     "a column borrows the noise of another": bug(
         lambda: Randomizer.calibrate(TWO, 2.0, mechanism="laplace"),
         Laplace, "_draw", borrowed([]),
     ),
-    "single reports have half the noise": bug(age, Laplace, "_draw_list", few_numbers(0.5)),
-    "single reports repeat": bug(age, Laplace, "_draw_list", few_numbers(1.0, seed=0)),
-    "a generator that a fork copies": bug(
-        age, Laplace, "_draw", copied_noise(np.random.default_rng())
-    ),
-    "some reports have no noise": bug(age, AdditiveNoise, "privatize", bare),
+    "some reports have no noise": bug(age, AdditiveNoise, "privatize", bare, num_draws=8_000),
     "ids are counted": bug(age, randomizer_module, "draw_ids", counted),
     "ids tell the noise": bug(age, randomizer_module, "privatize_columns", told_by_ids),
     "rows stay in the order of the records": bug(age, randomizer_module, "in_order", lambda t: t),
     "a category is kept too often": bug(
-        HONEST["two columns of four"], RandomizedResponse, "_slot", too_small_a_slot
+        HONEST["two columns of four"], RandomizedResponse, "_slot", too_small_a_slot,
+        num_draws=1000,
     ),
     "bits of other categories are set too rarely": bug(
         HONEST["unary encoding"], UnaryEncoding, "_threshold", too_low_a_threshold,
-        num_draws=1500,
+        num_draws=300,
     ),
 }  # fmt: skip
+# What only reports of several calls, threads and processes show.
+BUGS_OF_STREAMS = {
+    "a fixed seed": bug(age, Laplace, "_draw", seeded, num_draws=100),
+    "noise around the mean of all records": bug(
+        age, AdditiveNoise, "privatize", centered, num_draws=100
+    ),
+    "a generator that a fork copies": bug(
+        age, Laplace, "_draw", copied_noise(np.random.default_rng()), num_draws=100
+    ),
+    "single reports have half the noise": bug(
+        age, Laplace, "_draw_list", few_numbers(0.5), num_draws=100
+    ),
+    "single reports repeat": bug(
+        age, Laplace, "_draw_list", few_numbers(1.0, seed=0), num_draws=100
+    ),
+}
+MORE_BUGS = BUGS_OF_SAMPLES | BUGS_OF_STREAMS
 
 
 def caught(bug):

@@ -130,27 +130,29 @@ def test_columns_are_covered_once():
 
 
 def test_moments_are_those_of_the_records():
-    table = vectors(40_000)
+    table = vectors(12_000)
     release = made(VECTOR, epsilon=8.0).privatize(table)
     z = release.randomizer.candidates.coordinates.encode(np.stack(list(table.values()), axis=1))
     found, stddev = moments(release)
-    assert stddev < 0.003
+    assert stddev < 0.006
     # Of each coordinate the false-alarm rate is 2e-8.
     assert np.abs(found.first[0] - z.mean(axis=0)).max() < 5.6 * stddev
-    assert abs(z.mean(axis=0)[0]) > 50 * stddev
+    assert abs(z.mean(axis=0)[0]) > 25 * stddev
 
 
 def test_missing_vectors_and_labels_are_told_apart():
-    table = vectors(30_000)
-    shape = np.array(["bar", "dot", "ring"])[np.arange(30_000) % 3]
-    table["a"] = np.where(np.arange(30_000) % 5 == 0, np.nan, table["a"])
+    table, shares = vectors(10_000), [0.7, 0.2, 0.1]
+    shape = np.random.default_rng(1).permutation(
+        np.repeat(["bar", "dot", "ring"], [7000, 2000, 1000])
+    )
+    table["a"] = np.where(np.arange(10_000) % 5 == 0, np.nan, table["a"])
     release = made(VECTOR + "nullable = true\n" + LABEL, epsilon=8.0).privatize(
         table | {"shape": shape}
     )
     found, stddev = moments(release)
     # Four statistics, each with a false-alarm rate of 2e-8.
     assert abs(found.missing - 0.2) < 5.6 * stddev
-    assert np.abs(found.shares - 1 / 3).max() < 5.6 * stddev / np.sqrt(0.02)
+    assert np.abs(found.shares - shares).max() < 5.6 * stddev / np.sqrt(0.02)
 
 
 def test_records_outside_are_projected_and_none_is_refused():
@@ -208,12 +210,12 @@ def test_expected_noise_says_what_a_report_is():
     json.dumps(row)
 
 
-def test_an_audit_passes_and_finds_most_of_epsilon(no_streams):
-    """The false-alarm rate is 1e-6; the bound is asked for a third below what it comes to."""
+def test_an_audit_passes_and_finds_much_of_epsilon(no_streams):
+    """The false-alarm rate is 1e-6; the bound is 1.47 on average, with a standard deviation of 0.1."""
     randomizer = made(VECTOR + LABEL, epsilon=2.0)
-    result = audit_randomizer(randomizer, num_draws=6_000, confidence=1 - 1e-6)
+    result = audit_randomizer(randomizer, num_draws=3_000, confidence=1 - 1e-6)
     assert not result.refuted
-    assert 0.5 * 2 < result.columns[0].epsilon_lower <= 2
+    assert 0.4 * 2 < result.columns[0].epsilon_lower <= 2
 
 
 def test_laplace_noise_is_taken_where_its_means_err_less():
@@ -230,6 +232,7 @@ def test_laplace_noise_is_taken_where_its_means_err_less():
 
 
 def test_the_stated_error_of_a_mean_is_that_of_means():
+    """A standard deviation of 150 numbers is within 6 %, so the false-alarm rate is 4e-7."""
     table = vectors(300)
     randomizer = made(VECTOR, 4.0)
     report, x = randomizer.candidates, np.stack(list(table.values()), axis=1)

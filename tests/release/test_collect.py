@@ -13,6 +13,7 @@ import pytest
 from commands import privot
 from privot import Randomizer, Release, collect
 from privot.errors import PrivotError
+from privot.mechanisms import Window
 from privot.release.collecting.collect import collect_files
 from privot.release.collecting.report_text import write_text
 from privot.release.reports.genuine import seal
@@ -125,8 +126,8 @@ def test_without_a_randomizer_others_reports_are_refused(tmp_path):
 
 
 def test_many_files_of_one_report(tmp_path):
-    release = homes(500)
-    for k in range(500):
+    release = homes(200)
+    for k in range(200):
         one = Release(ReportTable.of(release.table.slice(k, 1)), release.randomizer)
         one.save(tmp_path / f"{k}.parquet")
     resource = pytest.importorskip("resource")
@@ -137,7 +138,7 @@ def test_many_files_of_one_report(tmp_path):
         done = collect_files([tmp_path], tmp_path / "all.parquet")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert done.num_reports == 500
+    assert done.num_reports == 200
     assert Release.load(tmp_path / "all.parquet").table.equals(release.table)
 
 
@@ -152,7 +153,7 @@ def test_a_release_with_strangers_is_fitted_without_them(tmp_path):
     with pytest.raises(PrivotError, match=r"report 301: .*altered"):
         Release.load(tmp_path / "bad.parquet")
     for name in ("clean", "bad"):
-        done = privot(tmp_path, "fit", f"{name}.parquet", "-o", name)
+        done = privot(tmp_path, "fit", f"{name}.parquet", "-o", name, "--no-check")
         assert done.returncode == 0, done.stderr
     assert "3 reports cannot be counted and are in bad.quarantine.csv" in done.stderr
     assert "learned from 300 reports" in done.stdout
@@ -213,15 +214,13 @@ def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mecha
 
 
 def test_the_decimal_context_changes_no_mechanism():
+    """Neither where it is set before anything is imported, nor between."""
     code = (
-        "import decimal; decimal.getcontext().prec = {}\n"
+        "import decimal; context = decimal.getcontext(); context.prec = 1\n"
         "from privot.mechanisms import Window\n"
-        "print([Window(e, 1, 1024, 60)._mixture.words for e in (0.1, 1.0, 4.0)])"
+        "for e, context.prec in ((0.1, 1), (1.0, 3), (4.0, 1)):\n"
+        "    print(Window(e, 1, 1024, 60)._mixture.words)"
     )
-    widths = {
-        subprocess.run(
-            [sys.executable, "-c", code.format(prec)], capture_output=True, text=True, check=True
-        ).stdout
-        for prec in (1, 3, 28)
-    }
-    assert len(widths) == 1
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = [str(Window(e, 1, 1024, 60)._mixture.words) for e in (0.1, 1.0, 4.0)]
+    assert done.stdout.splitlines() == expected

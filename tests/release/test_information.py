@@ -1,4 +1,7 @@
-"""Expected errors: those of simulated reports, never below them, and wrong formulas are told apart."""
+"""Expected errors: those of simulated reports, never below them, and wrong formulas are told apart.
+
+Simulations are seeded: they hold or not for good.
+"""
 
 import math
 from itertools import combinations
@@ -123,8 +126,8 @@ SETTINGS = [
 @pytest.mark.parametrize(("sizes", "report", "k", "epsilon"), SETTINGS)
 def test_the_error_of_uniform_records_is_the_plan(sizes, report, k, epsilon):
     table = np.full(math.prod(sizes), 1 / math.prod(sizes))
-    measured = Simulation(sizes, report, k, epsilon).errors(table, 20_000, 100, seed=7)
-    expected = planned(sizes, report, k, epsilon, 20_000)
+    measured = Simulation(sizes, report, k, epsilon).errors(table, 5_000, 100, seed=7)
+    expected = planned(sizes, report, k, epsilon, 5_000)
     assert measured[0] == pytest.approx(expected[0], rel=0.08)
     assert measured[1] == pytest.approx(expected[1], rel=0.05)
 
@@ -132,15 +135,15 @@ def test_the_error_of_uniform_records_is_the_plan(sizes, report, k, epsilon):
 def test_one_column_a_person():
     sizes = (3, 4, 5)
     table = np.full(60, 1 / 60)
-    one, _ = Simulation(sizes, "joint", 1, 1.0).errors(table, 20_000, 80, seed=1)
-    expected, pairs = joint(sizes, 1, 1.0, 20_000)
+    one, _ = Simulation(sizes, "joint", 1, 1.0).errors(table, 5_000, 80, seed=1)
+    expected, pairs = joint(sizes, 1, 1.0, 5_000)
     assert one == pytest.approx(expected.mean(), rel=0.08)
     assert np.isinf(pairs[np.triu_indices(3, 1)]).all()
 
 
 def test_neither_the_other_columns_nor_the_share_of_pairs_may_be_forgotten():
     """The test above has the power to refuse the two obvious wrong formulas."""
-    sizes, epsilon, people = (3, 4, 5), 2.0, 20_000
+    sizes, epsilon, people = (3, 4, 5), 2.0, 5_000
     table = np.full(60, 1 / 60)
     _, measured = Simulation(sizes, "joint", 3, epsilon).errors(table, people, 30, seed=2)
     pairs = [(3, 4), (3, 5), (4, 5)]
@@ -157,10 +160,10 @@ def test_no_population_has_a_larger_error_than_planned(report, k, epsilon):
     sizes = (3, 4, 5)
     rng = np.random.default_rng(0)
     simulation = Simulation(sizes, report, k, epsilon)
-    limit = planned(sizes, report, k, epsilon, 20_000)
+    limit = planned(sizes, report, k, epsilon, 5_000)
     for concentration in (1.0, 0.1, 0.01):
         table = rng.dirichlet(np.full(60, concentration))
-        measured = simulation.errors(table, 20_000, 30, seed=3)
+        measured = simulation.errors(table, 5_000, 100, seed=3)
         assert (np.array(measured) <= 1.05 * np.array(limit)).all()
     assert measured[1] < 0.9 * limit[1]  # nearly one cell: far from the worst
 
@@ -200,8 +203,11 @@ def test_larger_alphabets(sizes, k, epsilon):
 
 
 def test_the_mechanism_of_devices_has_the_error_too():
-    """One pair's supports alone, without what other combinations tell of the main effects."""
-    sizes, people = {"a": 3, "b": 4, "c": 5}, 12_000
+    """One pair's supports alone, without what other combinations tell of the main effects.
+
+    An error varies by .23 of its mean, the mean of 40 by .037, so the false-alarm rate is 7e-8.
+    """
+    sizes, people = {"a": 3, "b": 4, "c": 5}, 6_000
     asked = Questionnaire.uniform({name: (size,) for name, size in sizes.items()}, 2)
     report, rng = JointReport(asked, 2.0), np.random.default_rng(6)
     errors = []
@@ -214,7 +220,7 @@ def test_the_mechanism_of_devices_has_the_error_too():
         often = np.bincount(answers.cells[named], minlength=12) / asked.sum()
         errors.append(np.abs((often - other) / (own - other) - 1 / 12).sum() / 2)
     _, alone = joint((3, 4), 2, 2.0, people // 3)
-    assert np.mean(errors) == pytest.approx(alone[0, 1], rel=0.15)
+    assert np.mean(errors) == pytest.approx(alone[0, 1], rel=0.2)
 
 
 def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():

@@ -1,7 +1,9 @@
-"""A pipe that breaks, or a run that is killed, gives nobody a second report."""
+"""A pipe that breaks, or a run that is killed, gives nobody a second report.
+
+What breaks or is killed are processes of their own: one begins as users begin it, the others are forks.
+"""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import pyarrow.csv as csv
 import pytest
 
 from commands import privot
+from forked_commands import start as start_fork
 from numbered_people import RANDOMIZER, people
 from privot.release.streaming import sending
 
@@ -23,24 +26,21 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder, *arguments, source="people.csv", account="state", **options):
-    command = [sys.executable, "-m", "privot", "privatize", source, "-r", "randomizer.json"]
-    return subprocess.Popen(
-        [*command, "-o", "-", *arguments],
-        cwd=folder,
-        env=os.environ | {"PRIVOT_STATE_DIR": str(folder / account)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
+def start(folder, source="people.csv", account="state", **options):
+    arguments = ["privatize", source, "-r", "randomizer.json", "-o", "-"]
+    return start_fork(folder, *arguments, PRIVOT_STATE_DIR=folder / account, **options)
 
 
-def broken(process, lines=2001):
+def half_read(stdout, lines=2001):
     """What a reader that goes away halfway has read."""
-    got = [process.stdout.readline() for _ in range(lines)]
-    process.stdout.close()
-    err = process.stderr.read().decode()
-    return got, process.wait(), err
+    got = [stdout.readline() for _ in range(lines)]
+    stdout.close()
+    return got
+
+
+def broken(process):
+    got = half_read(process.stdout)
+    return got, *process.wait()
 
 
 def whole(folder, *arguments, source="people.csv", sent=None, output="-"):
@@ -61,7 +61,25 @@ def kept(folder, account="state"):
 
 
 def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
-    got, code, err = broken(start(folder))
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "privot",
+            "privatize",
+            "people.csv",
+            "-r",
+            "randomizer.json",
+            "-o",
+            "-",
+        ],
+        cwd=folder,
+        env=os.environ | {"PRIVOT_STATE_DIR": str(folder / "state")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    got = half_read(process.stdout)
+    err, code = process.stderr.read().decode(), process.wait()
     assert (len(got), code) == (2001, 2)
     assert "the reports did not all go through" in err
     assert "Exception" not in err
@@ -118,15 +136,14 @@ def test_reports_few_enough_for_the_pipe_to_hold_are_not_taken_for_read(folder):
     process = start(folder)
     assert process.stdout.read(10)
     process.stdout.close()
-    assert process.wait() == 2
+    assert process.wait()[0] == 2
     assert len(kept(folder)) == 1
     out, code, _ = whole(folder, "--resume")
     assert (len(out), code) == (501, 0)
 
 
 def test_records_that_come_on_a_pipe_are_known_again_by_their_bytes(folder):
-    with open(folder / "people.csv", "rb") as file:
-        got, code, _ = broken(start(folder, source="-", stdin=file))
+    got, code, _ = broken(start(folder, source="-", stdin="people.csv"))
     assert code == 2
     (left,) = kept(folder)
     out, code, err = whole(folder, source="-", sent="people.csv")
@@ -144,8 +161,8 @@ def test_records_that_come_on_a_pipe_are_known_again_by_their_bytes(folder):
 def test_a_kill_while_sending_keeps_the_reports(folder):
     process = start(folder)
     got = [process.stdout.readline() for _ in range(100)]
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.stdout.close()
     out, code, _ = whole(folder)
     assert (out, code) == ([], 2)
     out, code, _ = whole(folder, "--resume")

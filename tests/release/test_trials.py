@@ -12,13 +12,19 @@ from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
 from release.seeded_bugs import HONEST
 
+LONG = ("candidates", "unary encoding", "an image and its label")
 
-@pytest.mark.parametrize("make", HONEST.values(), ids=HONEST)
-def test_an_honest_randomizer_passes(make, monkeypatch):
-    """False-alarm rate 1e-6. Streams are short; `test_streams` asks what long ones show."""
-    monkeypatch.setattr(law, "_SINGLES", 16)
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_randomizer_passes(name, monkeypatch):
+    """False-alarm rate 1e-6. Streams are short; `test_streams` asks what long ones show.
+
+    Reports of hundreds of numbers, or that cost as much, are a third as many.
+    """
+    monkeypatch.setattr(law, "_SINGLES", 8)
     monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
-    result = audit_randomizer(make(), num_draws=1000, confidence=1 - 1e-6)
+    draws = 300 if name in LONG else 1000
+    result = audit_randomizer(HONEST[name](), num_draws=draws, confidence=1 - 1e-6)
     assert not result.refuted
     assert result.tests
 
@@ -53,8 +59,10 @@ def test_an_id_that_comes_twice_is_impossible():
 def test_every_coding_of_a_number_is_audited(monkeypatch, coding):
     """A device that errs in one of eight: it tells values beyond the bounds apart from those within.
 
-    The false-alarm rate of the honest one is 1e-6. Streams, which are of one record, show the error.
+    The false-alarm rate of the honest one is 1e-6. Streams, which are of one record, show the error:
+    their p-value is 1e-33, within a factor of 1e5, where 3e-8 refutes. The large sample may be small.
     """
+    monkeypatch.setattr(law, "_SINGLES", 4)
     schema = Schema.from_toml("""
 columns.n = {kind = "numeric", bounds = [0, 100]}
 columns.b = {kind = "boolean"}
@@ -69,5 +77,5 @@ columns.b = {kind = "boolean"}
     if coding is not None:
         monkeypatch.setattr(NumberColumn, "encode_codings", wrong)
     randomizer = Randomizer.calibrate(schema, 4.0)
-    result = audit_randomizer(randomizer, num_draws=2000, confidence=1 - 1e-6)
+    result = audit_randomizer(randomizer, num_draws=200, confidence=1 - 1e-6)
     assert result.refuted == (coding is not None)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from given_classes import fit_four
 from moving_people import TEXT, people, waves
-from privot import Randomizer, Schema, fit
+from privot import Randomizer, Schema
 from privot.errors import PrivotError
 from privot.local.classes.grouping import groups_of_questions
 from privot.local.releases import Releases
@@ -18,7 +19,7 @@ def release():
 
 @pytest.fixture(scope="module")
 def drift(release):
-    return TableDrift(fit(release, seed=0).sampler)
+    return TableDrift(fit_four(release).sampler)
 
 
 def test_slopes_are_those_of_the_likelihood():
@@ -27,7 +28,7 @@ def test_slopes_are_those_of_the_likelihood():
     told_by = people(0.3, 20_000, 0)
     del told_by["age"]
     release = Randomizer.calibrate(few, 4.0).privatize(told_by)
-    drift = TableDrift(fit(release, seed=0).sampler)
+    drift = TableDrift(fit_four(release).sampler)
     shares = [each.shares for each in drift.pieces]
     told = drift.told(release, shares)
     _, groups = groups_of_questions(Releases((release,)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laws.model import ModelLaws
-from moving_people import SCHEMA, people, waves
+from moving_people import SCHEMA, USES, people, uses_only, waves
 from privot import Randomizer, fit_waves
 from privot.errors import PrivotError
 
@@ -17,9 +17,12 @@ def fitted():
 
 
 class TestWaveModel(ModelLaws):
-    @pytest.fixture
-    def model(self, fitted):
-        return fitted
+    @pytest.fixture(scope="class")
+    @classmethod
+    def model(cls):
+        """A small one: tests of a class may run where `fitted` is not."""
+        told = waves([0.2, 0.6], 300, drawn=uses_only, schema=USES)
+        return fit_waves(told, ["2026-01-01", "2026-02-01"], seed=0)
 
 
 def test_samples_are_of_their_time(fitted):

@@ -21,6 +21,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -184,10 +185,13 @@ class Box:
     def diameter(self, norm: int) -> float:
         """The ℓ1 or ℓ2 norm of the sides, rounded up."""
         check_norm(norm)
-        sides = [
-            Fraction(high) - Fraction(low) for low, high in zip(self.lower, self.upper, strict=True)
+        sides = [  # equal ones once: an image has as many as pixels
+            (count, Fraction(high) - Fraction(low))
+            for (low, high), count in Counter(zip(self.lower, self.upper, strict=True)).items()
         ]
-        return up(sum(sides)) if norm == 1 else sqrt_up(sum(side**2 for side in sides))
+        if norm == 1:
+            return up(sum(count * side for count, side in sides))
+        return sqrt_up(sum(count * side**2 for count, side in sides))
 
     def project(self, x: Array) -> Array:
         """Clip every coordinate to its bounds."""

@@ -1,0 +1,56 @@
+"""Commands in processes of their own, forked from one that has imported what they need.
+
+A process that begins with `python -m privot` spends a second of processor time on imports. The forks are
+made by the server of `multiprocessing`, which has no threads whose locks a child could wait for.
+"""
+
+import os
+import sys
+import tempfile
+from multiprocessing import get_context
+from pathlib import Path
+
+
+class Forked:
+    """A command that runs: `stdout` is the end of a pipe that it writes to."""
+
+    def __init__(self, process, stdout, err):
+        self._process, self.stdout, self._err = process, stdout, err
+
+    def wait(self):
+        """Its exit code, and what it wrote to standard error."""
+        self._process.join()
+        return self._process.exitcode, Path(self._err).read_text()
+
+    def kill(self):
+        self._process.kill()
+        self._process.join()
+
+
+def start(folder, *arguments, stdin=os.devnull, **environment):
+    """Start `privot …` in a folder, with a file as its standard input."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["commands", "numbered_people"])
+    descriptor, err = tempfile.mkstemp(dir=folder.parent, suffix=".err")
+    os.close(descriptor)
+    with tempfile.TemporaryDirectory() as made:
+        os.mkfifo(out := os.path.join(made, "out"))
+        environment = {name: str(value) for name, value in environment.items()}
+        process = context.Process(
+            target=_run, args=(str(folder), arguments, environment, (str(stdin), out, err))
+        )
+        process.start()
+        return Forked(process, open(out, "rb"), err)  # as soon as the other end is open
+
+
+def _run(folder, arguments, environment, files):
+    from privot.cli import main
+
+    os.chdir(folder)
+    os.environ.update(environment)
+    for number, (path, mode) in enumerate(zip(files, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
+        os.dup2(os.open(path, mode), number)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
+    sys.argv = ["privot", *map(str, arguments)]
+    main()
