@@ -8,6 +8,9 @@ OF_OPTIONAL = tests/campaign tests/cli/test_campaign_up.py tests/clients tests/t
 	tests/pages/site tests/studies/entropic/test_papers_figures.py tests/studies/rivals/test_image_baselines.py \
 	tests/studies/test_recipes.py
 
+# Images of containers often forbid it; then every process compiles the library and the tests again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-docs test-slow test-optional optional client lint bench docs docs-open dist-check release-notes clean
 
 demo: .venv/maps  ## recover a map from noise; results in demo/

@@ -2,9 +2,10 @@
 
 Only modules that have doctests are imported for them. Ledgers have their witnesses in a folder of the
 session, never in the account's own. Numerical libraries keep to one thread: there is a process of
-tests for every core already.
+tests for every core already. Garbage is not looked for among what was collected, which stays.
 """
 
+import gc
 import os
 import re
 import tempfile
@@ -16,6 +17,17 @@ for _name in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 _state = tempfile.TemporaryDirectory(prefix="privot-state-")
 os.environ["PRIVOT_STATE_DIR"] = _state.name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """A million objects of modules and tests are passed over once and for all, not again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,9 +34,9 @@ def test_the_demo_recovers_digits_and_says_its_epsilon(tmp_path):
 
 
 def test_the_papers_version_is_noise_and_a_generator(tmp_path):
-    settings = FitSettings(steps=20)
+    settings = FitSettings(steps=3, hidden=(8,), batch_size=50)
     metrics = run_image_demo(
-        tmp_path, num_people=1500, epsilon=40.0, mechanism="gaussian", settings=settings, say=quiet
+        tmp_path, num_people=300, epsilon=40.0, mechanism="gaussian", settings=settings, say=quiet
     )
     assert (metrics.mechanism, metrics.estimator) == ("gaussian", "generator")
     assert metrics.epsilon == pytest.approx(40, rel=1e-3)

@@ -30,17 +30,17 @@ def people_of(labels=None):
 
 @pytest.mark.parametrize(
     ("kind", "large", "given"),
-    [("auto", 12.0, {}), ("gaussian", 500.0, {"delta": 1e-5, "shares": {"label": 0.1}})],
+    [("auto", 9.0, {}), ("gaussian", 500.0, {"delta": 1e-5, "shares": {"label": 0.1}})],
 )
 def test_more_is_named_at_a_larger_epsilon(kind, large, given):
     people, named = people_of(), []
     for epsilon in (1.0, large):
         randomizer = Randomizer.calibrate(SCHEMA, epsilon, mechanism=kind, **given)
         named.append(name_labels(randomizer.privatize(people, keep_order=True), people))
-    # Of two labels ε = 1 allows .73 and gives at most .59, the larger one at least .90; standard errors
-    # of 350 people are .026 and .016.
+    # Of two labels ε = 1 allows .73 and gives at most .59, the larger one at least .88; standard errors
+    # of 350 people are .026 and .017: six of them and more, so that either fails once in 10⁹.
     assert named[0] < np.exp(1) / (1 + np.exp(1)) + 0.03
-    assert named[1] > 0.8
+    assert named[1] > 0.77
 
 
 def test_reports_in_another_order_name_nobody():

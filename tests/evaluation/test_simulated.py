@@ -38,7 +38,7 @@ def test_everything_says_that_it_is_simulated_and_nothing_is_collected_with_real
 
 
 def test_places_are_told_by_their_distance():
-    told = rehearse(SQUARE, 4.0, 2000, prior=places(0.3, 3000, 0), rehearsals=1)
+    told = rehearse(SQUARE, 4.0, 2000, prior=places(0.3, 600, 0), rehearsals=1)
     assert set(told.predicted) == {"W2"}
     assert told.without_noise["W2"] < told.predicted["W2"] < 1
 

@@ -22,3 +22,11 @@ def test_what_depends_keeps_its_freedom_and_what_does_not_is_held():
     by_column = factors[tables.offsets[:-1], 0]
     assert (by_column[:2] < 10).all()
     assert (by_column[2:] > 50).all()
+
+
+def test_where_nobody_is_asked_two_columns_all_factors_are_one():
+    rng = np.random.default_rng(0)
+    people = rng.integers(0, 4, (500, 1)).repeat(2, axis=1)
+    tables = count_tables(joint_reports(rng, people, (4, 4), 3.0, report_columns=1), (4, 4))
+    assert not tables.sees_pairs
+    assert relevance(tables, stacked_marginals(tables), 0).tolist() == [[1.0]] * 8

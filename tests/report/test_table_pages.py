@@ -29,7 +29,7 @@ from towns_and_hours import SCHEMA, people
 
 def fitted(schema):
     """A model of which nothing is drawn."""
-    randomizer = Randomizer.calibrate(schema, 4.0)
+    randomizer = Randomizer.calibrate(schema, 4.0, report_columns=1)
     return LocalModel(None, randomizer, {"num_reports": 12_345})
 
 

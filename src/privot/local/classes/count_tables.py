@@ -104,6 +104,12 @@ class CountTables(NamedTuple):
         """How many people reported."""
         return float(self.counts.sum())
 
+    @property
+    def sees_pairs(self) -> bool:
+        """Whether any report is about more than one column; else only marginals are identified."""
+        widths = np.diff(self.factor_start)
+        return bool(self.several_report.size or (widths[np.diff(self.alone_start) > 0] > 1).any())
+
     def with_counts(self, counts: Array) -> CountTables:
         """The same reports, sent by other numbers of people."""
         return self._replace(counts=counts)

@@ -31,7 +31,12 @@ _SHRUNK = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
-    """A factor of the prior's strength for each piece (pieces, 1), the same for all of a column."""
+    """A factor of the prior's strength for each piece (pieces, 1), the same for all of a column.
+
+    Ones where no report is about two columns: held-out reports say nothing of dependence then.
+    """
+    if not tables.sees_pairs:
+        return np.ones_like(marginals)
     columns = tables.sizes.size
     gains, told = np.zeros((columns, len(_SHRUNK))), np.zeros(columns)
     rng = np.random.default_rng([seed, 2])

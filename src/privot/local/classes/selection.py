@@ -123,7 +123,7 @@ def choose(
     course: Course | None = None,
 ) -> tuple[Trial, ...]:
     """The settings to average, best first; `INDEPENDENCE` alone if none is clearly better."""
-    folds = _folds(tables, marginals, seed) if _sees_pairs(tables) else []
+    folds = _folds(tables, marginals, seed) if tables.sees_pairs else []
     if not folds:
         return (INDEPENDENCE,)
     course = course or Course()
@@ -176,12 +176,6 @@ def _search(folds: list[_Fold], around: int | None, effort: _Effort) -> list[_Sc
         pairs = [(neighbor, strength) for neighbor in near]
         scores = _climb(folds, pairs, scores, 2, effort)
     return scores
-
-
-def _sees_pairs(tables: CountTables) -> bool:
-    """Whether any report is about more than one column; else only marginals are identified."""
-    widths = np.diff(tables.factor_start)
-    return bool(tables.several_report.size or (widths[np.diff(tables.alone_start) > 0] > 1).any())
 
 
 def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
