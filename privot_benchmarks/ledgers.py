@@ -39,7 +39,7 @@ from privot.sliced import SlicedSettings, SlicePlan, SlicingMechanism, fit, reco
 from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
-RELEASES, DRAWS, KILLS = 160, 60, 100
+RELEASES, DRAWS, KILLS = 70, 60, 100
 SCHEMA = Schema.from_dict(
     {"columns": {"image": {"kind": "array", "shape": [4, 4], "bounds": [0, 1]}}}
 )
@@ -206,9 +206,9 @@ class Run:
 
 def sliced_older_ledger(folder, _):
     run = Run(folder)
-    run.fit(stop=40)
+    run.fit(stop=20)
     shutil.copy(folder / "run.ledger", folder / "old")
-    run.fit(stop=150, resume=True)
+    run.fit(stop=60, resume=True)
     shutil.copy(folder / "old", folder / "run.ledger")
     run.fit(resume=True)
     return run.made, RELEASES
@@ -217,7 +217,7 @@ def sliced_older_ledger(folder, _):
 def sliced_copied_folder(folder, _):
     run = Run(folder / "one")
     run.folder.mkdir()
-    run.fit(stop=50)
+    run.fit(stop=30)
     shutil.copytree(run.folder, folder / "two")
     run.fit(resume=True)
     run.fit(resume=True, folder=folder / "two")

@@ -42,12 +42,24 @@ class Serving:
         return self.log.read_text()
 
 
+_IMPATIENT = """
+from privot.cli import main
+from privot.collector import server
+server._HEAD_SECONDS = {}
+main()
+"""
+
+
 @contextmanager
-def serving(folder, *options, store=None):
-    """A server of the campaign, killed at the end if it is still there."""
+def serving(folder, *options, store=None, head_seconds=None):
+    """A server of the campaign, killed at the end if it is still there.
+
+    It waits for the head of a request as long as all do, or as long as `head_seconds` says.
+    """
     (folder / "randomizer.json").write_text(TEXT)
     log = folder / "log"
-    command = [sys.executable, "-m", "privot", "serve", folder / "randomizer.json", "--port", "0"]
+    started = ["-c", _IMPATIENT.format(head_seconds)] if head_seconds else ["-m", "privot"]
+    command = [sys.executable, *started, "serve", folder / "randomizer.json", "--port", "0"]
     command += ["--store", store or folder / "store", *options]
     with open(log, "a") as err:
         process = subprocess.Popen(

@@ -39,7 +39,7 @@ def test_a_hundred_kills(name, tmp_path):
 
 def stopped(folder):
     run = ledgers.Run(folder)
-    assert not run.fit(stop=50)
+    assert not run.fit(stop=30)
     return {
         "epsilon": 1.0,
         "settings": SETTINGS,
@@ -53,27 +53,27 @@ def test_a_copied_checkpoint_is_resumed_once(tmp_path):
     go_on = stopped(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     fit(*ARGUMENTS, **go_on)
-    with pytest.raises(PrivotError, match=r"rolled back or copied: 160 are known .* knows of 50"):
+    with pytest.raises(PrivotError, match=r"rolled back or copied: 70 are known .* knows of 30"):
         fit(*ARGUMENTS, **go_on | {"checkpoint": tmp_path / "two" / "run"})
 
 
 def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
     """Even if the state folder was rolled back with it: the checkpoint knows what it was told."""
-    ledgers.Run(tmp_path).fit(stop=50)
+    ledgers.Run(tmp_path).fit(stop=20)
     shutil.copytree(state_folder, tmp_path / "old state")
     shutil.copy(tmp_path / "run.ledger", tmp_path / "old")
-    ledgers.Run(tmp_path).fit(stop=120, resume=True)
+    ledgers.Run(tmp_path).fit(stop=50, resume=True)
     shutil.rmtree(state_folder)
     shutil.copytree(tmp_path / "old state", state_folder)
     shutil.copy(tmp_path / "old", tmp_path / "run.ledger")
-    with pytest.raises(PrivotError, match=r"behind its checkpoint, which holds what 120 releases"):
+    with pytest.raises(PrivotError, match=r"behind its checkpoint, which holds what 50 releases"):
         fit(*ARGUMENTS, epsilon=1.0, settings=SETTINGS, checkpoint=tmp_path / "run", resume=True)
 
 
 def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
     go_on = stopped(tmp_path)
     (tmp_path / "other").mkdir()
-    ledgers.Run(tmp_path / "other").fit(stop=60)
+    ledgers.Run(tmp_path / "other").fit(stop=40)
     shutil.copy(tmp_path / "other" / "run.ledger", tmp_path / "run.ledger")
     with pytest.raises(PrivotError, match="was made with ledger"):
         fit(*ARGUMENTS, **go_on)

@@ -74,7 +74,7 @@ def whole_way(process, addresses):
 
 def test_all_of_a_campaign_starts_and_ends_together(tmp_path):
     create(RANDOMIZER, tmp_path / "a b", title="?", collector="http://127.0.0.1:8000")
-    ports = ("--port", "0", "--page-port", "0", "--every", "0.2")
+    ports = ("--port", "0", "--page-port", "0", "--every", "1")
     with started(tmp_path, "campaign", "up", "a b", *ports) as (process, addresses):
         path = whole_way(process, addresses)
         sent = [json.loads(json.dumps(Report.from_bytes(each).to_json())) for each in made(50)]

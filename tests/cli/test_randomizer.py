@@ -61,7 +61,7 @@ def halve_the_scale(fields):
 
 def test_an_honest_randomizer_passes(audit, write):
     path = write(Randomizer.calibrate(TWO, 2.0, report="split"))
-    code, out, err = audit(path, f"--draws 20000 {SURE}")
+    code, out, err = audit(path, f"--draws 5000 {SURE}")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == f"{path}: promised ε = 2 (pure), local, per person"

@@ -16,7 +16,7 @@ from commands import privot
 from numbered_people import RANDOMIZER, each_once, people, write_people
 from privot import Release
 
-NUM = 120_000
+NUM = 30_000
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def killed_at_random(folder, output, chance, resume):
     before = len(list(unfinished.glob("part-*.arrow")))
     wanted = before + chance.randrange(12)
     running = process(
-        folder, "people.parquet", "-o", output, "--shard-rows", "4096", *(["--resume"] * resume)
+        folder, "people.parquet", "-o", output, "--shard-rows", "1024", *(["--resume"] * resume)
     )
     while running.poll() is None:
         if len(list(unfinished.glob("part-*.arrow"))) >= wanted and unfinished.exists():
@@ -102,7 +102,7 @@ def killed_at_random(folder, output, chance, resume):
 
 @pytest.mark.parametrize("output", ["release", "release.parquet"])
 def test_kill_9_at_random_moments_loses_and_doubles_nobody(folder, output):
-    write_people(folder / "people.parquet", NUM, row_group_size=5000)
+    write_people(folder / "people.parquet", NUM, row_group_size=1500)
     chance = random.Random(output)
     parts = 0
     for kill in range(3):
@@ -114,12 +114,12 @@ def test_kill_9_at_random_moments_loses_and_doubles_nobody(folder, output):
     else:
         done = privot(
             folder,
-            *("privatize", "people.parquet", "-o", output, "--shard-rows", "4096", "--resume"),
+            *("privatize", "people.parquet", "-o", output, "--shard-rows", "1024", "--resume"),
             *("-r", "randomizer.json"),
         )
         assert done.returncode == 0, done.stderr
         if parts:
-            assert f"({4096 * parts:,} of them by the run before)" in done.stdout
+            assert f"({1024 * parts:,} of them by the run before)" in done.stdout
     assert each_once(folder / output, NUM)
     assert len(Release.load(folder / output)) == NUM
     left = {path.name for path in folder.iterdir()} - {"people.parquet", "randomizer.json", output}
