@@ -82,6 +82,7 @@ def test_cost_is_the_mixture_s_exact_likelihood(declared, mechanism):
 
 
 def test_simulated_reports_have_the_mechanism_s_law():
+    """False-alarm rates are 1e-6 each of four distributions, and 4e-8 of the share of flags."""
     randomizer = Randomizer.calibrate(BOX, 2.0, mechanism="laplace")
     noise = randomizer.mechanisms["home"]
     channel = channel_of(noise, BOX, "home")
@@ -94,7 +95,7 @@ def test_simulated_reports_have_the_mechanism_s_law():
         for axis in (0, 1):
             one, other = (each[each[:, 2] == flag, axis] for each in (simulated, real))
             assert stats.ks_2samp(one, other).pvalue > 1e-6
-    assert abs(simulated[:, 2].mean() - real[:, 2].mean()) < 5 * np.sqrt(0.5 / 100_000)
+    assert abs(simulated[:, 2].mean() - real[:, 2].mean()) < 5.5 * np.sqrt(0.5 / 100_000)
     # Power: reports of people who all have a home would be told apart.
     present = noise.privatize(np.tile([0.5, -0.25, 0.0], (100_000, 1)))
     assert stats.ks_2samp(simulated[:, 0], present[:, 0]).pvalue < 1e-6

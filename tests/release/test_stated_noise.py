@@ -11,7 +11,10 @@ from privot.release import Randomizer, state_noise
 
 
 def test_noise_has_the_stated_size():
-    """7 200 values: the deviation's own deviation is 0.83 %, and 6 of them are allowed."""
+    """7 200 values: the deviation's own deviation is 0.83 %, and 6 of them are allowed, as of the mean.
+
+    So the false-alarm rate is 2e-9 each.
+    """
     schema = schema_of()
     clean = records(300)
     randomizer = state_noise(schema, 2.0, 1e-5, shares={"label": 4.0})

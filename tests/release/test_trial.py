@@ -15,7 +15,7 @@ def test_bits_are_those_of_the_cells_of_who_reported():
 
 
 def test_points_are_uniform_within_their_cells():
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(0)  # so that it holds or not for good
     drawn = np.stack([READ.uniforms(rng) for _ in range(2000)])
     assert ((drawn[:, 0] >= LOW[0]) & (drawn[:, 0] < HIGH[0])).all()
     around = (drawn[:, 1, 0] - 0.75) % 1.0  # the cell goes on at 0
