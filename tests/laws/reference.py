@@ -1,14 +1,13 @@
 """What every public reference density promises: a subclass gives it, and these tests follow.
 
-The statistical test has a false-alarm rate below 1e-6: chi-square at `FALSE_ALARM`, half of that, over cells
-that expect 50 draws or more, where the statistic has the tail of its limit.
+The statistical test has a false-alarm rate below 1e-6: chi-square at `FALSE_ALARM`, half of that, over
+cells that expect 50 draws or more, where the statistic has the tail of its limit.
 """
 
 import numpy as np
 from scipy.stats import chi2
 
 from privot.integral import SecureGenerator
-
 
 FALSE_ALARM = 5e-7
 LEAST_EXPECTED = 50
