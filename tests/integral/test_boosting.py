@@ -11,7 +11,8 @@ from privot.errors import PrivotError
 from privot.integral import BoostSettings, NetworkSettings, StandardNormal, boost
 from privot.integral.boosting import BOUND, coefficients
 
-QUICK = NetworkSettings(hidden=(16,), steps=150, batch_size=256)
+QUICK = NetworkSettings(hidden=(16,), steps=100, batch_size=256)
+UNTRAINED = NetworkSettings(hidden=(2,), steps=1, batch_size=8)
 X = np.linspace(-6, 6, 2001)
 
 
@@ -22,7 +23,8 @@ def records(num=2000):
 @functools.cache
 def boosted(epsilon, **settings):
     """One fit for all tests that look at it."""
-    return boost(records(), StandardNormal(1), epsilon, BoostSettings(network=QUICK, **settings))
+    settings = BoostSettings(**{"network": QUICK} | settings)
+    return boost(records(), StandardNormal(1), epsilon, settings)
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 7])
@@ -37,7 +39,10 @@ def test_coefficients(epsilon, rounds):
 
 
 def test_exact_coefficients_spend_epsilon_and_published_ones_less():
-    exact, published = boosted(8.0, classifier="mlp"), boosted(8.0, coefficients="published")
+    exact, published = (
+        boosted(8.0, classifier="mlp"),
+        boosted(8.0, coefficients="published", network=UNTRAINED),
+    )
     assert exact.epsilon == 8.0
     spent = 4 * BOUND * sum(coefficients(8.0, 3, "published"))
     assert published.epsilon == pytest.approx(spent)

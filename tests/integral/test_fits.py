@@ -12,18 +12,18 @@ from privot.integral import (
     clip_ratio,
 )
 
-QUICK = NetworkSettings(hidden=(16, 16), steps=60, batch_size=256, learning_rate=0.02)
+QUICK = NetworkSettings(hidden=(16, 16), steps=40, batch_size=256, learning_rate=0.03)
 
 
 class TestBoostedNetworks(TiltedLaws):
     def fit(self, records, reference, epsilon):
-        return boost(records, reference, epsilon, BoostSettings(network=QUICK))
+        return boost(records, reference, epsilon, BoostSettings(rounds=2, network=QUICK))
 
 
 class TestBoostedTrees(TiltedLaws):
     def fit(self, records, reference, epsilon):
         pytest.importorskip("sklearn")
-        return boost(records, reference, epsilon, BoostSettings(classifier="trees"))
+        return boost(records, reference, epsilon, BoostSettings(rounds=2, classifier="trees"))
 
 
 class TestClippedNetwork(TiltedLaws):
@@ -47,7 +47,7 @@ class TestUnnormalized(TiltedLaws):
 class TestEstimatedNormalizer(TiltedLaws):
     def fit(self, records, reference, epsilon):
         settings = ClippedRatioSettings(
-            network=QUICK, normalizer="estimated", normalizer_draws=2**18, delta=1e-6
+            network=QUICK, normalizer="estimated", normalizer_draws=2**17, delta=1e-6
         )
         return clip_ratio(records, reference, epsilon, settings)
 

@@ -1,9 +1,16 @@
-"""What every public reference density promises: a subclass gives it, and these tests follow."""
+"""What every public reference density promises: a subclass gives it, and these tests follow.
+
+The statistical test has a false-alarm rate below 1e-6: chi-square at `FALSE_ALARM`, half of that, over
+cells that expect 50 draws or more, where the statistic has the tail of its limit.
+"""
 
 import numpy as np
 from scipy.stats import chi2
 
 from privot.integral import SecureGenerator
+
+FALSE_ALARM = 5e-7
+LEAST_EXPECTED = 50
 
 
 class ReferenceLaws:
@@ -63,17 +70,17 @@ class ReferenceLaws:
         assert abs(masses.sum() - 1) < 2e-3
         x = self.reference.sample(100_000, SecureGenerator())
         counts = np.histogramdd(x, bins=edges)[0].ravel()
-        assert chi_square(counts, masses.ravel() * len(x)) > 1e-6
+        assert chi_square(counts, masses.ravel() * len(x)) > FALSE_ALARM
         wrong = masses.ravel() * np.where(np.arange(masses.size) % 2, 0.9, 1.1)
         assert chi_square(counts, wrong / wrong.sum() * len(x)) < 1e-6, "no power"
 
 
 def chi_square(counts, expected):
-    """Survival probability of the statistic; cells that expect less than 10 are one cell."""
-    rare = expected < 10
+    """Survival probability of the statistic; cells that expect less than 50 are one cell."""
+    rare = expected < LEAST_EXPECTED
     total = max(counts.sum(), expected.sum())
     counts = np.append(counts[~rare], total - counts[~rare].sum())
     expected = np.append(expected[~rare], total - expected[~rare].sum())
-    keep = expected > 1
+    keep = expected >= LEAST_EXPECTED
     statistic = ((counts - expected)[keep] ** 2 / expected[keep]).sum()
     return chi2.sf(statistic, keep.sum() - 1)

@@ -73,7 +73,7 @@ def test_reports_have_the_claimed_law_and_no_other():
     counts = np.bincount(ranks(mechanism, unit(60), num_people), minlength=256)
     inside, outside = mechanism.probabilities
     expected = np.where(np.arange(256) < 16, inside, outside) * num_people
-    assert stats.chisquare(counts, expected).pvalue > FALSE_ALARM
+    assert stats.chisquare(counts, expected).pvalue > FALSE_ALARM / 2
     near = int(counts[:16].sum())
     for epsilon in (2.2, 1.8):
         share = 16 * replace(mechanism, epsilon=epsilon).probabilities[0]
@@ -164,7 +164,7 @@ def test_what_cannot_be_is_refused():
 @pytest.mark.parametrize(
     ("epsilon", "num_draws"),
     [
-        (2.0, 12_000),
+        (2.0, 8_000),
         pytest.param(0.5, 30_000, marks=pytest.mark.slow),
         pytest.param(8.0, 40_000, marks=pytest.mark.slow),
     ],

@@ -154,6 +154,8 @@ def test_it_is_learned_from_and_reported_on(release, estimator, tmp_path):
     assert told + 0.02 < share < 2 / 3 + 1 / 18 + 0.05  # a short training takes some noise off
     if estimator == "latent_classes":
         assert share == pytest.approx(2 / 3 + 1 / 18, abs=0.03)
+    else:
+        return  # a report knows what was drawn, not what drew it: one is enough
     model.save(tmp_path / "model")
     model = privot.load(tmp_path / "model")
     people = made_up_people()

@@ -193,7 +193,7 @@ def test_binomial_probabilities(draws, probability):
     np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-10)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     epsilon0=st.floats(0.05, 8.0), num_people=st.integers(1, 50_000), exponent=st.floats(-10, -2)
 )
@@ -206,7 +206,7 @@ def test_laws(epsilon0, num_people, exponent):
     assert shuffled_epsilon(epsilon0, num_people, 2 * delta).epsilon <= bound.epsilon
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     epsilon=st.floats(0.005, 5.0), num_people=st.integers(1, 50_000), exponent=st.floats(-10, -2)
 )

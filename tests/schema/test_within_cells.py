@@ -1,4 +1,7 @@
-"""Within cells: masses stay, the density is a density, and no step is left where cells meet."""
+"""Within cells: masses stay, the density is a density, and no step is left where cells meet.
+
+All draws are seeded: what passes does not fail by chance.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +33,10 @@ def two_lines(below, above):
 
 @pytest.mark.parametrize("ends", [(0.4, 1.9), (2.0, 0.9), (0.0, 0.0), (1.6, 2.0), (1.0, 0.3)])
 def test_two_lines_are_drawn_and_no_others(rng, ends):
-    """Shares below u, at all u, and an end that is .25 off is found."""
+    """Shares below u, at all u, and an end that is .25 off is found.
+
+    By Dvoretzky, Kiefer, Wolfowitz the distance is above 2.7/√n with probability 2e^(−2·2.7²) < 1e-6.
+    """
     count = 200_000
     drawn = draw_within(np.array(ends)[:, None, None] * np.ones((2, count, 1)), rng)[:, 0]
 
@@ -42,7 +48,7 @@ def test_two_lines_are_drawn_and_no_others(rng, ends):
         below_u = (np.cumsum(density) / density.sum())[(shares * len(u)).astype(int) - 1]
         return np.abs((drawn[:, None] < shares).mean(axis=0) - below_u).max()
 
-    assert gap(*ends) < 2.0 / np.sqrt(count) < gap(abs(ends[0] - 0.25), ends[1])
+    assert gap(*ends) < 2.7 / np.sqrt(count) < gap(abs(ends[0] - 0.25), ends[1])
     assert drawn.min() >= 0
     assert drawn.max() < 1
 
@@ -60,9 +66,10 @@ def test_a_density_that_falls_from_cell_to_cell_falls_within_them(rng):
             assert ends[0, one] * density[one] == pytest.approx(ends[1, one - 1] * density[one - 1])
     drawn = cells.draw(rng.choice(5, 300_000, p=masses[:, 0]), np.zeros(300_000, int), masses, rng)
     found = np.histogram(drawn, edges)[0] / 300_000
-    np.testing.assert_allclose(found, masses[:, 0], atol=0.004)
+    np.testing.assert_allclose(found, masses[:, 0], atol=0.0055)  # six deviations
     counts = np.histogram(drawn, 40, (0, 20))[0]
-    assert (np.diff(counts) < 5 * np.sqrt(counts[:-1] + 1)).all()
+    # A difference of equal expectations has variance 2n: 39 comparisons at 5.6 deviations, 4e-7 in all.
+    assert (np.diff(counts) < 8 * np.sqrt(counts[:-1] + 1)).all()
 
 
 def test_integers_points_and_missing_values_of_the_line(rng):

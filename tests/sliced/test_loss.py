@@ -103,11 +103,11 @@ def pooled_scores(setting: SlicePlan, seed):
 @pytest.mark.parametrize(
     ("repetitions", "fields"),
     [
-        (16, {"steps": 60, "num_projections": 6}),
-        (16, {"steps": 60, "num_projections": 6, "neighboring": "zero_out"}),
-        (16, {"steps": 60, "num_projections": 6, "orthonormal": True}),
+        (16, {"steps": 30, "num_projections": 6}),
+        (16, {"steps": 30, "num_projections": 6, "neighboring": "zero_out"}),
+        (16, {"steps": 30, "num_projections": 6, "orthonormal": True}),
         (40, {"steps": 12, "num_projections": 6, "stddev": 0.05}),
-        (16, {"steps": 40, "num_projections": 50}),
+        (16, {"steps": 20, "num_projections": 50}),
         (40, {"release": "once", "num_projections": 300}),
     ],
     ids=["fixed", "poisson", "frames", "transient", "more-than-dim", "once"],

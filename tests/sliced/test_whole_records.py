@@ -9,6 +9,7 @@ from privot.disk import RepeatedRecords, accounts
 from privot.errors import PrivotError
 from privot.schema import Schema
 from privot.sliced import MixtureSettings, SlicedSettings, fit
+from privot.sliced.mixtures import pair_fit
 from sliced.declared_images import image_schema, image_table
 from sliced.halves import SHORT, data
 from sliced.mixtures import labeled_points
@@ -48,8 +49,13 @@ def with_other_labels(table, label):
     return table.set_column(table.column_names.index(label), label, pa.array(told))
 
 
+# Whose records they are is tested, not what is learned of them.
+SHORTLY = integral.NetworkSettings(hidden=(8,), steps=5, batch_size=64)
+
+
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
+    monkeypatch.setattr(pair_fit, "_STEPS", 20)
     monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "state"))
 
 
@@ -88,7 +94,7 @@ def test_methods_share_an_account_of_the_same_records(tmp_path):
             fit(table, schema, epsilon=8.0, settings=SLICES)
     schema, table, _ = codes()
     fit(table, schema, epsilon=8.0, settings=SLICES)
-    settings = integral.ClippedRatioSettings()
+    settings = integral.ClippedRatioSettings(network=SHORTLY)
     model = integral.fit(table, schema, draws=3, epsilon=1.0, settings=settings)
     with pytest.warns(RepeatedRecords, match="2 runs"):
         model.save(tmp_path / "model")

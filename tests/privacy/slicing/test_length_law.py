@@ -10,6 +10,7 @@ from privot.privacy.slicing.length_law import atoms
 from privot.privacy.slicing.sensitivity import ProjectedLength
 
 DRAWS = 20_000
+FAR = 5.33  # a false-alarm rate of 1e-7, two-sided
 
 
 def simulated(length, rng):
@@ -34,25 +35,29 @@ SETTINGS = [
 
 @pytest.mark.parametrize("length", SETTINGS, ids=str)
 def test_moments_and_atoms_are_those_of_simulated_directions(length):
+    """Four statistics of seeded draws; with another seed they would fail by chance once in 10⁶.
+
+    The exponential moment is taken where its draws are not skewed, so that their mean is normal.
+    """
     rng = np.random.default_rng(7)
     draws = simulated(length, rng)
-    scale = 2.0 / length.sensitivity**2
+    scale = 2.0 / length.sensitivity**2 / max(1.0, length.num_projections / length.dim)
     powers = np.exp(scale * draws)
     error = powers.std() / DRAWS**0.5
     moment = np.exp(length.log_moment(np.array([scale]))[0])
-    assert abs(moment - powers.mean()) < 4 * error
+    assert abs(moment - powers.mean()) < FAR * error
     # Power: a sensitivity that is 10 % off is noticed.
     wrong = np.exp(length.log_moment(np.array([1.21 * scale]))[0])
-    assert abs(wrong - powers.mean()) > 4 * error
+    assert abs(wrong - powers.mean()) > 2 * FAR * error
     values, weights = atoms(length)
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
-    distance = np.sqrt(np.log(2e6) / (2 * DRAWS))  # Dvoretzky–Kiefer–Wolfowitz, 1e-6
+    distance = np.sqrt(np.log(2e6) / (2 * DRAWS))  # Dvoretzky–Kiefer–Wolfowitz: 5e-7 on one side
     cdf = np.cumsum(weights)
     empirical = np.searchsorted(np.sort(draws), values, side="right") / DRAWS
     assert (cdf <= empirical + distance).all()
     # Rounded up, but not by much.
-    assert draws.mean() <= values @ weights + 4 * draws.std() / DRAWS**0.5
-    assert values @ weights <= draws.mean() * 1.012 + 4 * draws.std() / DRAWS**0.5
+    assert draws.mean() <= values @ weights + FAR * draws.std() / DRAWS**0.5
+    assert values @ weights <= draws.mean() * 1.012 + FAR * draws.std() / DRAWS**0.5
 
 
 @pytest.mark.parametrize(("dim", "k"), [(784, 1000), (784, 33), (50, 7), (10**6, 10**5), (2, 2)])
