@@ -38,7 +38,8 @@ def test_everything_says_that_it_is_simulated_and_nothing_is_collected_with_real
 
 
 def test_places_are_told_by_their_distance():
-    told = rehearse(SQUARE, 4.0, 2000, prior=places(0.3, 600, 0), rehearsals=1)
+    """The people's own records are .12 away, what is learned .43 ± .02: fifteen standard deviations."""
+    told = rehearse(SQUARE, 1.0, 300, prior=places(0.3, 300, 0), rehearsals=1)
     assert set(told.predicted) == {"W2"}
     assert told.without_noise["W2"] < told.predicted["W2"] < 1
 
