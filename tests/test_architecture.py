@@ -151,7 +151,7 @@ class Block:
             raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
 sys.meta_path.insert(0, Block())
 import privot
-schema = privot.Schema.from_toml('[columns.age]\\nkind = "numeric"\\nbounds = [0, 100]')
+schema = privot.Schema.from_toml('[columns.age]\\nkind = "numeric"\\nbounds = [0, 100]\\nbins = 16')
 release = privot.Randomizer.calibrate(schema, epsilon=1.0).privatize({{'age': [40.0, 50.0] * 200}})
 assert len(release) == 400
 

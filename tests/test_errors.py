@@ -64,7 +64,14 @@ def test_every_package_of_an_extra_is_known_with_it():
     assert extra_of(ModuleNotFoundError()) is None
 
 
-@pytest.mark.parametrize("line", ["from privot.schema import Schema", "import privot.release"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from privot.schema import Schema",
+        "import privot.release",
+        "from privot.collector import seal",
+    ],
+)
 def test_what_an_import_lacks_is_named_with_its_extra(line):
     """Also where no attribute of `privot` is asked for."""
     code = f"""

@@ -94,16 +94,16 @@ def test_an_epsilon_stated_one_ulp_lower_is_no_lie(audit, write):
 
 def test_json(audit, write):
     code, out, _ = audit(
-        write(Randomizer.calibrate(TWO, 2.0, report="split")), f"--draws 40000 {SURE} --json"
+        write(Randomizer.calibrate(TWO, 2.0, report="split")), f"--draws 20000 {SURE} --json"
     )
     fields = json.loads(out)
     assert code == 0
     assert fields["refuted"] is False
     assert fields["promised"] == fields["implied"]
     assert [column["column"] for column in fields["columns"]] == ["age", "sex"]
-    for column in fields["columns"]:  # above 1 once in 10⁶; near .9, and .8 is ten deviations off
-        assert 0.8 < column["epsilon_lower"] <= column["epsilon"] <= 1
-        assert column["num_tested"] >= 20_000
+    for column in fields["columns"]:  # above 1 once in 10⁶; near .85, and .7 is ten deviations off
+        assert 0.7 < column["epsilon_lower"] <= column["epsilon"] <= 1
+        assert column["num_tested"] >= 10_000
     assert any(test["question"].startswith("age: reports have the law") for test in fields["tests"])
     assert not any(test["refuted"] for test in fields["tests"])
 

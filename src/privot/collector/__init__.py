@@ -11,8 +11,11 @@ takes part) is in no guarantee; it is neither logged nor stored here, and `docs/
 what remains.
 """
 
-from privot.collector.arrivals import Campaign
-from privot.collector.folder import FolderStore
-from privot.collector.sealing import seal
+from privot.errors import naming_extra
+
+with naming_extra("privot.collector"):
+    from privot.collector.arrivals import Campaign
+    from privot.collector.folder import FolderStore
+    from privot.collector.sealing import seal
 
 __all__ = ["Campaign", "FolderStore", "seal"]

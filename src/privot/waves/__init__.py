@@ -11,9 +11,9 @@ NumPy when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from privot.errors import lazy_names
 from privot.waves.ledger import DeviceLedger, NotDue
 from privot.waves.limit import Limit, LimitReached
 from privot.waves.memoization import memoization_loss
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from privot.waves.tree_ledger import Answer, TreeLedger, signs_of
 
 _OF_TREES = {
-    "Answer": "tree_ledger",
-    "ChangeTree": "change_tree",
-    "TreeLedger": "tree_ledger",
-    "signs_of": "tree_ledger",
+    "Answer": "privot.waves.tree_ledger",
+    "ChangeTree": "privot.waves.change_tree",
+    "TreeLedger": "privot.waves.tree_ledger",
+    "signs_of": "privot.waves.tree_ledger",
 }
 
 __all__ = [
@@ -46,7 +46,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _OF_TREES:
-        raise AttributeError(f"module 'privot.waves' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"privot.waves.{_OF_TREES[name]}"), name)
+__getattr__ = lazy_names("privot.waves", _OF_TREES)

@@ -248,20 +248,16 @@ class SlicedAccounting:
 def _calibrated(
     setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
 ) -> float:
-    """Return the least stddev at what overflows leave of δ; infinite if there is none.
+    """Return the least stddev at what overflows leave of δ, or infinity: of public numbers alone.
 
-    The search takes seconds, and a plan, its run and its report ask for the same. It sees public
-    numbers alone.
+    A plan, its run and its report ask for the same.
     """
+    start = setting.sensitivity
     stddev = _least_stddev(
-        lambda noise: setting._epsilon(noise, steps, delta, "rdp"),
-        epsilon,
-        setting.sensitivity,
-        1.0,
-        1e-9,
+        lambda noise: setting._epsilon(noise, steps, delta, "rdp"), epsilon, start, 1.0, 1e-9
     )
     if method == "pld":
-        start = stddev if math.isfinite(stddev) else setting.sensitivity
+        start = stddev if math.isfinite(stddev) else start
         stddev = _least_stddev(
             lambda noise: setting._epsilon(noise, steps, delta, "pld"), epsilon, start, 0.08, 1e-5
         )
