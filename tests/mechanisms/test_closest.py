@@ -67,7 +67,7 @@ def ranks(mechanism, x, num_people):
 def test_reports_have_the_claimed_law_and_no_other():
     """Every rank among the w closest is equally likely, so is every other; an ε 10 % off is not.
 
-    False-alarm rate 1e-6. An ε 10 % off moves the share of the closest by 13 standard deviations.
+    False-alarm rate 5e-7. An ε 10 % off moves the share of the closest by 13 standard deviations.
     """
     mechanism, num_people = replace(ClosestCandidates.for_dimension(60, 2.0), closest=16), 20_000
     counts = np.bincount(ranks(mechanism, unit(60), num_people), minlength=256)
@@ -115,7 +115,7 @@ def test_a_seed_tells_nothing_of_the_coins_beside_it():
 
 @pytest.mark.parametrize(("dimension", "epsilon"), [(20, 1.0), (200, 4.0), (900, 8.0)])
 def test_means_are_unbiased_with_the_stated_deviation(dimension, epsilon):
-    """Two statistics, each with a false-alarm rate of 1e-6 at most."""
+    """A chi-square at 1e-6, and the slope at five deviations of a normal number: 5.7e-7."""
     mechanism = ClosestCandidates.for_dimension(dimension, epsilon)
     x, num_people = unit(dimension, 1), 20_000 if epsilon < 2 else 10_000
     mean, stddev = mechanism.moments(*mechanism.privatize(np.tile(x, (num_people, 1))))
@@ -128,7 +128,11 @@ def test_means_are_unbiased_with_the_stated_deviation(dimension, epsilon):
 
 
 def test_likelihood_is_the_share_of_each_score():
-    """f(y | x) of rows with a given score, averaged over all other candidates."""
+    """f(y | x) of rows with a given score, averaged over all other candidates.
+
+    Shares of 1,500 draws have deviations of 2.6 %. The one at the threshold is off by .11: .28 is six
+    deviations from that. The mean of all is .025 ± .004: .05 is six, too.
+    """
     mechanism = ClosestCandidates.for_dimension(60, 3.0)
     x, num_people = unit(60, 2), 30_000
     seeds, indices = mechanism.privatize(np.tile(x, (num_people, 1)))
@@ -143,7 +147,7 @@ def test_likelihood_is_the_share_of_each_score():
     assert share.sum() * 1e-5 == pytest.approx(1, abs=0.01)
     # Rows of one block are not quite independent, which shows near the threshold.
     off = np.abs(counts / num_people / (share / share.sum()) - 1)
-    assert off.max() < 0.2
+    assert off.max() < 0.28
     assert off.mean() < 0.05
     assert np.ptp(share) / share.sum() < 0.02 < np.ptp(np.exp(mechanism.log_likelihood(prior)))
 
@@ -164,7 +168,7 @@ def test_what_cannot_be_is_refused():
 @pytest.mark.parametrize(
     ("epsilon", "num_draws"),
     [
-        (2.0, 8_000),
+        (2.0, 5_000),
         pytest.param(0.5, 30_000, marks=pytest.mark.slow),
         pytest.param(8.0, 40_000, marks=pytest.mark.slow),
     ],
@@ -172,7 +176,7 @@ def test_what_cannot_be_is_refused():
 def test_an_audit_from_outside_finds_most_of_epsilon_and_no_more(epsilon, num_draws):
     """Records that are opposite share no close candidate: there reports tell most.
 
-    The bound is above ε with probability 1e-6 at most; of so few draws it is 0.8 ε on average.
+    The bound is above ε with probability 1e-6 at most; of so few draws it is .82 ± .02 of ε (12 audits).
     """
     mechanism = ClosestCandidates.for_dimension(8, epsilon)
     ends = unit(8, 3), -unit(8, 3)

@@ -23,7 +23,10 @@ MECHANISMS = [
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: f"{m.kind}")
 def test_waves_are_kept_as_reports_say(mechanism):
-    """Two records' means of a wave differ by what is kept of their difference."""
+    """Two records' means of a wave differ by what is kept of their difference.
+
+    Twelve differences at most, each with a deviation of about .0016: .009 is 5.7 of them, 2e-7 in all.
+    """
     means, places = [], np.array([[0.25, -0.5], [-0.375, 0.125]])
     # Of a product, waves along both coordinates are those along one as well.
     waves = WAVES[::2] if mechanism.kind == "window" and mechanism.shape == "product" else WAVES
@@ -35,7 +38,7 @@ def test_waves_are_kept_as_reports_say(mechanism):
         means.append(np.stack([np.cos(angles) * here, np.sin(angles) * here]).mean(axis=1))
     true = [np.stack([np.cos(p @ waves.T), np.sin(p @ waves.T)]) for p in places]
     expected = mechanism.kept(waves) * (true[0] - true[1])
-    np.testing.assert_allclose(means[0] - means[1], expected, atol=0.008)
+    np.testing.assert_allclose(means[0] - means[1], expected, atol=0.009)
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,9 @@ class TestSubsetSelection(MechanismLaws):
             self.mechanism.log_likelihood(np.zeros((3, 1), int), np.zeros(3, int))
 
 
-@pytest.mark.parametrize("count", [10, 20_000])
+@pytest.mark.parametrize("count", [10, 6_000])
 def test_many_cells_are_sorted_distinct_and_equally_frequent(count):
+    """300 frequencies within six deviations of a share of a half, the largest: 6e-7 in all."""
     mechanism = SubsetSelection(num_cells=300, epsilon=1.0)
     reports = np.concatenate([mechanism.privatize(np.full(count, 41)) for _ in range(20)])
     assert (np.diff(reports, axis=1) > 0).all()
