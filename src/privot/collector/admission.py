@@ -172,7 +172,7 @@ class _Book:
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
     def require_room(self) -> None:
-        """Refuse more tickets than are kept in memory; those that have ended are forgotten."""
+        """Refuse a ticket when 2²⁰ are stored; those that have ended are dropped first."""
         if len(self.used.seen) >= _MOST_TICKETS:
             self.used.forget(int(self._latest))
             self.open = {n: digests for n, digests in self.open.items() if n in self.used.seen}
