@@ -4,7 +4,7 @@ PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 OF_PAGES = tests/pages tests/studies
 # What is skipped, as a summary says, where a browser, npm, Ray or PyWavelets is missing.
-OF_OPTIONAL = tests/campaign tests/cli/test_campaign_up.py tests/clients tests/test_distributed.py \
+OF_OPTIONAL = tests/campaign tests/cli/test_campaign_up.py tests/clients tests/randomizer/test_distributed.py \
 	tests/pages/site tests/studies/entropic/test_papers_figures.py tests/studies/rivals/test_image_baselines.py \
 	tests/studies/test_recipes.py
 

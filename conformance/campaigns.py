@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privot.mechanisms import Mechanism, Window
-from privot.release import Randomizer
-from privot.release.reports.joint import JointReport
-from privot.release.reports.questionnaire import Questionnaire
+from privot.randomizer import Randomizer
+from privot.randomizer.reports.joint import JointReport, Questionnaire
 from privot.schema import Schema
 
 _NUMBER = 'kind = "numeric"\nbounds = [0, 100]\n'

@@ -22,9 +22,9 @@ from typing import Any
 
 from conformance.campaigns import CAMPAIGNS, Campaign
 from conformance.records import grids_of, values_of, wrong_records
+from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.device.words import WORDS, NextWord
-from privot.errors import PrivotError
+from privot.wire.draws import WORDS, NextWord
 
 FOLDER = Path(__file__).parent / "vectors"
 PER_CAMPAIGN, WRITTEN_OUT = 380, 20

@@ -3,7 +3,7 @@
     python privot_benchmarks/audit_power.py   # about eight minutes on one idle core
     python privot_benchmarks/audit_power.py --draws 2000     # fewer draws a run
 
-The bugs and the honest randomizers are those of `tests/release/seeded_bugs.py`. At a
+The bugs and the honest randomizers are those of `tests/audit/seeded_bugs.py`. At a
 confidence of 99.9 %, 200 honest runs should see no false alarm (0.2 expected at most).
 """
 
@@ -13,7 +13,7 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
-from privot.release.audits.audit import audit_randomizer
+from privot.audit.audit import audit_randomizer
 
 RUNS = 200
 

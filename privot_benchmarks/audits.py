@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from privot.audit.statistics import AuditResult, audit
 from privot.mechanisms import (
     Gaussian,
     Laplace,
@@ -23,9 +24,7 @@ from privot.mechanisms import (
     Window,
 )
 from privot.privacy import calibrate_gaussian, calibrate_laplace, calibrate_randomized_response
-from privot.privacy.lower_bound import AuditResult, audit
-from privot.schema.domains.balls import L2Ball
-from privot.schema.domains.domain import Box
+from privot.schema.domains import Box, L2Ball
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-4

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from privot.campaign import CampaignFolder, create
-from privot.campaign.status import write_status
-from privot.release import Randomizer, Release
+from privot.campaign.campaign import write_status
+from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 
 SCHEMA = Path(__file__).parents[1] / "examples" / "web" / "commute.toml"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privot.mechanisms.candidates.closest import ClosestCandidates
+from privot.mechanisms.candidates.codebook import ClosestCandidates
 
 SETTINGS = ((2440, 10.0), (2440, 5.0), (2440, 2.0), (1000, 10.0), (1000, 1.0), (100, 4.0))
 PEOPLE, ALONE = 256, 16

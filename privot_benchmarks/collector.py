@@ -30,7 +30,7 @@ import uvloop
 from privot import Randomizer, Schema
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
-from privot.collector.records import CRC_BYTES, ID_AT, sums_of
+from privot.collector.store import CRC_BYTES, ID_AT, sums_of
 from privot.device import Device, write_batch
 
 SCHEMA = """

@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NOT_OURS = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
-MODULES = ("privot", "privot.device", "privot.waves", "privot.release", "privot.local")
+MODULES = ("privot", "privot.device", "privot.waves", "privot.randomizer", "privot.local")
 TIMED = "import time; t = time.process_time(); import {0}; print(time.process_time() - t)"
 TABLE = re.compile(r"(?<=<!-- measured -->\n\n).*(?=\n<!-- so far -->)", re.DOTALL)
 

@@ -30,13 +30,14 @@ import pyarrow as pa
 import torch
 
 from privot import integral
-from privot.disk import Ledger, accounts
-from privot.errors import PrivotError
+from privot.central import SlicedSettings, SlicePlan, SlicingMechanism, fit, records_of
+from privot.central.slices import accounted_grid
+from privot.core.errors import PrivotError
 from privot.integral import PointSpace, UniformBox
+from privot.privacy.accounts import accounts
+from privot.privacy.ledger import Ledger
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
-from privot.sliced import SlicedSettings, SlicePlan, SlicingMechanism, fit, records_of
-from privot.sliced.releases.plan import accounted_grid
 from privot.training import Interrupted
 
 RELEASES, DRAWS, KILLS = 70, 60, 100

@@ -7,7 +7,7 @@
 Two kinds of bugs. **Mutations** (`mutations.toml`) replace a text of the source by another. The part of
 the suite that should notice is run on the copy with `-x -m "not slow"`: `make test` runs it too, so what
 fails there fails `make test`. A text that is not found exactly once ends the command, so that whoever
-moves a line moves its mutation. **Seeded bugs** (`tests/release/seeded_bugs.py`) replace attributes of
+moves a line moves its mutation. **Seeded bugs** (`tests/audit/seeded_bugs.py`) replace attributes of
 mechanisms and randomizers, and are for `privot audit` to find: here it is asked whether a test of the
 fast suite runs each, and passes.
 
@@ -45,7 +45,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 SEEDED = "seeded bugs"
-SEEDED_TESTS = ("tests/release/test_law.py", "tests/release/test_streams.py")
+SEEDED_TESTS = ("tests/audit/test_law.py", "tests/audit/test_streams.py")
 _LEFT_OUT = (".*", "__pycache__", "node_modules", "build", "dist", "demo", "*.egg-info")
 _OPTIONS = ("-q", "-n", "0", "-m", "not slow", "-p", "no:cacheprovider", "-o", "timeout=120")
 _LONGEST, _LONGEST_MESSAGE = 900, 200  # seconds of one run of pytest; characters

@@ -31,8 +31,7 @@ from privot.mechanisms import (
     sample_discrete_laplace,
     sample_rounded_gaussian,
 )
-from privot.schema.domains.balls import L2Ball
-from privot.schema.domains.domain import Box
+from privot.schema.domains import Box, L2Ball
 
 NUM_CATEGORIES, EPSILON, DELTA = 5, 1.0, 1e-6
 UNIT = Box((-1.0,), (1.0,))

@@ -124,8 +124,8 @@ import json, resource, sys, time
 import torch
 torch.set_num_threads(1)
 from privot import FitSettings, Release, fit
-from privot.local.generators import steps
-from privot.training.processes import is_first
+from privot.local.networks import steps
+from privot.training.settings import is_first
 path, steps, size, loss, hidden = sys.argv[1:6]
 start = time.perf_counter()
 release = Release.load(path)
@@ -148,8 +148,8 @@ if is_first():
 def write_release(path, reports, columns):
     """A release made up: uniform people, privatized in shards."""
     from privot import Randomizer
-    from privot.release.streaming.privatize import privatize_records
-    from privot.tables.batches import TableBatches
+    from privot.randomizer.privatize import privatize_records
+    from privot.tables.record_files import TableBatches
 
     if path.exists():
         return

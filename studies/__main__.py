@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.recipes import RECIPES, listing, parser_of
 
 

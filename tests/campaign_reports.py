@@ -6,7 +6,7 @@ import numpy as np
 
 from privot import Randomizer, Schema
 from privot.collector.arrivals import Campaign
-from privot.collector.records import sums_of
+from privot.collector.store import sums_of
 from privot.device import Device, Report
 
 SCHEMA = Schema.from_toml("""

@@ -44,8 +44,8 @@ class Serving:
 
 _IMPATIENT = """
 from privot.cli import main
-from privot.collector import server
-server._HEAD_SECONDS = {}
+from privot.collector import app
+app._HEAD_SECONDS = {}
 main()
 """
 

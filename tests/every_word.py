@@ -3,7 +3,7 @@
 from collections import defaultdict
 from fractions import Fraction
 
-from privot.device.words import WORDS
+from privot.wire.draws import WORDS
 
 # Where fewer than 2^14 of all words lead, a word is drawn again: exactly as if it had not been drawn.
 AGAIN = 2**14

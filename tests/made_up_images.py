@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from privot.datasets.images import IDX_FILES, Source
+from privot.demo.datasets import IDX_FILES, Source
 
 
 def idx_bytes(array):

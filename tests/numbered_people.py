@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 
 from privot import Randomizer, Release, Schema
 from privot.mechanisms import Laplace
-from privot.release.collecting.report_text import read_text
-from privot.release.reports.ids import REPORT_ID, draw_ids
-from privot.release.reports.rows import ReportTable
-from privot.release.streaming.privatize import privatize_records
+from privot.randomizer.privatize import privatize_records
+from privot.randomizer.publishing import read_text
+from privot.randomizer.reports.rows import REPORT_ID, ReportTable, draw_ids
 from privot.tables.record_files import open_records
 
 MOST = 1_000_000

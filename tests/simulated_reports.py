@@ -6,7 +6,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from privot.local.classes.count_tables import Factor, ReportGroup
+from privot.local.classes.counts import Factor, ReportGroup
 
 
 def draw_classes(rng, sizes, num_classes, spread=1.5):

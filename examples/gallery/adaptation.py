@@ -10,7 +10,7 @@ the target is, and a classifier that learns there is right again.**
 import matplotlib.pyplot as plt
 import numpy as np
 
-from privot.sliced import AdaptationSettings, adapt
+from privot.central import AdaptationSettings, adapt
 
 plt.style.use("privot.report.paper")
 SHIFT = np.array([0.4, 0.0])

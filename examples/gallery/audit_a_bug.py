@@ -13,8 +13,8 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 import numpy as np
 
+from privot.audit.statistics import audit
 from privot.mechanisms import Laplace
-from privot.privacy.lower_bound import audit
 
 plt.style.use("privot.report.paper")
 EPSILON = 1.0

@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.colors import PowerNorm
 
 import privot
+from privot.collector import from_reports
 from privot.device import Device
-from privot.release import from_reports
 from privot.report import LIGHT
 
 plt.style.use(["privot.report.paper", "privot.report.night"])

@@ -11,9 +11,9 @@ turned and stretched by chance.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from privot.datasets import draw_digits
+from privot.central import fit
+from privot.demo.datasets import draw_digits
 from privot.schema import Schema
-from privot.sliced import fit
 
 plt.style.use(["privot.report.paper", "privot.report.night"])
 

@@ -39,7 +39,7 @@ randomizer = privot.Randomizer.calibrate(schema, epsilon=2.0)
 # way, too.
 
 if importlib.util.find_spec("ray") is not None:
-    from privot.distributed import privatize_files
+    from privot.randomizer.distributed import privatize_files
 
     privatize_files(
         randomizer, folder / "people.parquet", folder / "release.parquet", part_rows=12_500

@@ -11,7 +11,7 @@ what holds.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from privot.privacy.curves.shuffling import calibrate_shuffling, shuffled_epsilon
+from privot.privacy.shuffling import calibrate_shuffling, shuffled_epsilon
 
 plt.style.use("privot.report.paper")
 DELTA = 1e-8

@@ -12,45 +12,32 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privot.errors import PrivotError
+    from privot.collector import collect
+    from privot.core.errors import PrivotError
     from privot.evaluation import check, evaluate
     from privot.local import FitSettings, Synthesizer, fit, fit_waves, pair_weights, refine
     from privot.models import Model, load
-    from privot.release import (
-        Randomizer,
-        Release,
-        collect,
-        plan_reports,
-        read_table,
-        weigh_pairs,
-        write_table,
-    )
+    from privot.randomizer import Randomizer, Release, plan_reports, weigh_pairs
     from privot.report import plot, write_report
     from privot.schema import Schema
+    from privot.tables.files import read_table, write_table
 
 __version__ = "0.1.0"
 
 _NAMES = {
-    "errors": ("PrivotError",),
+    "collector": ("collect",),
+    "core.errors": ("PrivotError",),
     "evaluation": ("check", "evaluate"),
     "local": ("FitSettings", "Synthesizer", "fit", "fit_waves", "pair_weights", "refine"),
     "models": ("Model", "load"),
-    "release": (
-        "Randomizer",
-        "Release",
-        "collect",
-        "plan_reports",
-        "read_table",
-        "weigh_pairs",
-        "write_table",
-    ),
+    "randomizer": ("Randomizer", "Release", "plan_reports", "weigh_pairs"),
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
+    "tables.files": ("read_table", "write_table"),
 }
 # Packages that the extra `learn` is for; networks among them need the extra `networks`.
 _LEARNING = {
-    "transport", "generators", "models", "training", "local", "sliced", "integral",
-    "evaluation", "report", "demo",
+    "transport", "models", "training", "local", "central", "integral", "evaluation", "report", "demo",
 }  # fmt: skip
 _WHERE = {name: package for package, names in _NAMES.items() for name in names}
 
@@ -84,7 +71,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE and name not in {module.name for module in iter_modules(__path__)}:
         raise AttributeError(f"module 'privot' has no attribute {name!r}")
     package = _WHERE.get(name, name)
-    from privot.errors import naming_extra
+    from privot.core.errors import naming_extra
 
     with naming_extra(f"privot.{name}", "learn" if package in _LEARNING else None):
         module = importlib.import_module(f"privot.{package}")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 
 @dataclass(frozen=True)

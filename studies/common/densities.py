@@ -29,7 +29,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 
 def frechet_distance(x: np.ndarray, y: np.ndarray) -> float:

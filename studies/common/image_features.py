@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privot.errors import PrivotError
-from privot.files import replacing_file
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
 
 NUM_FEATURES = 64
 _BLOCK = 2000

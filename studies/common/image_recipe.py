@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
-from privot.datasets import LabeledImages, load_images
-from privot.files import replacing_file
+from privot.core.files import replacing_file
+from privot.demo.datasets import LabeledImages, load_images
 from studies.common.image_features import (
     ImageClassifier,
     load_classifier,

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 _AT_ONCE = 64
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.report.panels import (
     INK,
     LEARNED,

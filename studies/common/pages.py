@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.errors import PrivotError
-from privot.files import replacing_file
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
 from studies.common.rows import Row, Rows
 
 RESULTS = Path("docs/results")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from privot.files import replacing_file
+from privot.core.files import replacing_file
 
 Row = dict[str, Any]
 Rows = list[Row]

@@ -25,13 +25,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.files import replacing_file
+from privot.core.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.generators.image_generators import image_generator
-from privot.local.generators.sampler import GeneratorSampler
-from privot.local.generators.steps import LOSSES as OURS
-from privot.local.likelihood.heads import Head
-from privot.release import Release
+from privot.local.networks.entropic_fit import GeneratorSampler
+from privot.local.networks.likelihood import Head
+from privot.local.networks.steps import LOSSES as OURS
+from privot.local.networks.steps import image_generator
+from privot.randomizer import Release
 from privot.schema.columns.array import tensor_values
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options
 from studies.entropic.image_noise import IMAGE, ImageNoise

@@ -2,7 +2,7 @@ r"""Images hidden one by one: the papers' domains, their noise, and both ε.
 
 **Domains.** Pixels lie in [−1, 1]: a box of diameters Δ₁ = 2d, Δ₂ = 2√d (1568 and 56 for d = 784). For
 higher privacy each image is projected to an ℓ2 ball of radius 20, or, after an orthonormal cosine
-transform, to an ℓ1 ball of radius 140 (`privot.schema.domains.image`). The 2023 text also sets an
+transform, to an ℓ1 ball of radius 140 (`privot.schema.images`). The 2023 text also sets an
 image's smaller 80 % of coefficients to zero before it does so; the projection alone leaves few of them.
 
 **Honest ε.** Local privacy hides any record of the domain from any other, so the sensitivity is the
@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from privot.privacy import calibrate_gaussian_zhao
-from privot.release import Randomizer, Release, state_noise
-from privot.release.reports.rows import ReportTable
+from privot.randomizer import Randomizer, Release, state_noise
+from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ImageDomain, Schema
 from privot.schema.columns.array import tensor_array
 

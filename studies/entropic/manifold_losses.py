@@ -20,7 +20,7 @@ import torch
 
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.report.panels import LEARNED, PRIVATE, RECEIVED
 from studies.common.clouds import Cloud, draw_clouds
 from studies.common.image_recipe import Recipe, image_options, recipe_of

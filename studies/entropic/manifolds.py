@@ -37,12 +37,12 @@ import pyarrow as pa
 import torch
 from matplotlib.figure import Figure
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
 from privot.evaluation import sample_distance
-from privot.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.generators.sampler import GeneratorSampler
-from privot.release import Randomizer
+from privot.local.networks.entropic_fit import GeneratorSampler
+from privot.randomizer import Randomizer
 from privot.report.panels import LEARNED, PRIVATE, RECEIVED, save_png
 from privot.schema import Domain, Schema, from_unit
 from studies.common.clouds import Cloud, draw_clouds

@@ -19,8 +19,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from privot.local.likelihood.cost import LikelihoodCost
-from privot.release import Release
+from privot.local.networks.cost import LikelihoodCost
+from privot.randomizer import Release
 from privot.transport import SinkhornSolver, entropic_cost
 from studies.common.image_judge import pixel_distance
 from studies.entropic.image_noise import IMAGE

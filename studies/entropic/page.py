@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.pages import Tables, folder_of, page_options, provenance, rewrite
 from studies.common.rows import Rows, over_seeds, read_rows, select, with_spread
 from studies.entropic.claims import (

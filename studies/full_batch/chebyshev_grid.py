@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.compiled import compiled
+from privot.core.compiled import compiled
 from privot.transport.threads import in_threads
 
 Array = NDArray[np.float64]

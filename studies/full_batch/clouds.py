@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.full_batch.gaussian_kernel import GaussianKernel
 from studies.full_batch.laplace_kernel import LaplaceKernel
 

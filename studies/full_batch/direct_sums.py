@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.compiled import compiled
-from privot.errors import PrivotError
+from privot.core.compiled import compiled
+from privot.core.errors import PrivotError
 from privot.transport.threads import in_threads
 
 Array = NDArray[np.float64]

@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from privot.errors import PrivotError
-from privot.transport.sinkhorn.solver import Status
+from privot.core.errors import PrivotError
+from privot.transport.sinkhorn import Status
 from studies.full_batch.clouds import Clouds, Ground, Kernel, points_of
 
 Array = NDArray[np.float64]

@@ -3,7 +3,7 @@
 Every person reports image and label together, with the whole ε, in 12 bytes; Gaussian classes are fitted
 to the reports; logistic regression (scikit-learn's, as it is) is trained on samples, and judged on the
 test set, which nothing before has seen. `named` is the share of people whose label an attacker names
-from their one report (`privot.evaluation.one_report`). `spread` is the samples' variance over the test
+from their one report (`privot.evaluation.forecast`). `spread` is the samples' variance over the test
 images', along the latter's first 20 principal components.
 
 Usage:
@@ -21,9 +21,9 @@ import pyarrow as pa
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from privot.evaluation.one_report import name_labels
+from privot.evaluation.forecast import name_labels
 from privot.local import fit
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 from studies.common.image_grids import Tile, draw_tiles

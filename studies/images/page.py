@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.pages import (
     Tables,
     folder_of,

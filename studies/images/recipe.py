@@ -43,8 +43,8 @@ from torch.nn import functional
 
 from privot.local import FitSettings, fit
 from privot.mechanisms import Gaussian, RandomizedResponse
-from privot.mechanisms.additive.additive_noise import choose_grid
-from privot.release import Randomizer, Release
+from privot.mechanisms.additive_noise import choose_grid
+from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 from studies.common.image_grids import Tile, draw_tiles

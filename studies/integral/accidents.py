@@ -25,16 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.integral import ClippedRatioSettings, UniformBox
-from privot.integral.clipping import mollify
-from privot.integral.densities.grid import make_grid
-from privot.integral.learners.networks import NetworkSettings
-from privot.integral.learners.tilts import fit_log_ratio
-from privot.release import read_table
-from privot.report.maps import Map, draw_maps
-from privot.report.panels import save_png
+from privot.integral.boosting import mollify
+from privot.integral.density import make_grid
+from privot.integral.learners import NetworkSettings
+from privot.integral.tilts import fit_log_ratio
+from privot.report.panels import Map, draw_maps, save_png
+from privot.tables.files import read_table
 from studies.common.densities import Array
 from studies.common.rows import write_rows
 

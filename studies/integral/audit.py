@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from privot.audit.statistics import audit
 from privot.integral import StandardNormal, TiltedDensity, boost, clip_ratio
-from privot.integral.densities.grid import make_grid
-from privot.privacy.lower_bound import audit
+from privot.integral.density import make_grid
 from studies.common.densities import Array
 from studies.common.rows import gather
 from studies.integral.targets import ring

@@ -5,7 +5,7 @@ r"""What boosting is proven to gain, beside what it gains: equations 8 to 13 of 
 Known densities are boosted from N(0, I) with 10 000 records, three rounds and coefficients that spend ε.
 Everything is measured by quadrature on the grid of `integral.curves`: each round's edges with the
 **truth** as P, which is what the theorems speak of; what it gains; and what its edges prove
-(`privot.integral.bounds`). The edges that a curator sees, from records and draws, stand beside them.
+(`privot.integral.tilts`). The edges that a curator sees, from records and draws, stand beside them.
 
 A row is a fit. Its `modes` are the discs of two standard deviations around each component, and all of
 them together: the truth's mass P(B), the model's Q(B), and the least that is proven. `fat` is the mass
@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, Edges, StandardNormal, TiltedDensity, boost
-from privot.integral.bounds import (
+from privot.integral.tilts import (
     BOUND,
     fat_enough,
     gain,

@@ -38,10 +38,10 @@ from privot.integral import (
     TruncatedNormal,
     boost,
 )
-from privot.integral.clipping import clip_ratio, mollify
-from privot.integral.densities.density import Tilt, TiltedDensity
-from privot.integral.learners.networks import NetworkSettings
-from privot.integral.learners.tilts import fit_log_ratio
+from privot.integral.boosting import clip_ratio, mollify
+from privot.integral.density import Tilt, TiltedDensity
+from privot.integral.learners import NetworkSettings
+from privot.integral.tilts import fit_log_ratio
 from studies.common.densities import (
     Array,
     Grid,

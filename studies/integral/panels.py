@@ -20,9 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, StandardNormal, boost
-from privot.integral.clipping import mollify
+from privot.integral.boosting import mollify
 from privot.report.panels import (
     DIM,
     INK,

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from privot.datasets.fetch import SCHEMA_TOML
+from privot.demo.datasets import SCHEMA_TOML
 from privot.local import fit
-from privot.local.classes.grouping import alphabet_sizes
-from privot.local.classes.sampler import LatentClassSampler
-from privot.release import Randomizer, plan_reports
+from privot.local.classes.class_fit import alphabet_sizes
+from privot.local.classes.mixture import LatentClassSampler
+from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
 from studies.common.rows import Rows, gather, read_rows
 from studies.images.candidates import SCHEMA as IMAGES

@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.datasets import draw_people
-from privot.datasets.fetch import SCHEMA_TOML
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+from privot.demo.datasets import SCHEMA_TOML, draw_people
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
-from privot.release import Randomizer, Release, read_table
+from privot.randomizer import Randomizer, Release
 from privot.schema import Array, Schema, to_unit
+from privot.tables.files import read_table
 from studies.common.rows import gather
 from studies.rivals.square_wave_em import square_wave_em
 

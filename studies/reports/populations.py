@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from privot.evaluation import sample_distance
-from privot.local.grid.channels import GridChannel, grid_channel
-from privot.local.grid.density import GridDensity
+from privot.local.grid.channels import GridChannel, GridDensity, grid_channel
 from privot.mechanisms import Mechanism
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Array, Schema
 
 SPACINGS = {1: 256, 2: 128, 3: 32}

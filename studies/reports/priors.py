@@ -5,9 +5,9 @@
     python -m studies reports.priors places --dimension 3 --epsilon 4 --strengths .03 .1 .3
 
 Of numbers, the orders of derivatives over which strengths are averaged by evidence
-(`privot.local.grid.evidence`); of places, the strength (`privot.local.grid.deconvolution`). All priors
-see the same reports, of the window that `calibrate` chooses. Errors are W₁ of numbers and W₂ of places
-in [−1, 1]^d, of `studies.reports.populations`.
+(`privot.local.grid.deconvolution`); of places, the strength (`privot.local.grid.deconvolution`). All
+priors see the same reports, of the window that `calibrate` chooses. Errors are W₁ of numbers and W₂ of
+places in [−1, 1]^d, of `studies.reports.populations`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from privot.local.grid.channels import GridChannel
-from privot.local.grid.deconvolution import deconvolve
-from privot.local.grid.evidence import average_by_evidence
-from privot.release import Randomizer
+from privot.local.grid.deconvolution import average_by_evidence, deconvolve
+from privot.randomizer import Randomizer
 from privot.schema import Array
 from studies.common.rows import Row, gather
 from studies.reports.populations import draw_clusters, draw_smooth, error, report, schema_of

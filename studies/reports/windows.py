@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.local.grid.deconvolution import deconvolve
-from privot.local.grid.evidence import average_by_evidence
+from privot.local.grid.deconvolution import average_by_evidence, deconvolve
 from privot.mechanisms import Window
 from privot.schema import Array
 from studies.common.rows import gather

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from privot.local.classes.count_tables import Factor, ReportGroup
+from privot.local.classes.counts import Factor, ReportGroup
 
 # Large enough to leave a false answer no likelihood, small enough to divide by.
 _CERTAIN = 1e9

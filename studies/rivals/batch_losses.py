@@ -6,7 +6,7 @@ noise; p = 1 for Laplace and 2 for Gaussian noise, costs in units of the noise, 
  - **unregularized** $W_p^p(x, y)$, by exact assignment: zero only where $P_G = P_Y$. A generator that
    is rich enough is drawn to the law of the *noisy* reports, and the more faithfully it is trained,
    the more noise it learns: one entropic term of the right weight is all that separates it from the
-   recovery theorem in `privot.local.likelihood.cost`;
+   recovery theorem in `privot.local.networks.cost`;
  - **Sinkhorn divergence** at the matched weight: zero only where $P_G = P_Y$ as well, since the two
    self-terms take away the very bias that removes noise;
  - **noisy Wasserstein** $W_p^p(x + n', y)$ with fresh noise of the mechanism: zero only where
@@ -26,7 +26,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from privot.local.generators.steps import Step
+from privot.local.networks.steps import Step
 from studies.rivals.divergence import sinkhorn_divergence as divergence
 
 

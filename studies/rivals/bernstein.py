@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from privot.privacy import PureDP
 

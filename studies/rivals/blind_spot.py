@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 _MASKED = 0.02
 _NEIGHBORHOOD = 2

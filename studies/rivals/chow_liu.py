@@ -25,15 +25,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import PrivotError
-from privot.local.classes.count_tables import Array, CountTables, ReportGroup, count_tables
+from privot.core.errors import PrivotError
+from privot.local.classes.counts import Array, CountTables, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.product_mixture import (
-    Condition,
-    draw_categories,
-    require_columns,
-)
+from privot.local.classes.mixture import Condition, draw_categories, require_columns
 
 _STRENGTHS = (1.0, 10.0, 100.0)
 _PASSES = 60

@@ -6,7 +6,7 @@ principal directions of the source (public), one covariance; the map is the opti
 Gaussians. It is the plainest use of noisy sums: no classes, one round.
 
 **Privacy.** Two Gaussian mechanisms on the target, `replace_one`, composed exactly: questions, shares
-and shrinkage are those of `privot.sliced.adaptation`, with one class. All else is public, or
+and shrinkage are those of `privot.central.adaptation`, with one class. All else is public, or
 post-processing.
 
 References:
@@ -19,15 +19,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
+from privot.central.adaptation.rounds import Course, shares, transported
+from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP
-from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.sliced.adaptation.moments import transported
-from privot.sliced.adaptation.rounds import Course, shares
-from privot.sliced.ledgers import open_ledger
-from privot.sliced.sums.mechanism import SumMechanism
-from privot.sliced.sums.plan import SumPlan
-from privot.sliced.sums.rounds import Rounds
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 

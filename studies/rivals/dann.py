@@ -36,12 +36,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from privot.errors import PrivotError
-from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
-from privot.privacy.slicing import SlicedAccounting
-from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.sliced.adaptation.rounds import Course
-from privot.sliced.releases.drawing import poisson_sample
+from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
+from privot.central.adaptation.rounds import Course
+from privot.central.slices import poisson_sample
+from privot.core.errors import PrivotError
+from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
+from privot.privacy.slice_accounting import SlicedAccounting
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 

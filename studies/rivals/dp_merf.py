@@ -30,10 +30,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.errors import PrivotError
-from privot.mechanisms.samplers.rounded_gaussian import sample_rounded_gaussian
+from privot.core.errors import PrivotError
+from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
-from privot.privacy.curves.gaussian import calibrate_gaussian
+from privot.privacy.curves import calibrate_gaussian
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.rivals.embeddings import Embedding, FourierFeatures, TangentFeatures

@@ -50,8 +50,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from privot.errors import PrivotError
-from privot.privacy.guarantees.guarantee import ApproximateDP
+from privot.core.errors import PrivotError
+from privot.privacy.guarantees import ApproximateDP
 
 PACKAGE = "opacus"
 

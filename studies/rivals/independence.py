@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from privot.local.classes.count_tables import ReportGroup
+from privot.local.classes.counts import ReportGroup
 from privot.local.classes.marginals import column_marginals
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses
 
 
 def independence(groups: Iterable[ReportGroup], sizes: Sequence[int]) -> LatentClasses:

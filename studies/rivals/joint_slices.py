@@ -29,13 +29,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.disk import BudgetExhausted, Ledger
-from privot.sliced.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.sliced.adaptation.rounds import Course
-from privot.sliced.loss import smoothed_sliced_loss, with_blanks
-from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.releases.plan import SlicePlan
-from privot.sliced.settings import ReleaseSettings
+from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
+from privot.central.adaptation.rounds import Course
+from privot.central.slice_fit import ReleaseSettings, smoothed_sliced_loss, with_blanks
+from privot.central.slices import SlicePlan, SlicingMechanism
+from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from privot.transport.exact import random_directions

@@ -20,8 +20,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from privot.errors import PrivotError
-from privot.local.classes.product_mixture import LatentClasses
+from privot.core.errors import PrivotError
+from privot.local.classes.mixture import LatentClasses
 
 PACKAGE = "multi_freq_ldpy"
 _PREFIXES = {"SPL": "SPL", "SMP": "SMP", "RS+FD": "RSpFD"}

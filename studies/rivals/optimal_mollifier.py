@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 Array = NDArray[np.float64]
 

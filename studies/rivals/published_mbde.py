@@ -37,7 +37,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 LOG_2 = math.log(2.0)
 _MOMENTUM = 0.9

@@ -30,12 +30,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.disk import Ledger
+from privot.central.slice_fit import smoothed_sliced_loss
+from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy import ApproximateDP
-from privot.privacy.slicing import SlicedAccounting
-from privot.sliced.loss import smoothed_sliced_loss
-from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.releases.plan import SlicePlan
+from privot.privacy.ledger import Ledger
+from privot.privacy.slice_accounting import SlicedAccounting
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator

@@ -18,9 +18,9 @@ import math
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Window
-from privot.release import Release
+from privot.randomizer import Release
 from privot.schema import Array
 
 _MOST_STEPS = 10_000

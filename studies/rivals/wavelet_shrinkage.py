@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 _WAVELETS = ("haar", "db2", "sym4", "bior2.2")
 _LEVELS = (1, 2, 3)

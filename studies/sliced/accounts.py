@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from privot.privacy.slicing import Method, SlicedAccounting, published_stddev
+from privot.privacy.published_slice_bounds import published_stddev
+from privot.privacy.slice_accounting import Method, SlicedAccounting
 from studies.common.pages import table
 
 Bound = Literal["bernstein", "clt"]

@@ -3,7 +3,7 @@ r"""Domain adaptation to a private target: digits, rendered digits, features.
 Target records are the **training** split without its labels, and private; accuracies are of the target's
 **test** split. Pairs: `studies.sliced.pairs`.
 
-Methods: `source` (nothing of the target), `sums` (`privot.sliced.adapt`), `sums_anyway` (the same where
+Methods: `source` (nothing of the target), `sums` (`privot.central.adapt`), `sums_anyway` (the same where
 it refuses to run), `sums_no_noise` (the same at ε = 10⁶: what noise costs), `dp_coral` (one noisy
 mean and covariance for all classes), `dp_swd` (as published, noisy slices, source-branch gradient),
 `dp_dann` (clipped, noised gradients), and without privacy `swd` (as published, both branches) and
@@ -38,10 +38,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from privot.errors import PrivotError
-from privot.sliced import AdaptationSettings, adapt
-from privot.sliced.adaptation.classifier import Classifier, as_records
-from privot.sliced.adaptation.rounds import Course
+from privot.central import AdaptationSettings, adapt
+from privot.central.adaptation.classifier import Classifier, as_records
+from privot.central.adaptation.rounds import Course
+from privot.core.errors import PrivotError
 from privot.training.loop import train
 from studies.common.rows import write_row
 from studies.rivals.coral import fit_coral

@@ -25,13 +25,13 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image, UnidentifiedImageError
 
-from privot.errors import PrivotError
+from privot.central import SlicedSettings, fit
+from privot.central.records import records_of
+from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
 from privot.report.panels import save_png, unit_images
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
-from privot.sliced import SlicedSettings, fit
-from privot.sliced.record_maps import records_of
 from studies.common.image_grids import Tile, draw_tiles
 from studies.common.rows import write_row
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from privot.central import SlicedModel
 from privot.schema.columns.array import tensor_values
-from privot.sliced import SlicedModel
 from studies.common.image_features import load_classifier, save_classifier, train_classifier
 from studies.common.image_judge import ImageJudge
 from studies.common.rows import write_row

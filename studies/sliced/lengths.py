@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from privot.privacy.slicing.published_bounds import published_bernstein, published_clt
+from privot.privacy.published_slice_bounds import published_bernstein, published_clt
 from privot.report.panels import INK, LEARNED, MUTED, PRIVATE, new_figure, save_png, styled
 
 DIM, COUNTS = 784, (200, 1000)

@@ -22,10 +22,10 @@ import torch
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from privot.errors import PrivotError
-from privot.sliced import AdaptationSettings
-from privot.sliced.adaptation.classifier import as_records
-from privot.sliced.adaptation.rounds import Course
+from privot.central import AdaptationSettings
+from privot.central.adaptation.classifier import as_records
+from privot.central.adaptation.rounds import Course
+from privot.core.errors import PrivotError
 from privot.training.loop import train
 
 SIDE = 16

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from privot.central import fit
 from privot.privacy.rounding import exactly
-from privot.sliced import fit
 from studies.sliced.images import DELTA, SCHEMA, as_table, drawn, load_split
 
 ROWS, LABELS = 6, 10

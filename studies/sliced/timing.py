@@ -18,10 +18,10 @@ from statistics import median
 
 import torch
 
-from privot.privacy.slicing import SlicedAccounting
+from privot.central import Ledger, SlicePlan, SlicingMechanism, records_of
+from privot.central.slices import accounted_grid
+from privot.privacy.slice_accounting import SlicedAccounting
 from privot.schema import Schema
-from privot.sliced import Ledger, SlicePlan, SlicingMechanism, records_of
-from privot.sliced.releases.plan import accounted_grid
 from privot.training.parallel import threads_for
 from studies.common.rows import write_row
 

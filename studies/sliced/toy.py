@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from privot.files import replacing_file
+from privot.central.slice_fit import smoothed_sliced_loss
+from privot.core.files import replacing_file
 from privot.report.panels import INK, LEARNED, MUTED, PRIVATE, new_figure, save_png, styled
-from privot.sliced.loss import smoothed_sliced_loss
 from privot.transport.exact import random_directions
 
 DIM, NUM_PROJECTIONS, DRAWS = 5, 400, 5

@@ -6,7 +6,7 @@ of the data is in them. 60 000 draws; scikit-learn's `LogisticRegression(max_ite
 `MLPClassifier` are trained on them, in units of the bounds, and tested on the real test images.
 δ = 1e-5, `replace_one`.
 
-- `mixture`: `privot.sliced.fit`, rounds of noisy sums.
+- `mixture`: `privot.central.fit`, rounds of noisy sums.
 - `gaussian`: the same with one component a label.
 - `slices`: the network that is trained on noisy slices, `--steps` releases.
 - `dp_merf`: one noisy mean embedding (`studies.rivals.dp_merf`).
@@ -34,8 +34,8 @@ from scipy.fft import dctn
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
+from privot.central import MixtureSettings, SlicedSettings, fit
 from privot.schema import Schema
-from privot.sliced import MixtureSettings, SlicedSettings, fit
 from studies.common.rows import write_row
 from studies.rivals.dp_merf import DPMERFSettings, fit_dp_merf
 from studies.rivals.vector_generator import VectorGenerator

@@ -27,14 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
-from privot.local.classes.grouping import alphabet_sizes, report_groups
-from privot.local.classes.latent_classes import fit_latent_classes
-from privot.local.classes.sampler import LatentClassSampler
-from privot.release import Randomizer
+from privot.local.classes.class_fit import alphabet_sizes, report_groups
+from privot.local.classes.mixture import LatentClassSampler
+from privot.local.classes.selection import fit_latent_classes
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.rivals.as_if_clean import as_if_clean

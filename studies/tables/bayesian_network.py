@@ -27,10 +27,10 @@ import pyarrow as pa
 
 from privot.evaluation import total_variation
 from privot.local import fit
-from privot.local.classes.count_tables import ReportGroup
-from privot.local.classes.grouping import report_groups
-from privot.local.classes.sampler import LatentClassSampler
-from privot.release import Randomizer
+from privot.local.classes.class_fit import report_groups
+from privot.local.classes.counts import ReportGroup
+from privot.local.classes.mixture import LatentClassSampler
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
 

@@ -5,7 +5,7 @@
 
 40 000 people, the ten columns of `tables.adult`; total variation (TV) from these people's own shares,
 means over columns and pairs. dpmm's AIM, MST and PrivBayes (`studies.rivals.central`) see the people's
-codes, promise ε with δ = 10^-6, and are judged by 40 000 synthetic records, as is `privot.sliced.fit`;
+codes, promise ε with δ = 10^-6, and are judged by 40 000 synthetic records, as is `privot.central.fit`;
 `privot.fit` sees reports alone, promises ε with δ = 0 to each person before anything is sent, and is
 judged likewise. dpmm needs Python below 3.12 and an environment of its own; without it only our rows
 are made.
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot import sliced
+import privot.central
 from privot.evaluation.rehearsal import codes_of
 from privot.local import fit
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.rivals.central import MODELS, central, installed
@@ -59,9 +59,9 @@ def compare(
     anew = np.random.default_rng(0).integers(PEOPLE, size=PEOPLE)
     yield row("all", "their own records, drawn anew", codes[anew], started)
     started = time.perf_counter()
-    held = sliced.fit(people, schema, epsilon=epsilon, delta=_DELTA)
+    held = privot.central.fit(people, schema, epsilon=epsilon, delta=_DELTA)
     drawn = codes_in(schema, held.sample(PEOPLE, seed=0))
-    yield row("a curator", "mixture (privot.sliced.fit)", drawn, started)
+    yield row("a curator", "mixture (privot.central.fit)", drawn, started)
     for method in methods if python is not None else []:
         started = time.perf_counter()
         assert python is not None

@@ -27,12 +27,12 @@ import numpy as np
 
 from privot.evaluation import total_variation
 from privot.evaluation.checking import contradicted_by
-from privot.evaluation.heard import Heard
+from privot.evaluation.expected_reports import Heard
 from privot.evaluation.rehearsal import Beliefs, codes_of, residuals
 from privot.local import fit
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
-from privot.release import Randomizer, Release
+from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 from studies.common.rows import gather
 

@@ -26,13 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, total_variation
-from privot.evaluation.estimates import Interval, estimate
-from privot.evaluation.heard import Heard
+from privot.evaluation.expected_reports import Heard, Interval, estimate
 from privot.evaluation.moments import LEVELS, Drawn, check_correlation, check_number
 from privot.evaluation.rehearsal import codes_of
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema.columns.alphabet import Bins
 from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population

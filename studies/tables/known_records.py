@@ -22,11 +22,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from privot.generators import MLP
-from privot.local.likelihood.heads import Head
+from privot.local.networks.likelihood import Head
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
-from privot.release import Randomizer, Release
+from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
+from privot.training.generators import MLP
 
 # A public radius that holds every record; generators work in the table's units.
 _RADIUS = 100.0

@@ -36,13 +36,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from privot.files import replacing_file
-from privot.generators import MLP
+from privot.core.files import replacing_file
 from privot.local import FitSettings
-from privot.local.generators.entropic_fit import TransportObjective
-from privot.local.generators.steps import LOSSES
-from privot.local.likelihood.heads import Head
-from privot.release import Release
+from privot.local.networks.entropic_fit import TransportObjective
+from privot.local.networks.likelihood import Head
+from privot.local.networks.steps import LOSSES
+from privot.randomizer import Release
+from privot.training.generators import MLP
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
 from studies.tables.known_records import LatentCategories, LinearGaussian, Records

@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from privot.collector import collect
 from privot.local import fit
-from privot.local.classes.count_tables import count_tables
-from privot.local.classes.grouping import alphabet_sizes, report_groups
-from privot.release import Randomizer, Release, collect
+from privot.local.classes.class_fit import alphabet_sizes, report_groups
+from privot.local.classes.counts import count_tables
+from privot.randomizer import Randomizer, Release
 from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population
 

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from privot.local import fit
-from privot.local.classes.grouping import alphabet_sizes, report_groups
-from privot.local.classes.sampler import LatentClassSampler
-from privot.release import Randomizer
+from privot.local.classes.class_fit import alphabet_sizes, report_groups
+from privot.local.classes.mixture import LatentClassSampler
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.rivals.independence import independence

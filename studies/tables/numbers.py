@@ -29,7 +29,7 @@ import pyarrow as pa
 from scipy.stats import ks_2samp
 
 from privot.local import fit
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Array, Schema
 from studies.common.rows import gather
 from studies.tables.adult import read_adult

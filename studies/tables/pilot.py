@@ -25,7 +25,7 @@ from scipy.stats import ks_2samp
 
 from privot.evaluation import compare_tables
 from privot.local import LocalModel, fit, refine
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.tables.numbers import Columns, diamonds, hospital, numbers_of

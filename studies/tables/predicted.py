@@ -31,7 +31,7 @@ import pyarrow as pa
 from privot.evaluation.forecast import FitForecast, forecast_fit
 from privot.evaluation.rehearsal import codes_of
 from privot.local import fit
-from privot.release import Randomizer, plan_reports
+from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.tables import bayesian_network

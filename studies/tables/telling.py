@@ -26,13 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, evaluate
-from privot.evaluation.halves import Halves, told_by_halves
-from privot.evaluation.linear import Linear, score
+from privot.evaluation.held_out import Halves, Linear, score, told_by_halves
 from privot.evaluation.rehearsal import rehearse
-from privot.evaluation.verdict import GUESS
+from privot.evaluation.verdicts import GUESS
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
-from privot.release import Randomizer, Release
+from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.tables import bayesian_network

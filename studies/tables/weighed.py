@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from privot.local import LocalModel, fit, pair_weights
-from privot.local.classes.grouping import alphabet_sizes
-from privot.local.classes.sampler import LatentClassSampler
-from privot.release import Randomizer, weigh_pairs
+from privot.local.classes.class_fit import alphabet_sizes
+from privot.local.classes.mixture import LatentClassSampler
+from privot.randomizer import Randomizer, weigh_pairs
 from studies.common.rows import gather
 from studies.tables.adult import PEOPLE, marginal_errors, read_adult
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.mechanisms.candidates.closest import ClosestCandidates
+from privot.mechanisms.candidates.codebook import ClosestCandidates
 from studies.common.rows import gather
 from studies.rivals.priv_unit import PrivUnit
 

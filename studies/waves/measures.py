@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from privot.local import WaveModel, fit_waves
-from privot.local.classes.grouping import report_groups
-from privot.release import Randomizer, Release
+from privot.local.classes.class_fit import report_groups
+from privot.randomizer import Randomizer, Release
 from privot.schema import Array, Schema
 from studies.common.rows import gather
 

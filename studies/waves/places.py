@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from privot.local import fit, fit_waves
-from privot.release import Randomizer
-from privot.report.maps import Map, draw_maps
-from privot.report.panels import save_png
+from privot.randomizer import Randomizer
+from privot.report.panels import Map, draw_maps, save_png
 from privot.schema import Array, Schema
 from studies.common.rows import Row, gather
 

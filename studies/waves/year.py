@@ -23,9 +23,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from privot.local import WaveModel, fit_waves
-from privot.release import Randomizer, read_table
+from privot.randomizer import Randomizer
 from privot.report.panels import INK, LEARNED, PRIVATE, RECEIVED, new_figure, save_png, styled
 from privot.schema import Array, Schema
+from privot.tables.files import read_table
 from privot.waves import Panel
 from studies.common.rows import read_rows, select, write_row
 from studies.reports.points import ACCIDENTS

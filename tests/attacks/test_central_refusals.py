@@ -9,9 +9,19 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from central.declared_images import image_records, image_schema, image_table
 from privot import integral
+from privot.central import (
+    AdaptationSettings,
+    Ledger,
+    SlicedSettings,
+    SlicePlan,
+    SlicingMechanism,
+    fit,
+)
+from privot.central.slices import accounted_grid
 from privot.cli.app import app
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     Categorical,
     ClippedRatioSettings,
@@ -22,19 +32,9 @@ from privot.integral import (
     Uniform,
     UniformBox,
 )
-from privot.privacy.slicing import SlicedAccounting
-from privot.release import Randomizer
+from privot.privacy.slice_accounting import SlicedAccounting
+from privot.randomizer import Randomizer
 from privot.schema import Schema
-from privot.sliced import (
-    AdaptationSettings,
-    Ledger,
-    SlicedSettings,
-    SlicePlan,
-    SlicingMechanism,
-    fit,
-)
-from privot.sliced.releases.plan import accounted_grid
-from sliced.declared_images import image_records, image_schema, image_table
 
 TOML = """
 [columns.age]

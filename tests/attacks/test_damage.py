@@ -5,14 +5,14 @@ import random
 import numpy as np
 import pytest
 
+from central.declared_images import image_schema
 from commands import privot
 from privot import Schema, integral, load
-from privot.errors import PrivotError
+from privot.central import AdaptationSettings, SlicedModel, adapt
+from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel, NetworkSettings
 from privot.local import LocalModel
-from privot.release import read_table
-from privot.sliced import AdaptationSettings, SlicedModel, adapt
-from sliced.declared_images import image_schema
+from privot.tables.files import read_table
 
 SCHEMA = """
 [columns.height]

@@ -9,7 +9,7 @@ import pytest
 
 from privot import PrivotError, Schema
 from privot.mechanisms import PlanarLaplace
-from privot.release.reports.split import SplitReport
+from privot.randomizer.reports.split import SplitReport
 from privot.schema import Box, ImageDomain, L1Ball, L2Ball
 
 

@@ -6,13 +6,12 @@ import pytest
 
 from campaign_reports import CAMPAIGN, DEVICE, RANDOMIZER, TEXT, changed, later
 from privot import Release
+from privot.collector import collect, from_reports
 from privot.collector.app import Collector, Desk
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import seal
-from privot.collector.shelves import FolderShelf
+from privot.collector.sealing import FolderShelf, seal
 from privot.device import Report, write_batch
-from privot.release import collect, from_reports
 from privot.waves import Panel
 
 HONEST = [DEVICE.report({"age": 31, "sex": "F", "region": "c"}, now=7200.0) for _ in range(6)]
@@ -87,7 +86,7 @@ def test_a_copy_that_says_another_wave_takes_no_report_out_of_its_own(tmp_path):
 
 def test_every_sender_of_a_forged_pair_is_told_that_theirs_is_kept(tmp_path):
     from collector.test_app import post
-    from privot.collector.committing import GroupCommit
+    from privot.collector.arrivals import GroupCommit
 
     writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
     collector = Collector([Desk(CAMPAIGN, writer)])

@@ -17,9 +17,9 @@ from privot.integral import (
     TiltedDensity,
     UniformBox,
     fit,
+    learners,
 )
-from privot.integral.learners import trees
-from privot.integral.learners.tilts import ConstantTilt
+from privot.integral.tilts import ConstantTilt
 
 QUICK = NetworkSettings(hidden=(8,), steps=20, batch_size=64)
 BOX, LINE = UniformBox([0] * 3, [1] * 3), UniformBox([0], [1])
@@ -60,7 +60,7 @@ class Watch:
     def __init__(self, monkeypatch):
         self.points, self.looks = [], []
         ask = TiltedDensity.log_tilt
-        walk = getattr(trees._sum_leaves, "py_func", trees._sum_leaves)
+        walk = getattr(learners._sum_leaves, "py_func", learners._sum_leaves)
 
         def asked(density, x):
             self.points.append(len(x))
@@ -73,7 +73,7 @@ class Watch:
             return total
 
         monkeypatch.setattr(TiltedDensity, "log_tilt", asked)
-        monkeypatch.setattr(trees, "_sum_leaves", walked)
+        monkeypatch.setattr(learners, "_sum_leaves", walked)
 
 
 @pytest.mark.parametrize(("settings", "reference"), DENSITIES)
@@ -93,16 +93,16 @@ def test_a_draw_is_the_same_work_for_any_records(settings, reference, monkeypatc
     assert points == [[3 * (7 + 1)]] * 3
     assert sizes == sizes[:1] * 3
     assert looks == looks[:1] * 3
-    assert all(count > 24 * trees.MOST_TREES for count in looks[0])
+    assert all(count > 24 * learners.MOST_TREES for count in looks[0])
 
 
 def test_trees_that_were_not_grown_are_walked_as_well():
     """Labels that features tell nothing of stop the growth early, and once took less time."""
     features = np.random.default_rng(0).random((400, 2))
     labels = (features[:, 0] > 0.5, np.arange(400) % 2 == 0)
-    grown = [trees.grow_trees(features[told], features[~told], 0, None) for told in labels]
-    alive = [int(tree.value.reshape(trees.MOST_TREES, -1).any(axis=1).sum()) for tree in grown]
-    assert alive[1] < trees.MOST_TREES / 2 < alive[0]
+    grown = [learners.grow_trees(features[told], features[~told], 0, None) for told in labels]
+    alive = [int(tree.value.reshape(learners.MOST_TREES, -1).any(axis=1).sum()) for tree in grown]
+    assert alive[1] < learners.MOST_TREES / 2 < alive[0]
 
 
 def test_the_first_accepted_proposal_is_taken_and_the_last_if_there_is_none(monkeypatch):

@@ -6,11 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
+from central.declared_images import image_schema
 from commands import privot
-from privot.errors import PrivotError
-from privot.sliced import fit
+from privot.central import fit
+from privot.core.errors import PrivotError
 from privot_benchmarks import ledgers
-from sliced.declared_images import image_schema
 
 SLOW = [name for name in ledgers.ATTACKS if "kill" in name]
 ARGUMENTS = (ledgers.TABLE, ledgers.SCHEMA)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privot import Randomizer, Schema
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from privot.disk import Ledger
-from privot.errors import PrivotError
+from central.declared_images import image_records
+from privot.central import SlicedSettings
+from privot.central.records import TableRecords
+from privot.central.slices import SlicingMechanism
+from privot.core.errors import PrivotError
+from privot.privacy.ledger import Ledger
 from privot.schema import Schema
-from privot.sliced import SlicedSettings
-from privot.sliced.releases.mechanism import SlicingMechanism
-from privot.sliced.tables import TableRecords
-from sliced.declared_images import image_records
 
 SCHEMA = Schema.from_toml("""
 [columns.age]

@@ -5,7 +5,7 @@ import asyncio
 from campaign_reports import BATCH, CAMPAIGN, made
 from collector.test_app import REPORTS
 from privot.collector.app import Collector, Desk
-from privot.collector.committing import GroupCommit, Room
+from privot.collector.arrivals import GroupCommit, Room
 from privot.collector.folder import FolderStore
 from privot.device import write_batch
 

@@ -12,14 +12,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from central.declared_images import image_schema, image_table
 from privot import integral
-from privot.cli.app import app
-from privot.errors import PrivotError
-from privot.integral import ClippedRatioSettings, PointSpace, UniformBox
-from privot.privacy.slicing import SlicedAccounting
-from privot.release import Randomizer, plan_reports
-from privot.schema import Schema
-from privot.sliced import (
+from privot.central import (
     AdaptationSettings,
     AdaptedClassifier,
     Ledger,
@@ -31,7 +26,12 @@ from privot.sliced import (
     fit,
     records_of,
 )
-from sliced.declared_images import image_schema, image_table
+from privot.cli.app import app
+from privot.core.errors import PrivotError
+from privot.integral import ClippedRatioSettings, PointSpace, UniformBox
+from privot.privacy.slice_accounting import SlicedAccounting
+from privot.randomizer import Randomizer, plan_reports
+from privot.schema import Schema
 
 TOML = """
 unit = "visit"

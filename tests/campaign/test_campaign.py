@@ -12,10 +12,10 @@ import pytest
 from campaign.browser import CHROMIUM, Browser
 from privot import Randomizer, Schema
 from privot.campaign import CampaignFolder, create
+from privot.collector.payloads import from_reports
+from privot.core.errors import PrivotError
 from privot.device import read_batch
-from privot.errors import PrivotError
-from privot.release.collecting.payloads import from_reports
-from privot.release.signing import require_signature
+from privot.randomizer.signing import require_signature
 
 TABLE = Schema.from_toml("""
 [columns.age]

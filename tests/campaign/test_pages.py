@@ -6,8 +6,8 @@ from urllib.request import urlopen
 import pytest
 
 from campaign.test_campaign import NUMBER, made
-from privot.campaign.pages import page_server
-from privot.errors import PrivotError
+from privot.campaign.campaign import page_server
+from privot.core.errors import PrivotError
 
 
 def test_the_page_has_the_address_and_its_file_stays(tmp_path):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from campaign.test_campaign import NUMBER, TABLE, made
-from privot.campaign.status import expected_error, write_status
-from privot.errors import PrivotError
-from privot.release import plan_reports
+from privot.campaign.campaign import expected_error, write_status
+from privot.core.errors import PrivotError
+from privot.randomizer import plan_reports
 
 
 def test_shares_of_all_columns_are_learned_from_reports(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 
 from device.hand_made import CHANGES, fields_of, hand_made, sealed
 from privot.cli import main
-from privot.device.exponential import exp_above, exp_below
-from privot.release import Randomizer
+from privot.device.exact import exp_above, exp_below
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 

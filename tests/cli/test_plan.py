@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from commands import typed
-from privot.release import Randomizer, plan_reports
+from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
 
 SCHEMA = """

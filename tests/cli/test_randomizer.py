@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 from privot.cli import main
-from privot.release import Randomizer
-from privot.release.reports.genuine import seal
+from privot.randomizer import Randomizer
+from privot.randomizer.reports.validation import seal
 from privot.schema import Schema
 
 TWO = Schema.from_toml("""

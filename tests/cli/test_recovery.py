@@ -18,9 +18,9 @@ SETTINGS = FitSettings(estimator="generator", steps=400, batch_size=50, hidden=(
 FIT = """
 import sys
 import torch
-from privot.models import files
+from privot import models
 torch.set_num_threads(1)
-files._SECONDS = 0.0  # as often as a run of days has them
+models._SECONDS = 0.0  # as often as a run of days has them
 sys.argv = ["privot", "fit", "release.parquet", "-o", "model", "--resume", *sys.argv[1:]]
 from privot.cli import main
 main()

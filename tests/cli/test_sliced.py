@@ -6,7 +6,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from privot.cli.app import app
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 run = CliRunner()
 
@@ -40,7 +40,7 @@ def test_fit_images(tmp_path):
     assert done.exit_code == 0, done.output
     assert "learned through 60 releases" in done.output
     fields = json.loads((model / "model.json").read_text())
-    assert fields["kind"] == "sliced"
+    assert fields["kind"] == "central"
     assert fields["guarantee"]["epsilon"] <= 50
     samples = tmp_path / "samples.npz"
     drawn = run.invoke(app, f"sample {model} --num-rows 20 --seed 1 -o {samples}".split())

@@ -8,8 +8,8 @@ import pytest
 
 from commands import typed
 from moving_people import USES, uses_only, waves
-from privot.release.collecting.wave_releases import wave_metadata
-from privot.release.reports.rows import shard_name, write_manifest, write_reports
+from privot.collector.payloads import wave_metadata
+from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
 from privot.waves import Panel
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from commands import privot
 from privot import Randomizer, Schema
+from privot.collector.payloads import Payloads
 from privot.device import Report
-from privot.release.collecting.payloads import Payloads
-from privot.release.signing import new_key, public_key, read_key, sign
+from privot.randomizer.signing import new_key, public_key, read_key, sign
 from privot.waves import Answer, ChangeTree, Panel
 
 SCHEMA = '[columns.smokes]\nkind = "boolean"\n'

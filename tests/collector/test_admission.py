@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.collector.admission import NotAdmitted, everybody, sign_ticket, tickets, tokens
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 FINGERPRINT, OTHER = "ab" * 32, "cd" * 32
 

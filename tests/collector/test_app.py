@@ -12,11 +12,9 @@ import pytest
 from campaign_reports import BATCH, CAMPAIGN, TEXT, changed, made
 from privot.collector.admission import tokens
 from privot.collector.app import Collector, Desk
-from privot.collector.arrivals import Campaign
-from privot.collector.committing import GroupCommit, Room
+from privot.collector.arrivals import Campaign, GroupCommit, Room
 from privot.collector.folder import FolderStore
-from privot.collector.ids import NEW
-from privot.collector.store import StoreFull, StoreStopped
+from privot.collector.store import NEW, StoreFull, StoreStopped
 from privot.device import Report, write_batch
 
 PATH = f"/v1/campaigns/{CAMPAIGN.fingerprint}"

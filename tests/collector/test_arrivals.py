@@ -7,10 +7,10 @@ import pytest
 from campaign_reports import CAMPAIGN, TEXT, changed, made, resealed
 from privot import Randomizer
 from privot.collector.arrivals import Campaign
+from privot.core.errors import PrivotError
 from privot.device import Report, write_batch
-from privot.device.report import WireError
-from privot.errors import PrivotError
 from privot.waves import Panel
+from privot.wire.report import WireError
 
 
 def garbage(report):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from privot.collector.bodies import (
+from privot.collector.arrivals import (
     BATCH_TYPE,
     Refusal,
     body_of,

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from campaign_reports import CAMPAIGN, made, rows
-from privot.collector.committing import GroupCommit, NoRoom, Room
+from privot.collector.arrivals import GroupCommit, NoRoom, Room
 from privot.collector.folder import FolderStore
-from privot.collector.ids import DUPLICATE, NEW
-from privot.collector.store import StoreFull, StoreStopped
+from privot.collector.store import DUPLICATE, NEW, StoreFull, StoreStopped
 
 
 class SlowStore:

@@ -7,13 +7,11 @@ import pytest
 
 from campaign_reports import CAMPAIGN, changed, ids_of, made, resealed, rows
 from privot import Release
-from privot.collector.deleting import delete_reports, ids_of_texts
 from privot.collector.folder import FolderStore
-from privot.collector.ids import DELETED, DUPLICATE, NEW
-from privot.collector.sealing import seal
-from privot.collector.shelves import FolderShelf, shelf_at
+from privot.collector.sealing import FolderShelf, delete_reports, ids_of_texts, seal, shelf_at
+from privot.collector.store import DELETED, DUPLICATE, NEW
+from privot.core.errors import PrivotError
 from privot.device import Report
-from privot.errors import PrivotError
 
 
 def id_of(report):

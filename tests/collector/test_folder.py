@@ -10,10 +10,9 @@ import pytest
 
 from campaign_reports import CAMPAIGN, made, rows
 from privot.collector.folder import FolderStore
-from privot.collector.ids import DUPLICATE, NEW
 from privot.collector.segments import HEADER_BYTES, Disk
-from privot.collector.store import StoreFull, StoreStopped
-from privot.errors import PrivotError
+from privot.collector.store import DUPLICATE, NEW, StoreFull, StoreStopped
+from privot.core.errors import PrivotError
 
 
 class LossyDisk(Disk):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.collector.ids import DELETED, DUPLICATE, NEW, KnownIds
+from privot.collector.store import DELETED, DUPLICATE, NEW, KnownIds
 
 
 def entries(rng, count, distinct):

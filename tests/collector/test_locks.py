@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from privot.collector.locks import locked
-from privot.errors import PrivotError
+from privot.collector.store import locked
+from privot.core.errors import PrivotError
 
-_HOLD = "import sys; from privot.collector.locks import locked; from pathlib import Path; "
+_HOLD = "import sys; from privot.collector.store import locked; from pathlib import Path; "
 _HOLD += "locked(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 
 

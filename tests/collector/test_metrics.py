@@ -1,6 +1,6 @@
 """What Prometheus reads: each family once, buckets that only grow, and labels as they are."""
 
-from privot.collector.metrics import Metrics, exposition
+from privot.collector.app import Metrics, exposition
 
 
 def test_counts_are_told_in_prometheus_text():

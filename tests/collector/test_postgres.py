@@ -9,11 +9,10 @@ import pytest
 
 import postgres_server
 from campaign_reports import CAMPAIGN, changed, made, rows
-from privot.collector.ids import DELETED, DUPLICATE, NEW
 from privot.collector.postgres import PostgresStore
-from privot.collector.store import StoreStopped
+from privot.collector.store import DELETED, DUPLICATE, NEW, StoreStopped
+from privot.core.errors import PrivotError
 from privot.device import Report
-from privot.errors import PrivotError
 
 
 def test_several_servers_accept_each_report_once(database):

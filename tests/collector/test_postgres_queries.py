@@ -5,7 +5,7 @@ import uuid
 import psycopg
 import pytest
 
-from privot.collector.postgres_queries import TABLES
+from privot.collector.postgres import TABLES
 
 
 def test_tables_are_made_once_and_hold_a_report_once(database):

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 
 from campaign_reports import CAMPAIGN, changed, made, resealed, rows
-from privot.collector.records import same_head, sums_of
+from privot.collector.store import same_head, sums_of
 
 
 def test_checksums_are_those_of_zlib():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from privot.collector.sealed import SealedSoFar
-from privot.errors import PrivotError
+from privot.collector.folder import SealedSoFar
+from privot.core.errors import PrivotError
 
 
 def test_it_is_read_as_it_was_written(tmp_path):

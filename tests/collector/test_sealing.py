@@ -10,12 +10,10 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector import sealing
 from privot.collector.arrivals import Campaign
-from privot.collector.sealing import seal
-from privot.collector.shelves import AddressShelf, FolderShelf, shelf_at
+from privot.collector.payloads import from_reports, sealed_waves
+from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
+from privot.core.errors import PrivotError
 from privot.device import Report
-from privot.errors import PrivotError
-from privot.release.collecting.payloads import from_reports
-from privot.release.collecting.wave_releases import sealed_waves
 from privot.waves import Panel
 
 

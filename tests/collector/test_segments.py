@@ -7,7 +7,7 @@ import pytest
 
 from campaign_reports import CAMPAIGN, made
 from privot.collector.segments import HEADER_BYTES, Disk, Form, Segment, begun, scan, whole_records
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 FORM = Form(CAMPAIGN.example)
 

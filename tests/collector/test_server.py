@@ -9,14 +9,13 @@ import pytest
 from campaign_reports import CAMPAIGN, RANDOMIZER, changed, ids_of, made, rows
 from collector_process import Sender, post, serving, wait_for_acknowledged
 from privot import Release
+from privot.collector.app import listen
 from privot.collector.folder import FolderStore
-from privot.collector.ids import DUPLICATE
+from privot.collector.payloads import from_reports
 from privot.collector.postgres import PostgresStore
-from privot.collector.sealing import seal
-from privot.collector.server import listen
-from privot.collector.shelves import FolderShelf
-from privot.errors import PrivotError
-from privot.release.collecting.payloads import from_reports
+from privot.collector.sealing import FolderShelf, seal
+from privot.collector.store import DUPLICATE
+from privot.core.errors import PrivotError
 
 
 def groups_of(rng, reports):

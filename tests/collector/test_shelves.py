@@ -2,7 +2,7 @@
 
 import pytest
 
-from privot.collector.shelves import shelf_at
+from privot.collector.sealing import shelf_at
 
 
 @pytest.mark.parametrize("kind", ["{0}", "file://{0}", "memory://shelf{0}"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from campaign_reports import changed, later, made, rows
-from privot.collector.ids import DUPLICATE, NEW
+from privot.collector.store import DUPLICATE, NEW
 
 
 def sealed(store):

@@ -5,8 +5,8 @@ import pytest
 from campaign_reports import CAMPAIGN, made, rows
 from privot.collector.folder import FolderStore
 from privot.collector.postgres import PostgresStore
-from privot.collector.stores import open_store, release_address
-from privot.errors import PrivotError
+from privot.collector.sealing import open_store, release_address
+from privot.core.errors import PrivotError
 
 
 def test_a_path_is_a_folder_of_campaigns(tmp_path):

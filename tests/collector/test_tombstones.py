@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.collector.ids import DELETED, DUPLICATE, TOMBSTONE, KnownIds
-from privot.collector.tombstones import (
+from privot.collector.folder import (
     bytes_of,
     claim_sealed_ids,
     masked_ids,
@@ -12,7 +11,8 @@ from privot.collector.tombstones import (
     words_of,
     write_tombstones,
 )
-from privot.errors import PrivotError
+from privot.collector.store import DELETED, DUPLICATE, TOMBSTONE, KnownIds
+from privot.core.errors import PrivotError
 
 
 def test_tombstones_survive_and_damage_is_refused(tmp_path):

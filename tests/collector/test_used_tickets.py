@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from privot.collector.used_tickets import UsedTickets
-from privot.errors import PrivotError
+from privot.collector.admission import UsedTickets
+from privot.core.errors import PrivotError
 
 
 def test_uses_survive_and_damage_is_refused(tmp_path):

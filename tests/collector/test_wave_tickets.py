@@ -11,13 +11,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from campaign_reports import BATCH, CAMPAIGN, made
 from collector.test_app import calls
 from privot import PrivotError
-from privot.collector.admission import NotAdmitted, tickets
+from privot.collector.admission import NotAdmitted, WaveTickets, tickets
 from privot.collector.app import Collector, Desk
-from privot.collector.arrivals import Campaign
-from privot.collector.committing import GroupCommit, Room
+from privot.collector.arrivals import Campaign, GroupCommit, Room
 from privot.collector.folder import FolderStore
 from privot.collector.store import StoreFull, StoreStopped
-from privot.collector.wave_tickets import WaveTickets
 from privot.device import Report, write_batch
 from privot.waves import Panel
 

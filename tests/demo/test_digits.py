@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
+from privot.core.errors import PrivotError
 from privot.demo.digits import run_image_demo
-from privot.errors import PrivotError
 from privot.local import FitSettings, LocalModel
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import privot
 from privot import FitSettings
-from privot.datasets import draw_people
+from privot.demo.datasets import draw_people
 from privot.demo.homes import distances, run_demo, to_kilometers
 
 

@@ -24,16 +24,14 @@ from device.tiny_programs import (
     window,
 )
 from privot import Randomizer, Schema
+from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.device.checks import WORDS, require_program
-from privot.device.draws import WindowGeometry
-from privot.device.exact import Ratio, check_randomizer, law_of, worst_ratio
-from privot.device.exponential import exp_below
-from privot.device.values import round_even, units_of
-from privot.errors import PrivotError
-from privot.mechanisms.windows.cells import WindowCells
-from privot.mechanisms.windows.mixture import WindowMixture
-from privot.release.reports.genuine import seal, unseal
+from privot.device.device import round_even, units_of
+from privot.device.exact import Ratio, check_randomizer, exp_below, law_of, worst_ratio
+from privot.mechanisms.window_cells import WindowCells, WindowMixture
+from privot.randomizer.reports.validation import seal, unseal
+from privot.wire.draws import WindowGeometry
 
 X, Y, MAYBE = box("x"), box("x", "y"), box("x", nullable=True)
 DISK, QUADRANT = ball("x", "y", nullable=True), ball("x", "y", non_negative=True)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from privot.device.exponential import exp_above, exp_below
+from privot.device.exact import exp_above, exp_below
 
 NUMBERS = [0.0, 2.0**-60, 0.1, 0.9999, 1.0, 1.5, 2.0, 4.0, 39.99, 700.0, 2.0**16]
 

@@ -5,8 +5,8 @@ import hashlib
 import pytest
 
 from device.hand_made import sealed
-from privot.device.sealed import read_sealed
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+from privot.device.checks import read_sealed
 
 
 def test_fields_are_read_and_an_altered_text_is_refused():

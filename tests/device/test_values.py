@@ -9,8 +9,8 @@ import pytest
 
 from conformance.campaigns import CAMPAIGNS
 from conformance.records import grids_of, values_of
-from privot.device.values import codes_of, units_of
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+from privot.device.device import codes_of, units_of
 from privot.schema import Schema
 
 PEOPLE = 300

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from privot.evaluation import ClassifierScore, Prediction, compare
-from privot.evaluation.against import of_prediction
+from privot.evaluation.verdicts import of_prediction
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

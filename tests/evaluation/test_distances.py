@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats.contingency import association
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import compare, sample_distance, total_variation
 from privot.evaluation.distances import cramers_v, independent
 from privot.schema import Schema

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import Estimate, Interval, estimate, pooled
-from privot.evaluation.heard import Heard
+from privot.evaluation.expected_reports import Estimate, Heard, Interval, estimate, pooled
 from privot.local.releases import Releases
 from privot.mechanisms import RandomizedResponse, SubsetSelection
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation.forecast import forecast_fit, likely, quantiles
-from privot.evaluation.populations import made_up
+from privot.evaluation.rehearsal import made_up
 from privot.local import fit
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 

@@ -6,9 +6,8 @@ import pytest
 
 import privot
 from privot import Randomizer
-from privot.evaluation import halves
-from privot.evaluation.halves import Halves, told_by_halves
-from privot.evaluation.linear import Linear, score
+from privot.evaluation import held_out
+from privot.evaluation.held_out import Halves, Linear, score, told_by_halves
 from privot.evaluation.rehearsal import rehearse
 from privot.local.releases import Releases
 from rich_people import SCHEMA, people
@@ -68,5 +67,5 @@ def test_without_noise_a_normal_score_is_told_exactly():
     gap = np.array([0.4])
     share, spread = 0.5, 1 + gap[0] ** 2 * 0.25
     moments = np.array([gap / 4, [0.0], [spread], [0.0], [share], [share], [1.0]])
-    told = halves._normal_score(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
+    told = held_out._normal_score(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
     assert told == pytest.approx(gap[0] * 0.5**0.5, rel=1e-6)

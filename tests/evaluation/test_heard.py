@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import estimate
-from privot.evaluation.heard import Heard
+from privot.evaluation.expected_reports import Heard, estimate
 from privot.local.releases import Releases
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 OLD = Schema.from_toml("""

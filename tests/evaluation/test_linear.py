@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation import scores as of
-from privot.evaluation.linear import Linear
+from privot.evaluation import moments as of
+from privot.evaluation.held_out import Linear
+from privot.evaluation.moments import believed
 from privot.evaluation.prediction import area_under_curve, with_known_target
-from privot.evaluation.scores import believed
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

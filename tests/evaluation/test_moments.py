@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.heard import Heard
+from privot.evaluation.expected_reports import Heard
 from privot.evaluation.moments import (
     LEVELS,
     Drawn,
@@ -13,7 +13,7 @@ from privot.evaluation.moments import (
     check_number,
 )
 from privot.local.releases import Releases
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

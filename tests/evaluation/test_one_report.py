@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from made_up_images import bars
-from privot.evaluation.one_report import name_labels
-from privot.release import Randomizer
+from privot.evaluation.forecast import name_labels
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
 

@@ -1,7 +1,7 @@
 """What a check found, in words."""
 
 from privot.evaluation import PairCheck
-from privot.evaluation.outcome import _of_agreement, _of_dependence, _of_pairs
+from privot.evaluation.checking import _of_agreement, _of_dependence, _of_pairs
 
 
 def pair(first, second, error=0.01, dependence=0.1, p_value=0.5, contradicted=False):

@@ -6,14 +6,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.distances import independent
-from privot.evaluation.populations import dependence, made_up, stands_for, with_columns_of
-from privot.evaluation.rehearsal import codes_of
+from privot.evaluation.rehearsal import codes_of, dependence, made_up, stands_for, with_columns_of
 from privot.local import fit
-from privot.local.classes.product_mixture import LatentClasses
-from privot.release import Randomizer
+from privot.local.classes.mixture import LatentClasses
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import prediction
 from privot.evaluation.prediction import area_under_curve, predict_target
 from privot.schema import Schema

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation.heard import Asked, Heard
+from privot.evaluation.expected_reports import Asked, Heard
 from privot.evaluation.rehearsal import (
     REHEARSALS,
     Beliefs,
@@ -14,9 +14,9 @@ from privot.evaluation.rehearsal import (
     rehearse,
     residuals,
 )
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation import scores as of
-from privot.evaluation.heard import Heard
-from privot.evaluation.scores import Scores, believed, heard_of
-from privot.local.classes.product_mixture import LatentClasses
+from privot.evaluation import moments as of
+from privot.evaluation.expected_reports import Heard
+from privot.evaluation.moments import Scores, believed, heard_of
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

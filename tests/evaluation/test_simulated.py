@@ -6,9 +6,9 @@ import pytest
 
 from moving_people import SQUARE, USES, places, uses_only
 from privot import Randomizer, fit
-from privot.errors import PrivotError
-from privot.evaluation.simulated import rehearse, simulated
-from privot.release import collect
+from privot.collector import collect
+from privot.core.errors import PrivotError
+from privot.evaluation.forecast import rehearse, simulated
 
 
 def test_the_error_of_a_share_is_that_of_randomized_response():

@@ -6,9 +6,9 @@ import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
-from privot.evaluation.estimates import Interval
+from privot.evaluation.expected_reports import Interval
+from privot.evaluation.held_out import Telling, require_told, tell
 from privot.evaluation.rehearsal import Rehearsed
-from privot.evaluation.telling import Telling, require_told, tell
 from privot.local.releases import Releases
 from rich_people import SCHEMA, people
 

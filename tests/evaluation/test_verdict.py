@@ -2,13 +2,13 @@
 
 import pytest
 
-from privot.evaluation import verdict
-from privot.evaluation.verdict import COLUMN, Finding, grade, grade_share, name_some, percent
+from privot.evaluation import verdicts
+from privot.evaluation.verdicts import COLUMN, Finding, grade, grade_share, name_some, percent
 
 
 def test_limits_are_as_documented():
-    for word, limits in (("single column", verdict.COLUMN), ("pair of", verdict.PAIR)):
-        line = next(line for line in verdict.__doc__.splitlines() if word in line)
+    for word, limits in (("single column", verdicts.COLUMN), ("pair of", verdicts.PAIR)):
+        line = next(line for line in verdicts.__doc__.splitlines() if word in line)
         assert [float(part.strip(" ≤")) for part in line.split("|")[2:4]] == list(limits)
 
 

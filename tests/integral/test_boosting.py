@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, NetworkSettings, StandardNormal, boost
 from privot.integral.boosting import BOUND, coefficients
 

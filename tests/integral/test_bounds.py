@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,
@@ -17,7 +17,7 @@ from privot.integral import (
     clip_ratio,
 )
 from privot.integral.boosting import coefficients
-from privot.integral.bounds import (
+from privot.integral.tilts import (
     BOUND,
     fat_enough,
     gain,

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     ClippedRatioSettings,
     CustomReference,

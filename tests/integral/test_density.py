@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from laws.reference import FALSE_ALARM, chi_square
-from privot.errors import PrivotError
+from privot.audit.statistics import audit
+from privot.core.errors import PrivotError
 from privot.integral import (
     ClippedRatioSettings,
     Normalizer,
@@ -17,7 +18,6 @@ from privot.integral import (
     clip_ratio,
     mollify,
 )
-from privot.privacy.lower_bound import audit
 
 
 class Wave:

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from privot.errors import PrivotError
-from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
+from privot.core.errors import PrivotError
+from privot.integral.model import DrawPlan, price_of_draw, say_what_it_buys
 from privot.privacy import ApproximateDP, IntegralPrivacy
 
 

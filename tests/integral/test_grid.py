@@ -13,7 +13,7 @@ from privot.integral import (
     StandardNormal,
     Uniform,
 )
-from privot.integral.densities.grid import make_grid
+from privot.integral.density import make_grid
 
 MIXED = ProductReference(
     (Uniform(0.0, 1.0), Categorical((0.2, 0.3, 0.5)), Integers(-2, 2), Normal(1.0, 0.5))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import Categorical, Integers, Normal, Uniform
-from privot.integral.densities.marginals import marginal_from_dict
+from privot.integral.references import marginal_from_dict
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from privot import Schema, integral
-from privot.disk import BudgetExhausted
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,
@@ -19,6 +18,7 @@ from privot.integral import (
     StandardNormal,
 )
 from privot.privacy import ApproximateDP
+from privot.privacy.ledger import BudgetExhausted
 
 QUICK = NetworkSettings(hidden=(8,), steps=30, batch_size=64)
 RECORDS = np.random.default_rng(0).normal(0.7, 0.6, (400, 1))

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import NetworkSettings
-from privot.integral.learners.networks import Network, train_network
+from privot.integral.learners import Network, train_network
 
 QUICK = NetworkSettings(hidden=(8,), steps=60, batch_size=128, learning_rate=0.02)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from laws.model import ModelLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     Categorical,
     ClippedRatioSettings,

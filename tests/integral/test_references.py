@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laws.reference import ReferenceLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     Categorical,
     CustomReference,

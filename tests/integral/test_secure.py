@@ -3,8 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from privot.integral import SecureGenerator
-from privot.integral.densities import secure
+from privot.integral import SecureGenerator, references
 
 DRAWS = SecureGenerator()
 
@@ -27,7 +26,7 @@ def test_integers_are_uniform():
 def test_extreme_words_stay_inside(monkeypatch):
     """No uniform is 0 or 1, both tails of a normal end alike, and no integer is out of range."""
     words = np.array([0, 1, 2**64 - 2, 2**64 - 1], np.uint64)
-    monkeypatch.setattr(secure, "random_words", lambda count: np.resize(words, count))
+    monkeypatch.setattr(references, "random_words", lambda count: np.resize(words, count))
     uniform = DRAWS.random(4)
     assert 0 < uniform.min() < uniform.max() < 1
     normal = np.sort(DRAWS.standard_normal(4))
@@ -39,5 +38,5 @@ def test_extreme_words_stay_inside(monkeypatch):
 def test_words_beyond_the_last_full_multiple_are_left_out(monkeypatch):
     """Or small integers would be likelier by 1 in 2^64/span, which no sample of tests can show."""
     words = np.array([2**64 - 1, 2**64 - 2, 4], np.uint64)  # 2^64 is 1 modulo 3
-    monkeypatch.setattr(secure, "random_words", lambda count: np.resize(words, count))
+    monkeypatch.setattr(references, "random_words", lambda count: np.resize(words, count))
     assert DRAWS.integers(0, 3, 4).tolist() == [(2**64 - 2) % 3, 1] * 2

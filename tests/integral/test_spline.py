@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import norm
 
 from privot.integral import Normal
-from privot.integral.learners.spline import fit_spline
+from privot.integral.learners import fit_spline
 
 X = np.linspace(-6, 6, 6001)
 STEP = X[1] - X[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import (
     BoostSettings,
     ClippedRatioSettings,
@@ -11,7 +11,7 @@ from privot.integral import (
     NetworkSettings,
     StandardNormal,
 )
-from privot.integral.learners.tilts import fit_log_ratio, pack, unpack
+from privot.integral.tilts import fit_log_ratio, pack, unpack
 
 QUICK = NetworkSettings(hidden=(8,), steps=30, batch_size=64)
 RECORDS = np.random.default_rng(0).normal(0.7, 0.6, (400, 1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.integral.learners.trees import MOST_TREES, Trees, grow_trees
+from privot.integral.learners import MOST_TREES, Trees, grow_trees
 
 pytest.importorskip("sklearn")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import mechanism_from_dict
 
 CHUNK = 1_000_000

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import privot
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 
 class LearnedLaws:

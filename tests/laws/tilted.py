@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laws.reference import FALSE_ALARM, chi_square
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import UniformBox
 
 EPSILON = 1.5

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.local.classes.ascent import ascend, random_start
-from privot.local.classes.count_tables import count_tables
-from privot.local.classes.expectation import expectation
+from privot.local.classes.counts import count_tables
+from privot.local.classes.expectation import ascend, expectation, random_start
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses
 from simulated_reports import draw_classes, draw_people, joint_reports, split_reports
 
 SIZES = (4, 3, 5, 2, 3)

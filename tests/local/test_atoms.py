@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from privot import Schema
-from privot.local.atoms import Asked, Atoms
+from privot.local.releases import Asked, Atoms
 
 NUMBER = """
 [columns.n]

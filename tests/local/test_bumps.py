@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from privot.local.classes.bumps import NUMBER, Pieces
-from privot.local.classes.curves import Curve
-from privot.schema.columns.within_cells import LineCells
+from privot.local.classes.curves import NUMBER, Curve, Pieces
+from privot.schema.columns.vector import LineCells
 
 
 def test_pieces_make_up_the_marginal_and_are_local():

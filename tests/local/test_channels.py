@@ -7,9 +7,9 @@ from scipy import stats
 
 import privot
 from privot.local import FitSettings
-from privot.local.likelihood.channels import PointChannel, channel_of, simulate_sets
+from privot.local.networks.likelihood import PointChannel, channel_of, simulate_sets
 from privot.mechanisms import Laplace
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 

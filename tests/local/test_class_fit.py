@@ -7,8 +7,8 @@ import pytest
 
 from given_classes import fit_four
 from privot import Randomizer, Schema
-from privot.local.classes.ascent import ascend, random_start
-from privot.local.classes.count_tables import count_tables
+from privot.local.classes.counts import count_tables
+from privot.local.classes.expectation import ascend, random_start
 from privot.local.classes.marginals import stacked_marginals
 from simulated_reports import joint_reports
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from privot.local.likelihood.cost import LikelihoodCost
+from privot.local.networks.cost import LikelihoodCost
 from privot.mechanisms import (
     Gaussian,
     Laplace,
@@ -15,9 +15,8 @@ from privot.mechanisms import (
     UnaryEncoding,
     Window,
 )
-from privot.release import Randomizer
-from privot.release.reports.joint import JointReport
-from privot.release.reports.questionnaire import Questionnaire
+from privot.randomizer import Randomizer
+from privot.randomizer.reports.joint import JointReport, Questionnaire
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

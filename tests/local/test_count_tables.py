@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from privot.errors import PrivotError
-from privot.local.classes.count_tables import Factor, ReportGroup, count_tables
+from privot.core.errors import PrivotError
+from privot.local.classes.counts import Factor, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
 from simulated_reports import draw_classes, draw_people, joint_reports, split_reports
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from privot.local import FitSettings, fit
-from privot.release import state_noise
+from privot.randomizer import state_noise
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_values
 from privot.transport import Problem, SinkhornSolver

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.local.classes.count_tables import count_tables
-from privot.local.classes.curvature import curvature
-from privot.local.classes.expectation import expectation
+from privot.local.classes.counts import count_tables
+from privot.local.classes.expectation import curvature, expectation
 from simulated_reports import draw_classes, draw_people, joint_reports, split_reports
 
 SIZES = (4, 3, 5)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.local.atoms import Atoms, Coding
-from privot.local.classes.bumps import NUMBER, pieces_of
-from privot.local.classes.curves import Line, curves_of_numbers
-from privot.local.classes.questions import Question
-from privot.schema.columns.within_cells import LineCells
+from privot.local.classes.counts import Question
+from privot.local.classes.curves import NUMBER, Line, curves_of_numbers, pieces_of
+from privot.local.releases import Atoms, Coding
+from privot.schema.columns.vector import LineCells
 from simulated_reports import joint_group
 
 LAST = 64

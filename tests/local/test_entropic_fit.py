@@ -3,9 +3,9 @@
 import pytest
 
 from privot import Randomizer, Schema
-from privot.local.generators.entropic_fit import choose_loss
-from privot.local.generators.steps import likelihood, plain, self_corrected
-from privot.local.likelihood.heads import Head
+from privot.local.networks.entropic_fit import choose_loss
+from privot.local.networks.likelihood import Head
+from privot.local.networks.steps import likelihood, plain, self_corrected
 
 WIDE = {"kind": "vector", "columns": list("abcdefgh"), "radius": 1.0}
 FEW = {"kind": "numeric", "bounds": [0, 1]}

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 import privot
 from privot import FitSettings, Randomizer, Schema, Synthesizer, fit
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import compare, total_variation
 from privot.local import LocalModel
 from privot.local.fitting import FewReports
@@ -121,7 +121,7 @@ def test_recovers_the_clean_joint_distribution():
     release = randomizer.privatize(truth, keep_order=True)
     model = fit(release, FitSettings(batch_size=150, **SHORT | {"steps": 300}))
     drawn = model.sample(10_000, seed=0)
-    real = privot.release.as_table(mixed_people(10_000, seed=2))
+    real = privot.tables.files.as_table(mixed_people(10_000, seed=2))
     scores = {
         score.column: score.total_variation for score in compare(MIXED, drawn, real).table.columns
     }

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.local.classes.grouping import Tally, report_groups
-from privot.release import Randomizer, collect
-from privot.release.reports import rows as report_table_module
+from privot.collector import collect
+from privot.local.classes.class_fit import Tally, report_groups
+from privot.randomizer import Randomizer
+from privot.randomizer.reports import rows as report_table_module
 from privot.schema import Schema
 
 SCHEMA = Schema.from_dict(

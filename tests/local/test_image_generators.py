@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from privot.errors import PrivotError
-from privot.generators import MLP, Architecture
+from privot.core.errors import PrivotError
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.generators.image_generators import (
+from privot.local.networks.cost import LikelihoodCost
+from privot.local.networks.likelihood import CosineChannel, CosineMap, Head, channel_of
+from privot.local.networks.steps import (
     LabeledGenerator,
     LabelReports,
     Strata,
@@ -21,14 +22,13 @@ from privot.local.generators.image_generators import (
     leading_axes,
     start_at_moments,
 )
-from privot.local.likelihood.channels import CosineChannel, channel_of
-from privot.local.likelihood.cost import LikelihoodCost
-from privot.local.likelihood.heads import CosineMap, Head
 from privot.mechanisms import Laplace, RandomizedResponse
-from privot.release import Randomizer, Release, read_table, state_noise, write_table
+from privot.randomizer import Randomizer, Release, state_noise
 from privot.schema import ImageDomain, Schema
 from privot.schema.columns.array import tensor_values
+from privot.tables.files import read_table, write_table
 from privot.training import Interrupted
+from privot.training.generators import MLP, Architecture
 from privot.transport import manhattan, squared_euclidean
 
 NAMES = ["bar", "beam", "ring"]

@@ -3,12 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.local.classes.class_settings import LatentClassSettings
-from privot.local.classes.count_tables import Factor, ReportGroup
-from privot.local.classes.latent_classes import fit_latent_classes
+from privot.core.errors import PrivotError
+from privot.local.classes.counts import Factor, ReportGroup
 from privot.local.classes.marginals import column_marginals, rake
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses
+from privot.local.classes.selection import LatentClassSettings, fit_latent_classes
 from simulated_reports import (
     draw_classes,
     draw_people,

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from privot import Schema
-from privot.local.atoms import Asked, Atoms
-from privot.local.classes.bumps import Pieces
-from privot.local.classes.curves import Curve
-from privot.local.classes.mass_points import placed
+from privot.local.classes.curves import Curve, Pieces, placed
+from privot.local.releases import Asked, Atoms
 
 COLUMNS = {
     "hours": ({"kind": "numeric", "bounds": [1, 99], "integer": True}, 40),

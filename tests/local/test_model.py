@@ -9,13 +9,13 @@ import torch
 
 from laws.model import ModelLaws
 from privot import Randomizer, Schema
-from privot.errors import PrivotError
-from privot.generators import MLP
+from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
-from privot.local.generators.sampler import GeneratorSampler
-from privot.local.likelihood.heads import Head
 from privot.local.model import read_condition
+from privot.local.networks.entropic_fit import GeneratorSampler
+from privot.local.networks.likelihood import Head
 from privot.mechanisms import Laplace, RandomizedResponse
+from privot.training.generators import MLP
 
 SCHEMA = Schema.from_toml("""
 [columns.age]

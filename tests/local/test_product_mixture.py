@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.local.classes.product_mixture import LatentClasses, draw_categories
+from privot.core.errors import PrivotError
+from privot.local.classes.mixture import LatentClasses, draw_categories
 from simulated_reports import draw_classes, joint_reports
 
 SIZES = (3, 2, 4)

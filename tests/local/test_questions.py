@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.local.classes.ascent import ascend, random_start
-from privot.local.classes.count_tables import count_tables
-from privot.local.classes.expectation import expectation
+from privot.local.classes.counts import Question, Questions, count_tables
+from privot.local.classes.expectation import ascend, expectation, random_start
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.questions import Question, Questions
 from simulated_reports import draw_classes, draw_people, joint_group
 
 SIZES = (12, 3)

@@ -8,8 +8,8 @@ import privot
 from commands import privot as run
 from commands import typed
 from given_classes import fit_four
-from privot.errors import PrivotError
-from privot.evaluation.populations import with_columns_of
+from privot.core.errors import PrivotError
+from privot.evaluation.rehearsal import with_columns_of
 
 SCHEMA = privot.Schema.from_toml("""
     [columns.paid]

@@ -5,16 +5,20 @@ import pyarrow as pa
 import pytest
 
 from privot import FitSettings, Randomizer, Release, Schema, fit, fit_waves, load
-from privot.errors import PrivotError
-from privot.local.classes.class_fit import fit_classes
-from privot.local.classes.count_tables import count_tables
+from privot.core.errors import PrivotError
+from privot.local.classes.class_fit import (
+    alphabet_sizes,
+    fit_classes,
+    groups_of_questions,
+    report_groups,
+)
+from privot.local.classes.counts import count_tables
 from privot.local.classes.expectation import expectation
-from privot.local.classes.grouping import alphabet_sizes, groups_of_questions, report_groups
-from privot.local.classes.product_mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses
 from privot.local.classes.selection import Trial
 from privot.local.releases import Releases
 from privot.local.settings import Run
-from privot.release.reports.rows import ReportTable
+from privot.randomizer.reports.rows import ReportTable
 
 AGE = '[columns.age]\nkind = "numeric"\ninteger = true\nbounds = {}\nbins = {}\nspikes = {}\n'
 WORK = '[columns.work]\nkind = "categorical"\nother = "else"\ncategories = {}\n'

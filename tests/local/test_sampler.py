@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from privot import Randomizer, Schema
-from privot.local.atoms import Asked, Atoms
-from privot.local.classes.product_mixture import LatentClasses
-from privot.local.classes.sampler import LatentClassSampler, Places
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
+from privot.local.releases import Asked, Atoms
 
 SCHEMA = Schema.from_toml("""
 [columns.price]

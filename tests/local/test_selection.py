@@ -2,11 +2,18 @@
 
 import numpy as np
 
-from privot.local.classes.class_settings import RELEVANT, LatentClassSettings
-from privot.local.classes.count_tables import count_tables
+from privot.local.classes.counts import count_tables
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.relevance import relevance
-from privot.local.classes.selection import INDEPENDENCE, Prior, Trial, choose, in_words
+from privot.local.classes.selection import (
+    INDEPENDENCE,
+    RELEVANT,
+    LatentClassSettings,
+    Prior,
+    Trial,
+    choose,
+    in_words,
+    relevance,
+)
 from simulated_reports import draw_classes, draw_people, joint_reports
 
 SIZES = (4, 3, 5, 2, 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot import FitSettings
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.local.settings import Run
 
 

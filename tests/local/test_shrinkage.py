@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.local.classes.count_tables import count_tables
-from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.product_mixture import LatentClasses
-from privot.local.classes.questions import plain
-from privot.local.classes.shrinkage import shrink, shrunk
+from privot.local.classes.counts import count_tables, plain
+from privot.local.classes.marginals import shrink, shrunk, stacked_marginals
+from privot.local.classes.mixture import LatentClasses
 from simulated_reports import draw_classes, draw_people, joint_reports, total_variation
 
 NOBODY = np.zeros(0, np.int64)

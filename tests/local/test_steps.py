@@ -12,14 +12,14 @@ from torch import nn
 
 from numbered_people import RANDOMIZER, people
 from privot import FitSettings, Randomizer, Release, Schema, fit
-from privot.errors import PrivotError
-from privot.local.generators import steps as module
-from privot.local.generators.entropic_fit import TransportObjective
-from privot.local.generators.steps import LOSSES, FromDisk, FromMemory, minibatches
-from privot.local.likelihood.cost import LikelihoodCost
-from privot.local.likelihood.heads import Head
+from privot.core.errors import PrivotError
+from privot.local.networks import steps as module
+from privot.local.networks.cost import LikelihoodCost
+from privot.local.networks.entropic_fit import TransportObjective
+from privot.local.networks.likelihood import Head
+from privot.local.networks.steps import LOSSES, FromDisk, FromMemory, minibatches
 from privot.mechanisms import Gaussian, Laplace
-from privot.release.reports import rows as report_table
+from privot.randomizer.reports import rows as report_table
 from privot.training.loop import TrainingSettings, train
 
 CPU = torch.device("cpu")
@@ -110,7 +110,7 @@ def test_fits_from_disk_resume_bit_for_bit(tmp_path, monkeypatch, report, loss):
     Randomizer.calibrate(MIXED, 4.0, report=report).privatize(table).save(tmp_path / "r.parquet")
     release = Release.load(tmp_path / "r.parquet")
     monkeypatch.setattr(module, "_MOST_IN_MEMORY", 100)
-    monkeypatch.setattr("privot.local.generators.entropic_fit._REPORTS_OF_TABLES", 200)
+    monkeypatch.setattr("privot.local.networks.entropic_fit._REPORTS_OF_TABLES", 200)
     settings = FitSettings(
         estimator="generator", loss=loss, steps=60, batch_size=50, hidden=(16,), seed=1
     )

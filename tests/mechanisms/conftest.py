@@ -1,5 +1,5 @@
 """Audits of mechanisms ask of one large sample alone."""
 
-from release.conftest import no_streams
+from randomizer.conftest import no_streams
 
 __all__ = ["no_streams"]

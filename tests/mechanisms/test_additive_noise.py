@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from laws.mechanism import MechanismLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace
-from privot.mechanisms.additive.additive_noise import choose_grid, rounded_sensitivity, stand_in
+from privot.mechanisms.additive_noise import choose_grid, rounded_sensitivity, stand_in
 from privot.schema import NumericColumn, Polyline
-from privot.schema.domains.balls import L2Ball
-from privot.schema.domains.domain import Box
+from privot.schema.domains import Box, L2Ball
 
 
 class AdditiveNoiseLaws(MechanismLaws):

@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from privot.audit.statistics import audit
 from privot.mechanisms import PlanarLaplace, SubsetSelection, UnaryEncoding, Window
-from privot.privacy.lower_bound import audit
-from privot.schema.domains.balls import L2Ball
-from privot.schema.domains.domain import Box
+from privot.schema.domains import Box, L2Ball
 
 EPSILONS = [0.5, 1.0, 2.0, 4.0]
 CONFIDENCE = 1 - 1e-6

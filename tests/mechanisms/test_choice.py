@@ -5,7 +5,7 @@ import pytest
 
 from mechanisms.test_subset_selection import SETS
 from mechanisms.test_unary_encoding import BITS
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import (
     Laplace,
     RandomizedResponse,

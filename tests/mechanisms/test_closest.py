@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from privot.errors import PrivotError
-from privot.mechanisms.candidates import closest
-from privot.mechanisms.candidates.closest import ClosestCandidates
-from privot.mechanisms.candidates.codebook import Codebook
-from privot.privacy.lower_bound import audit
+from privot.audit.statistics import audit
+from privot.core.errors import PrivotError
+from privot.mechanisms.candidates import codebook
+from privot.mechanisms.candidates.codebook import ClosestCandidates, Codebook
 
 FALSE_ALARM = 1e-6
 
@@ -41,7 +40,7 @@ def test_largest_are_found_with_ties_by_index(count, seed):
     rng = np.random.default_rng(seed)
     keys = rng.integers(-4, 5, (3, 256)).astype(np.int16)
     keys[1] *= np.int16(8191)
-    found = closest._largest(keys, count)
+    found = codebook._largest(keys, count)
     expected = np.sort(np.argsort(-keys.astype(int), axis=1, kind="stable")[:, :count], axis=1)
     assert (found == expected).all()
 
@@ -51,7 +50,7 @@ def test_skipping_counts_the_others(taken):
     others = [number for number in range(20) if number not in taken]
     ranks = np.arange(len(others))
     rows = np.broadcast_to(sorted(taken), (len(others), len(taken)))
-    assert closest._skip(ranks, rows).tolist() == others
+    assert codebook._skip(ranks, rows).tolist() == others
 
 
 def ranks(mechanism, x, num_people):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard as dense
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms.candidates.codebook import Codebook, seed_words
 
 MASK = 2**64 - 1

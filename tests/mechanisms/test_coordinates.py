@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.mechanisms.candidates.coordinates import Coordinates
+from privot.core.errors import PrivotError
+from privot.mechanisms.candidates.features import Coordinates
 from privot.schema import Schema
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import sample_planar_laplace
-from privot.mechanisms.samplers import discrete_laplace, exact_rounding
+from privot.mechanisms.samplers import discrete_laplace, rounding
 from privot.mechanisms.samplers.discrete_laplace import (
     draw_discrete_laplace,
     draw_planar_laplace,
@@ -21,7 +21,7 @@ from privot.mechanisms.samplers.discrete_laplace import (
     proposal_ratio,
     sample_discrete_laplace,
 )
-from privot.mechanisms.samplers.exact_rounding import decide, directed_contexts
+from privot.mechanisms.samplers.rounding import decide, directed_contexts
 
 FINE = 2.0**19.5
 
@@ -55,7 +55,7 @@ def test_law_with_power_at_one_percent(ratio):
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_exact_path_has_the_same_law(ratio, monkeypatch):
     """Noise that is 25 % off is missed once in a billion runs; five statistics at 1e-7 each."""
-    monkeypatch.setattr(exact_rounding, "LOG_ERROR_OK", False)
+    monkeypatch.setattr(rounding, "LOG_ERROR_OK", False)
     assert has_the_law(lambda n: sample_discrete_laplace(n, ratio), ratio, 0.25)
 
 
@@ -106,7 +106,7 @@ def asked_by(words, ratio, monkeypatch):
         asked.extend(prefixes)
         return [1.0]
 
-    monkeypatch.setattr(exact_rounding, "decide", spy)
+    monkeypatch.setattr(rounding, "decide", spy)
     monkeypatch.setattr(discrete_laplace, "random_words", lambda n: words[:n])
     return sample_discrete_laplace(len(words), ratio), asked
 

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms.samplers import entropy
 from privot.mechanisms.samplers.discrete_laplace import (
     draw_discrete_laplace,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms.candidates.features import Features
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privot.mechanisms.candidates.closest import ClosestCandidates
-from privot.mechanisms.candidates.gain import best_share
+from privot.mechanisms.candidates.codebook import ClosestCandidates, best_share
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])

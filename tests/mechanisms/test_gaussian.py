@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from mechanisms.test_additive_noise import AdditiveNoiseLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian
-from privot.schema.domains.balls import L2Ball
-from privot.schema.domains.domain import Box
+from privot.schema.domains import Box, L2Ball
 
 
 class TestGaussian(AdditiveNoiseLaws):

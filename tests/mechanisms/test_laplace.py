@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.test_additive_noise import AdditiveNoiseLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Laplace
-from privot.schema.domains.balls import L1Ball
-from privot.schema.domains.domain import Box
+from privot.schema.domains import Box, L1Ball
 
 
 class TestLaplace(AdditiveNoiseLaws):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Laplace, mechanism_from_dict
 
 

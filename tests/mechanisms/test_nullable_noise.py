@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from laws.mechanism import MechanismLaws, chi_square
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace, RandomizedResponse
-from privot.mechanisms.additive.additive_noise import stand_in
-from privot.mechanisms.additive.nullable_noise import mark_missing
-from privot.schema.domains.balls import L1Ball, L2Ball
-from privot.schema.domains.domain import Box
-from privot.schema.domains.polyline import Polyline
+from privot.mechanisms.additive_noise import mark_missing, stand_in
+from privot.schema.domains import Box, L1Ball, L2Ball, Polyline
 
 GRID = 2.0**-5
 MISSING = np.array([0.0, 1.0])

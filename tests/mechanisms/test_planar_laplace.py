@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.mechanism import MechanismLaws
-from privot.errors import PrivotError
+from privot.audit.statistics import fit
+from privot.core.errors import PrivotError
 from privot.mechanisms import PlanarLaplace
-from privot.mechanisms.additive.planar_laplace import _SERIES, _lattice_sum
-from privot.privacy.independence import fit
-from privot.schema.domains.balls import L2Ball
-from privot.schema.domains.domain import Box
+from privot.mechanisms.planar_laplace import _SERIES, _lattice_sum
+from privot.schema.domains import Box, L2Ball
 
 GRID = 2.0**-2
 AXIS = np.arange(-100, 101)

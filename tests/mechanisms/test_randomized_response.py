@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.mechanism import MechanismLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.mechanism import MechanismLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 
 SETS = np.array(list(combinations(range(6), 2)))

@@ -11,6 +11,7 @@ import pytest
 
 import privot
 from mechanisms.test_choice import choices
+from privot.audit.audit import audit_randomizer
 from privot.local import FitSettings
 from privot.mechanisms import Mechanism, mechanism_from_dict
 from privot.mechanisms.forms import TableForm
@@ -18,8 +19,7 @@ from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy import PureDP
 from privot.privacy.rounding import require_epsilon
-from privot.release import Release
-from privot.release.audits.audit import audit_randomizer
+from privot.randomizer import Release
 
 _FAR = 2**40
 
@@ -121,7 +121,7 @@ def release(tmp_path_factory):
     device = privot.Randomizer.load(folder / "randomizer.json")
     assert device.mechanisms["hour"] == RoundTable(6, made.mechanisms["hour"].epsilon)
     assert device.mechanisms["night"].kind == "randomized_response"
-    table = privot.release.read_table(folder / "people.csv", SCHEMA)
+    table = privot.tables.files.read_table(folder / "people.csv", SCHEMA)
     device.privatize(table).save(folder / "release.parquet")
     return Release.load(folder / "release.parquet")
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, MechanismLaws, chi_square
-from privot.errors import PrivotError
-from privot.mechanisms import UnaryEncoding
-from privot.mechanisms.oracles import unary_encoding
+from privot.core.errors import PrivotError
+from privot.mechanisms import UnaryEncoding, unary_encoding
 
 BITS = np.array(list(product([False, True], repeat=5)))
 

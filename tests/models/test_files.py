@@ -9,9 +9,8 @@ import os
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.models import Checkpoint
-from privot.models.files import ModelKind, kind_of
+from privot.core.errors import PrivotError
+from privot.models import Checkpoint, ModelKind, kind_of
 
 KIND = ModelKind("sort", 2, "privot sort")
 

@@ -8,7 +8,7 @@ import pytest
 
 import privot
 from laws.model import ModelLaws
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import PureDP, guarantee_from_dict
 
 EXTENDING = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()

@@ -8,8 +8,8 @@ import numpy as np
 
 from commands import privot
 from privot import Randomizer, Schema
-from privot.datasets import draw_people
-from privot.release import write_table
+from privot.demo.datasets import draw_people
+from privot.tables.files import write_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import (
     ApproximateDP,
     IntegralPrivacy,
@@ -15,7 +15,7 @@ from privot.privacy import (
     compose,
     guarantee_from_dict,
 )
-from privot.privacy.guarantees.composition import weakest
+from privot.privacy.composition import weakest
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=6))

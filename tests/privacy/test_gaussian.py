@@ -6,7 +6,7 @@ from dp_accounting.pld import privacy_loss_mechanism
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import (
     calibrate_gaussian,
     calibrate_gaussian_zhao,

@@ -10,7 +10,7 @@ import mpmath
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import (
     ApproximateDP,
     GeoIndistinguishability,

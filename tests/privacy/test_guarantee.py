@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import (
     ApproximateDP,
     IntegralPrivacy,

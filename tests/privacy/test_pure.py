@@ -9,7 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution, privacy_loss_mechanism
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import (
     calibrate_laplace,
     calibrate_randomized_response,

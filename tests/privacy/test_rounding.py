@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privot
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import rounding
 from privot.privacy.rounding import (
     at_least,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from privot.errors import PrivotError
-from privot.privacy.curves.shuffling import (
+from privot.core.errors import PrivotError
+from privot.privacy.shuffling import (
     _binomial_pmf,
     _delta_attained,
     calibrate_shuffling,

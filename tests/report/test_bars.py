@@ -3,8 +3,8 @@
 import pytest
 
 from privot.evaluation import Told
-from privot.evaluation.estimates import Interval
-from privot.report.bars import bars_of
+from privot.evaluation.expected_reports import Interval
+from privot.report.charts import bars_of
 from towns_and_hours import SCHEMA, people
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import compare
-from privot.report.cards import MOST_COLUMNS, cards
+from privot.report.table_pages import MOST_COLUMNS, cards
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

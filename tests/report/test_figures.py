@@ -5,9 +5,9 @@ import pytest
 
 import privot
 from privot import FitSettings, Randomizer, Schema
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.models import History
-from privot.report.figures import draw_loss
+from privot.report.pages import draw_loss
 from privot.schema.columns.array import tensor_array
 
 SCHEMA = Schema.from_toml("""

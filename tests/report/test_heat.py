@@ -2,7 +2,7 @@
 
 import pytest
 
-from privot.report.heat import MOST_PAIRED, heat_map, worst
+from privot.report.charts import MOST_PAIRED, heat_map, worst
 
 OWN = {"a": 0.01, "b": 0.02, "c": 0.03}
 BELOW = {("a", "b"): 0.1, ("a", "c"): 0.2, ("b", "c"): 0.4}

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from privot.report.histograms import HEIGHT, WIDTH, draw_histogram, tell_number
+from privot.report.charts import HEIGHT, WIDTH, draw_histogram, tell_number
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

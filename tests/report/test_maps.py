@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.report.maps import Map, draw_maps
+from privot.report.panels import Map, draw_maps
 
 
 @pytest.fixture(scope="module")

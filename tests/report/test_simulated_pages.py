@@ -3,9 +3,9 @@
 import json
 
 from moving_people import USES, uses_only
-from privot.evaluation.simulated import rehearse
+from privot.evaluation.forecast import rehearse
+from privot.report.pages import WRITTEN, stamped, write_rehearsal
 from privot.report.panels import new_figure
-from privot.report.simulated_pages import WRITTEN, stamped, write_rehearsal
 
 
 def test_every_file_is_stamped(tmp_path):

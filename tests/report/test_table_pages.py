@@ -21,7 +21,7 @@ from privot.evaluation import (
     evaluate,
 )
 from privot.local import LocalModel, fit
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.report import write_check_report, write_report
 from privot.schema import Schema
 from towns_and_hours import SCHEMA, people

@@ -5,7 +5,7 @@ import pytest
 
 from moving_people import waves
 from privot import fit_waves
-from privot.report.trends import draw_trends, write_wave_report
+from privot.report.panels import draw_trends, write_wave_report
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from labeled_images import records, schema_of
-from privot.errors import PrivotError
-from privot.release import state_noise
+from privot.core.errors import PrivotError
+from privot.randomizer import state_noise
 from privot.schema import ArrayColumn, ImageDomain, Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 

@@ -5,11 +5,10 @@ import pyarrow as pa
 import pytest
 from scipy.ndimage import affine_transform
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.array import tensor_array, tensor_values
-from privot.schema.columns.augment import Augment
-from privot.schema.rules.sampling import completed
+from privot.schema.columns.array import Augment, tensor_array, tensor_values
+from privot.schema.sampling import completed
 
 MOST = {"shift": 1.5, "turn": 10.0, "stretch": 0.1, "shear": 0.2}
 

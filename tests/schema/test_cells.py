@@ -7,7 +7,7 @@ import pytest
 
 from privot import PrivotError, Schema
 from privot.schema import Box, L1Ball, L2Ball
-from privot.schema.columns.cells import Cells
+from privot.schema.columns.vector import Cells
 
 DOMAINS = [
     Box((-8.7, 49.8), (1.8, 60.9)),

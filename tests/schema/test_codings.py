@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Bins
-from privot.schema.columns.codings import VIEWS, decode_far, refine
+from privot.schema.columns.number import VIEWS, decode_far, refine
 
 NUMBERS = (
     Bins((0.0, 5.0, 10.0), spikes=(2.0,), nullable=True),

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from mixed_columns import SCHEMA, TABLE
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import IdentifierColumn
 from privot.schema.columns.identifier import permuted
 

@@ -5,7 +5,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 
 SKEWED = Schema.from_toml("""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from privot.schema import Column, Schema
-from privot.schema.drafts.declarations import read_declaration
+from privot.schema.drafts import read_declaration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "schema.md").read_text(encoding="utf-8")
 KINDS = ("numeric", "datetime", "categorical", "boolean", "vector", "array", "identifier")

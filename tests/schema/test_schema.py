@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 
 TOML = """

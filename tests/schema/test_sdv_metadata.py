@@ -5,10 +5,9 @@ import json
 import pytest
 
 from mixed_columns import SCHEMA
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.drafts.sdv import draft_schema
-from privot.schema.sdv_metadata import write_metadata
+from privot.schema.drafts import draft_schema, write_metadata
 
 
 def test_kinds_return_as_a_draft():

@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import evaluate
 from privot.local import FitSettings, LocalModel, fit
-from privot.release import Randomizer, Release, read_table
+from privot.randomizer import Randomizer, Release
 from privot.report import write_report
 from privot.schema import Categories, CodedColumn, Schema
 from privot.schema.columns.raw_values import read_numbers
+from privot.tables.files import read_table
 
 
 class AngleColumn(CodedColumn):

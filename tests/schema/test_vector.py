@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Laplace, NullableNoise, RandomizedResponse
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 HOME = {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 10], [0, 20]], "nullable": True}

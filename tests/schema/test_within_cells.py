@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from privot.schema import Box, L2Ball
-from privot.schema.columns.cells import Cells
-from privot.schema.columns.within_cells import LineCells, draw_ends, draw_within
+from privot.schema.columns.vector import Cells, LineCells, draw_ends, draw_within
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from privot.datasets import LabeledImages
-from privot.sliced import SlicedModel
+from privot.central import SlicedModel
+from privot.demo.datasets import LabeledImages
 from studies import recipes
 from studies.__main__ import main
 from studies.common.image_features import ImageClassifier, save_classifier

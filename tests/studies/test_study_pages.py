@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.__main__ import main
 from studies.common.pages import fill, folder_of, pictures, provenance, rewrite, spread
 from studies.common.rows import gather, read_rows

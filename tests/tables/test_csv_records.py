@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.tables.csv_records import RecordForm, line_of, read_csv
 
 COLUMNS = ("height", "color")

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
-from privot.release import read_table, write_table
+from privot.core.errors import PrivotError
 from privot.schema import Schema
+from privot.tables.files import read_table, write_table
 
 SCHEMA = Schema.from_toml("""
 [columns.home]

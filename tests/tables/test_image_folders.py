@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.release import as_table, read_table, write_table
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_values
+from privot.tables.files import as_table, read_table, write_table
 
 pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 

@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from privot import Randomizer, Release, Schema, read_table
-from privot.errors import PrivotError
-from privot.release import collect_files
+from privot.collector import collect_files
+from privot.core.errors import PrivotError
 from privot.tables.record_files import open_records
 
 SCHEMA = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]\nbins = 4')

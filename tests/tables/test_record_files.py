@@ -9,11 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from numbered_people import SCHEMA, people
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.tables.batches import TableBatches
 from privot.tables.files import read_table
-from privot.tables.record_files import open_records
+from privot.tables.record_files import TableBatches, open_records
 
 
 def numbers(batches):

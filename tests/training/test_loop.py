@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.models import Checkpoint
 from privot.training import Interrupted, deferred_interruption
 from privot.training.loop import TrainingSettings, TrainingState, train

@@ -15,11 +15,11 @@ import torch
 
 import privot
 from privot import load
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.training import Interrupted
 from privot.training.parallel import ALONE, Group, short_products, threads_for
 from privot.transport import SinkhornSolver, entropic_cost
-from privot.transport.sinkhorn.solver import entropic_cost_of_rows
+from privot.transport.sinkhorn import entropic_cost_of_rows
 from training.parallel_fits import LOSSES, fits, write_releases
 
 TESTS = Path(__file__).parents[1]

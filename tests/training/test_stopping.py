@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.training import Interrupted, Patience
-from privot.training.stopping import StepLimit, require_minutes
+from privot.training.settings import StepLimit, require_minutes
 
 
 def test_patience_ends_with_its_time_and_says_so():

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.transport.assignment import assignment, wasserstein
 
 METRICS = {1: "cityblock", 2: "sqeuclidean"}

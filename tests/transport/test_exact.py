@@ -7,7 +7,7 @@ import ot
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.transport import manhattan, squared_euclidean, wasserstein
 from privot.transport.exact import random_directions, sliced_wasserstein, transport_cost_1d
 

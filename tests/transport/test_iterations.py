@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from privot.transport import Problem, SinkhornSolver
-from privot.transport.sinkhorn.iterations import RowParts
+from privot.transport.sinkhorn import RowParts
 
 ONE = RowParts((slice(0, 90),))
 THREE = RowParts((slice(0, 7), slice(7, 11), slice(11, 90)))

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.transport import (
     Problem,
     SinkhornSolver,
@@ -18,7 +18,7 @@ from privot.transport import (
     manhattan,
     squared_euclidean,
 )
-from privot.transport.sinkhorn.solver import entropic_cost_of_rows
+from privot.transport.sinkhorn import entropic_cost_of_rows
 from transport.log_domain import solve_log
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privot import PrivotError
-from privot.device.words import WORDS
 from privot.waves import ChangeTree
+from privot.wire.draws import WORDS
 from waves.enumeration import loss, product_law, sequences
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from privot import PrivotError
-from privot.waves.journal import holding
+from privot.waves.ledger import holding
 
 
 def written(path, *lines):

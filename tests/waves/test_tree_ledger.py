@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from privot import PrivotError
-from privot.device.words import WORDS
 from privot.waves import (
     Answer,
     ChangeTree,
@@ -20,6 +19,7 @@ from privot.waves import (
     TreeLedger,
     signs_of,
 )
+from privot.wire.draws import WORDS
 from privot_benchmarks import device_ledgers
 from waves.enumeration import loss, sequences
 

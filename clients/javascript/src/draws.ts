@@ -1,7 +1,7 @@
 /**
  * Draws: a record's integers in, a report's integers out, by integers and words alone.
  *
- * Each is the scalar form of a mechanism of Privot, whose module proves its law; `privot.device.draws` in
+ * Each is the scalar form of a mechanism of Privot, whose module proves its law; `privot.wire.draws` in
  * Python is the same code. What is drawn before the record is used, and how many words it takes, is
  * independent of the record.
  */

@@ -19,16 +19,26 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from typing import Any, Self
 
-from privot.errors import PrivotError
-from privot.files import replacing_folder
-from privot.release import Randomizer
-from privot.release.signing import new_key, public_key, read_key, sign, signature_path
+import numpy as np
+import pyarrow as pa
+
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file, replacing_folder
+from privot.local import fit
+from privot.privacy.rounding import at_most
+from privot.randomizer import Randomizer, Release, plan_reports
+from privot.randomizer.information import joint_errors
+from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
 _PAGES = ("index.html", "index.js", "reported.js", "dashboard.html", "dashboard.js", "campaign.css")
 CLIENT = "privot.js"
@@ -193,3 +203,150 @@ def _told(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
         "noise": noise,
         "labels": _labels(randomizer),
     }
+
+
+# Serves the pages of a campaign on this machine, for `privot campaign up`.
+#
+# Any web server can serve the folder instead. The page pins the address of its collector; where the
+# collector listens on another one, the page is sent with that address, and the file is left as it is.
+#
+# **Privacy review.** Nothing of a request is logged. The address replaced is the collector's alone:
+# the fingerprint and the key that the page pins stay.
+
+
+class _Pages(SimpleHTTPRequestHandler):
+    """Files of a folder, and the page with the collector's address."""
+
+    def __init__(self, *given: Any, index: bytes, **more: Any) -> None:
+        self._index = index
+        super().__init__(*given, **more)
+
+    def do_GET(self) -> None:
+        """The page; any other file as it is."""
+        if self.path.partition("?")[0] not in ("/", "/index.html"):
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.send_header("content-length", str(len(self._index)))
+        self.end_headers()
+        self.wfile.write(self._index)
+
+    def end_headers(self) -> None:
+        """The page of another campaign may have been here before."""
+        self.send_header("cache-control", "no-store")
+        super().end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing of anybody."""
+
+
+@contextmanager
+def page_server(campaign: CampaignFolder, collector: str, host: str, port: int) -> Iterator[str]:
+    """Serve a campaign's pages during a block; the origin where they are.
+
+    Arguments:
+        campaign: Whose.
+        collector: Address that the page sends to.
+        host: To listen on.
+        port: To listen on; 0 for any that is free.
+
+    Raises:
+        PrivotError: if the port cannot be listened on.
+    """
+    text = (campaign.web / "index.html").read_text(encoding="utf-8")
+    index = text.replace(campaign.collector.rstrip("/"), collector).encode()
+    try:
+        server = ThreadingHTTPServer(
+            (host, port), partial(_Pages, index=index, directory=str(campaign.web))
+        )
+    except OSError as error:
+        raise PrivotError(
+            f"--page-port {port} of {host} cannot be listened on ({error.strerror}): give another"
+        ) from None
+    thread = Thread(target=server.serve_forever, daemon=True)
+    with server:
+        thread.start()
+        try:
+            yield f"http://{host}:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+# How far a campaign is: how many reports there are, what they tell, and what error to expect by now.
+#
+# **Privacy review.** A function of the reports: post-processing, which the campaign may publish.
+
+
+_ROWS, _BINS, _CELLS = 40_000, 30, 24
+
+
+def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -> dict[str, Any]:
+    """Fit a release, and write what the dashboard shows to `web/status.json`; returns it.
+
+    Arguments:
+        campaign: Whose.
+        release: What has come in.
+        seed: Of the fit and the sample.
+
+    Raises:
+        PrivotError: if the release is of another randomizer.
+    """
+    if release.randomizer.fingerprint != campaign.randomizer.fingerprint:
+        raise PrivotError("the release is of another campaign: give the store of this one")
+    sample = fit(release, seed=seed).sample(_ROWS, seed=seed)
+    status = {
+        "title": campaign.title,
+        "reports": len(release),
+        "guarantee": f"ε = {at_most(release.guarantee.epsilon)}",
+        "promise": release.guarantee.describe(),
+        "expected_error": expected_error(campaign, len(release)),
+        "columns": [
+            {"question": campaign.questions.get(name, name)}
+            | _drawn(release.randomizer, name, sample)
+            for name in release.schema.columns
+        ],
+    }
+    with replacing_file(campaign.web / "status.json") as draft:
+        draft.write_text(json.dumps(status), encoding="utf-8")
+    return status
+
+
+def expected_error(campaign: CampaignFolder, people: int) -> str | None:
+    """The error to expect of so many people's reports, in words; None where none is planned."""
+    randomizer = campaign.randomizer
+    if (joint := randomizer.joint) is not None:
+        one_way, _ = joint_errors(joint.asked, joint.epsilon, people)
+        return f"{min(1.0, one_way.mean()):.1%}"
+    made = plan_reports(randomizer.schema, randomizer.guarantee.epsilon, people)
+    if made.table is not None:
+        own = ("split", randomizer.num_reported)
+        options = {(each.report, each.report_columns): each for each in made.table.options}
+        return f"{min(1.0, options[own].one_way):.1%}" if own in options else None
+    if made.columns:
+        first = made.columns[0]
+        return f"{min(1.0, first.options[0].error / 2):.1%} of the range"
+    return None
+
+
+def _drawn(randomizer: Randomizer, name: str, sample: pa.Table) -> dict[str, Any]:
+    """A column's shares: of its codes, of equal bins of a number, or of the squares of a map."""
+    schema, column = randomizer.schema, randomizer.schema.columns[name]
+    table = sample.select(list(column.table_columns(name)))
+    # Of a number that is reported with others no more is known than its bins.
+    if column.domain is None or (column.is_number and randomizer.joint is not None):
+        coded = schema.coded[name]
+        codes = coded.encode_codes(name, table)
+        shares = np.bincount(codes, minlength=coded.alphabet.size) / len(codes)
+        return {"labels": list(coded.labels), "shares": shares.round(4).tolist()}
+    units = schema.points[name].encode_units(name, table)
+    units = units[~np.isnan(units).any(axis=1)]
+    if units.shape[1] == 2:
+        edges = np.linspace(-1, 1, _CELLS + 1)
+        cells = np.histogram2d(units[:, 1], units[:, 0], [edges, edges])[0] / max(1, len(units))
+        return {"cells": cells.round(5).tolist()}
+    edges = np.linspace(-1, 1, _BINS + 1)
+    shares = np.histogram(units[:, 0], edges)[0] / max(1, len(units))
+    ends = [str(bound) for bound in getattr(column, "bounds", ("-1", "1"))]
+    return {"shares": shares.round(4).tolist(), "ends": ends}

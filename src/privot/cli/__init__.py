@@ -41,7 +41,7 @@ def _run() -> int:
     """Run the command; its exit code."""
     import warnings
 
-    from privot.errors import PrivotError, extra_of, printable
+    from privot.core.errors import PrivotError, extra_of, printable
 
     try:
         from privot.cli.console import short_warnings

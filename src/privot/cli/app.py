@@ -11,25 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from privot import __version__
-from privot.cli import (
-    account,
-    account_sliced,
-    campaign,
-    campaign_up,
-    curator,
-    demo,
-    evaluation,
-    integral,
-    plan,
-    randomizer,
-    rehearse,
-    reports,
-    schema,
-    serve,
-    sliced,
-    wave_models,
-    waves,
-)
+from privot.cli import account, campaign, central, curator, evaluation, randomizer, schema, waves
 from privot.cli.console import complain
 
 # What the parser refuses; the class has no public name.
@@ -58,24 +40,24 @@ account_app.command("laplace")(account.laplace)
 account_app.command("gaussian")(account.gaussian)
 account_app.command("randomized-response")(account.randomized_response)
 account_app.command("shuffle")(account.shuffle)
-account_app.command("sliced")(account_sliced.sliced)
+account_app.command("sliced")(account.sliced)
 account_app.command("spent")(account.spent)
 account_app.command("adopt")(account.adopt)
 sliced_app = typer.Typer(
     help="A trusted curator learns through noisy slices.", no_args_is_help=True
 )
-sliced_app.command("fit")(sliced.fit)
-sliced_app.command("train")(sliced.train)
-sliced_app.command("adapt")(sliced.adapt)
+sliced_app.command("fit")(central.fit)
+sliced_app.command("train")(central.train)
+sliced_app.command("adapt")(central.adapt)
 integral_app = typer.Typer(
     help="Publish draws that protect data sets as a whole; a curator is trusted.",
     no_args_is_help=True,
 )
-integral_app.command("fit")(integral.fit)
-integral_app.command("sample")(integral.sample)
+integral_app.command("fit")(central.fit_integral)
+integral_app.command("sample")(central.sample_integral)
 campaign_app = typer.Typer(help="Ask many people by their browsers.", no_args_is_help=True)
 campaign_app.command("new")(campaign.new)
-campaign_app.command("up")(campaign_up.up)
+campaign_app.command("up")(campaign.up)
 campaign_app.command("status")(campaign.status)
 campaign_app.command("delete")(campaign.delete)
 waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_help=True)
@@ -84,18 +66,18 @@ waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
 waves_app.command("tell")(waves.tell)
 datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
-datasets_app.command("fetch")(demo.fetch)
-datasets_app.command("check")(demo.check)
-app.command("demo")(demo.run)
-app.command("plan")(plan.plan)
-app.command("rehearse")(rehearse.rehearse)
+datasets_app.command("fetch")(curator.fetch)
+datasets_app.command("check")(curator.check)
+app.command("demo")(curator.run)
+app.command("plan")(evaluation.plan)
+app.command("rehearse")(evaluation.rehearse)
 app.command("calibrate")(randomizer.calibrate)
-app.command("privatize")(reports.privatize)
-app.command("collect")(reports.collect)
-app.command("serve")(serve.serve)
+app.command("privatize")(randomizer.privatize)
+app.command("collect")(randomizer.collect)
+app.command("serve")(campaign.serve)
 app.command("fit")(curator.fit)
-app.command("fit-waves")(wave_models.fit_waves)
-app.command("trend")(wave_models.trend)
+app.command("fit-waves")(waves.fit_waves)
+app.command("trend")(waves.trend)
 app.command("sample")(curator.sample)
 app.command("check")(evaluation.check)
 app.command("evaluate")(evaluation.evaluate)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
 from privot.cli.console import SchemaFile, complain, note
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+
+if TYPE_CHECKING:
+    from privot.campaign import CampaignFolder
 
 
 def new(
@@ -36,7 +41,7 @@ def new(
     Example: privot campaign new schema.toml --epsilon 4 --title "How do you commute?" -o campaign/
     """
     from privot.campaign import create
-    from privot.release import Randomizer
+    from privot.randomizer import Randomizer
     from privot.schema import Schema
 
     asked: dict[str, str] = {}
@@ -79,8 +84,8 @@ def status(
     Example: privot campaign status campaign/ --watch 5
     """
     from privot.campaign import CampaignFolder
-    from privot.campaign.status import write_status
-    from privot.release import Release
+    from privot.campaign.campaign import write_status
+    from privot.randomizer import Release
 
     made = CampaignFolder.load(campaign)
     path = release or campaign / "store" / made.randomizer.fingerprint / "release"
@@ -126,9 +131,13 @@ def delete(
     """
     from privot.campaign import CampaignFolder
     from privot.collector.arrivals import Campaign
-    from privot.collector.deleting import delete_reports, ids_of_texts
-    from privot.collector.shelves import shelf_at
-    from privot.collector.stores import open_store, release_address
+    from privot.collector.sealing import (
+        delete_reports,
+        ids_of_texts,
+        open_store,
+        release_address,
+        shelf_at,
+    )
     from privot.waves import Panel
 
     if bool(ids) == every:
@@ -150,3 +159,174 @@ def delete(
     note(
         "models, copies and backups that were made before still have them: fit again, and see to those"
     )
+
+
+# The command that runs a whole campaign on this machine: collector, page and dashboard.
+
+
+_HOST = "127.0.0.1"
+_LOCAL = (_HOST, "localhost")
+
+
+def up(
+    campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
+    port: Annotated[
+        int | None,
+        Option(help="Of the collector; 0 for any. By default that of its page.", min=0, max=65535),
+    ] = None,
+    page_port: Annotated[
+        int, Option(help="Of the page and the dashboard; 0 for any.", min=0, max=65535)
+    ] = 8001,
+    every: Annotated[
+        float, Option(help="Seconds after which reports are sealed and shown.", min=0.1, max=86400)
+    ] = 5.0,
+) -> None:
+    """Run a campaign on this machine: its collector, its page, and the numbers of its dashboard.
+
+    All listen on 127.0.0.1, and Ctrl-C stops all. Reports are in CAMPAIGN/store. If the collector has
+    another port than the page was made for, the page is served with that one, and its file stays.
+
+    Example: privot campaign up campaign/
+    """
+    from privot.campaign import CampaignFolder
+    from privot.campaign.campaign import page_server
+    from privot.collector.app import Collector, Desk, Sealer, listen, serve
+    from privot.collector.arrivals import Campaign, GroupCommit
+    from privot.collector.sealing import open_store, release_address, shelf_at
+
+    made = CampaignFolder.load(campaign)
+    parts = urlsplit(made.collector)
+    if parts.scheme != "http" or parts.hostname not in _LOCAL:
+        raise PrivotError(
+            f"the page of {campaign} sends to {made.collector}, which is not of this machine: run "
+            "`privot serve` there, or make the campaign with a --collector of 127.0.0.1"
+        )
+    store, asked = str(made.folder / "store"), Campaign.load(made.folder / "randomizer.json")
+    with listen(_HOST, (parts.port or 80) if port is None else port) as listener:
+        collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
+        with page_server(made, collecting, _HOST, page_port) as page:
+            release = release_address(store, None, asked.fingerprint)
+            desk = Desk(asked, GroupCommit(open_store(store, asked, complain)))
+            print(f"page       {page}/\ndashboard  {page}/dashboard.html\ncollector  {collecting}")
+            print("Ctrl-C stops all of it", flush=True)
+            stopping = Event()
+            shown = Thread(target=_show, args=(made, Path(release), every, stopping))
+            shown.start()
+            try:
+                origins = [page, page.replace(_HOST, "localhost")]
+                sealers = [Sealer(desk, shelf_at(release), note)]
+                serve(Collector([desk], origins=origins, told=complain), listener, sealers, every)
+            finally:
+                stopping.set()
+                shown.join()
+    note("stopped; everything that was acknowledged is stored")
+
+
+def _show(made: CampaignFolder, release: Path, seconds: float, stopping: Event) -> None:
+    """Write the dashboard's numbers whenever the release has changed, until it is over."""
+    from privot.campaign.campaign import write_status
+    from privot.randomizer import Release
+
+    manifest, seen = release / "manifest.json", ""
+    while not stopping.wait(seconds):
+        try:
+            if not manifest.exists() or (text := manifest.read_text()) == seen:
+                continue
+            seen = text
+            found = write_status(made, Release.open(release))
+            print(f"{found['reports']:,} reports on the dashboard", flush=True)
+        except (PrivotError, OSError) as error:
+            complain(f"the dashboard stays as it was: {error}")
+
+
+# The command that takes devices' reports over HTTP. No PyTorch.
+
+
+_MOST_SECONDS = 10**7
+
+
+def serve(
+    randomizers: Annotated[
+        list[Path],
+        Argument(help="Whose reports to take: randomizer.json, its signature beside it."),
+    ],
+    store: Annotated[
+        str,
+        Option(help="Where reports are kept: a folder, or postgresql://USER@HOST/DATABASE."),
+    ] = "store",
+    release: Annotated[
+        str | None,
+        Option(
+            help="Where shards go, a folder for each randomizer: a folder, or an address such as "
+            "s3://bucket/path; STORE/FINGERPRINT/release by default."
+        ),
+    ] = None,
+    port: Annotated[
+        int, Option(help="To listen on; 0 for any that is free.", min=0, max=65535)
+    ] = 8000,
+    host: Annotated[
+        str, Option(help="Whose requests: of this machine alone by default.")
+    ] = "127.0.0.1",
+    origin: Annotated[
+        list[str] | None,
+        Option(help="Of pages whose scripts may send: https://example.org. May be repeated."),
+    ] = None,
+    token_file: Annotated[
+        Path | None, Option(help="Take reports only from who sends one of its lines as a token.")
+    ] = None,
+    panel: Annotated[
+        Path | None,
+        Option(help="In which people report again: panel.json. Shards are of one wave each."),
+    ] = None,
+    seal_every: Annotated[
+        float, Option(help="Minutes after which reports become shards; 0 only at the end.")
+    ] = 60.0,
+) -> None:
+    """Take reports over HTTP, and acknowledge each once it is on the disk.
+
+    Ctrl-C, or SIGTERM, ends it: what was acknowledged is stored, and sealed into shards that
+    `privot fit` reads. After any other end, start it again with the same store. Towards a network, put a
+    proxy before it, which speaks TLS and hides addresses.
+
+    Example: privot serve randomizer.json --store store/ --port 8000
+    """
+    from privot.collector.admission import everybody, tokens
+    from privot.collector.app import Collector, Desk, Sealer, listen
+    from privot.collector.app import serve as run
+    from privot.collector.arrivals import Campaign, GroupCommit
+    from privot.collector.sealing import open_store, release_address, shelf_at
+    from privot.waves import Panel
+
+    if not 0 <= seal_every * 60 <= _MOST_SECONDS or math.isnan(seal_every):
+        raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
+    for each in origin or []:
+        _require_origin(each)
+    admit = everybody if token_file is None else tokens(token_file)
+    waves = None if panel is None else Panel.load(panel)
+    loaded = [Campaign.load(path, waves) for path in randomizers]
+    campaigns = {campaign.fingerprint: campaign for campaign in loaded}
+    desks, sealers = [], []
+    with listen(host, port) as listener:
+        for campaign in campaigns.values():
+            at = release_address(store, release, campaign.fingerprint)
+            opened = open_store(store, campaign, complain)
+            desks.append(Desk(campaign, GroupCommit(opened)))
+            sealers.append(Sealer(desks[-1], shelf_at(at), note))
+            promised = campaign.randomizer.guarantee
+            note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
+        where, number = listener.getsockname()[:2]
+        print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
+        collector = Collector(desks, admit, origin or [], told=complain)
+        run(collector, listener, sealers, 60 * seal_every)
+    note("stopped; everything that was acknowledged is stored")
+
+
+def _require_origin(text: str) -> None:
+    """Refuse what no browser sends as an origin, and what stands for all of them."""
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or text != f"{parts.scheme}://{parts.netloc}" or "*" in text or "@" in text:
+        raise PrivotError(f"--origin {text!r} is no origin: give https://HOST, without a path")

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from privot.errors import printable, require_choice
+from privot.core.errors import printable, require_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
+    from privot.collector import Collection
     from privot.evaluation import Finding
-    from privot.release import Collection
-    from privot.release.streaming.publishing import Progress as RowProgress
+    from privot.randomizer.publishing import Progress as RowProgress
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress
 
@@ -232,7 +232,7 @@ def require_fail_on(fail_on: str | None) -> None:
 
 def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
     """End the command with code 3 and one line if the verdict is as bad as `--fail-on` names."""
-    from privot.evaluation.verdict import failing
+    from privot.evaluation.verdicts import failing
 
     if fail_on is None:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -19,12 +19,12 @@ from privot.cli.console import (
     tell_verdict,
     training_bar,
 )
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
     from privot.models import Model
-    from privot.release import Release
+    from privot.randomizer import Release
     from privot.training import Interrupted
 
 
@@ -72,14 +72,13 @@ def fit(
 
     Example: privot fit release.parquet -o model/
     """
-    from privot.files import claim_file, claim_folder, require_place
+    from privot.collector.collecting import checked, quarantine_of
+    from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import FitSettings
     from privot.local import fit as fit_model
-    from privot.models.files import FILES
-    from privot.release.collecting.collect import checked
-    from privot.release.collecting.inbox import quarantine_of
+    from privot.models import FILES
     from privot.training import Interrupted
-    from privot.training.processes import is_first
+    from privot.training.settings import is_first
 
     given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
     given |= {"minutes": minutes}
@@ -147,7 +146,7 @@ def fit(
 
 def _require_told(release: Release, target: str, checked_too: bool) -> None:
     """Refuse a target that no check would tell, before the fit."""
-    from privot.evaluation.telling import require_told
+    from privot.evaluation.held_out import require_told
 
     if not checked_too:
         raise PrivotError("--target is what a check tells: leave out --no-check, or --target")
@@ -213,10 +212,8 @@ def sample(
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.models import Model, load
-    from privot.models.files import kind_of
-    from privot.release import write_table
-    from privot.tables.files import STREAMED, check_output, write_pieces
+    from privot.models import Model, kind_of, load
+    from privot.tables.files import STREAMED, check_output, write_pieces, write_table
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
@@ -259,7 +256,7 @@ def _at(model: Model, path: Path, time: str) -> Model:
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
     """Refuse an output of records; one without a suffix is a folder of images."""
-    from privot.files import claim_file, claim_folder
+    from privot.core.files import claim_file, claim_folder
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 
@@ -267,3 +264,119 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     else:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
+
+
+# Things to try: the demo, one command and about a minute; and public data sets.
+
+
+Name = Annotated[str, Argument(help="mnist, fashion_mnist or usps.")]
+_HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
+
+
+def run(
+    output: Annotated[Path, Option("-o", "--output", help="Folder for the results.")] = Path(
+        "demo"
+    ),
+    people: Annotated[
+        int | None, Option(help="How many people: 200 000, or 60 000 who write.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, Option(help="Privacy loss of each person's report: 4, or 10 of images.")
+    ] = None,
+    mechanism: Annotated[
+        str, Option(help="How people report; 'laplace', for images 'gaussian', is the papers'.")
+    ] = "auto",
+    steps: Annotated[int | None, Option(help="Most steps of a fit.")] = None,
+    seed: Annotated[int, Option(help="Of the people and of the training.")] = 0,
+    images: Annotated[
+        bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
+    ] = False,
+    data: Annotated[
+        Path | None, Option("--data", help="Folder of data sets, for images: MNIST's digits.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Recover where people live from locations that were randomized one by one; or how they write.
+
+    Example: privot demo
+    """
+    from privot.core.errors import PrivotError
+    from privot.core.files import claim_folder
+    from privot.local import FitSettings
+
+    if data is not None and not images:
+        raise PrivotError("data is for images alone: add --images, or leave --data out")
+    claim_folder(output, _HOLDS, force=force)
+    settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)
+    asked = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism, "settings": settings}
+    given = {name: value for name, value in asked.items() if value is not None}
+    lines = _digits(output, given, data) if images else _homes(output, given)
+    print("\n   " + "\n   ".join(lines))
+    print(f"\n   look at {output / 'report.html'}")
+
+
+def _homes(output: Path, given: dict[str, Any]) -> list[str]:
+    from privot.demo.homes import run_demo
+
+    with training_bar(then="") as progress:
+        m = run_demo(output, **given, progress=progress)
+    honest = "two honest samples"
+    return [
+        "distance from the truth (2-Wasserstein, the map as a square of side 2)",
+        f"{'':{len(honest)}}   sent    learned         fit",
+        *(
+            f"{each.mechanism:{len(honest)}}  {each.w2_released:.3f}    {each.w2_learned:.3f} "
+            f"{each.km_learned:4.0f} km  {each.train_seconds:4.0f} s, {each.estimator}"
+            for each in m.maps
+        ),
+        f"{honest}           {m.w2_floor:.3f} {m.km_floor:4.0f} km",
+    ]
+
+
+def _digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
+    from privot.demo.digits import run_image_demo
+
+    with training_bar(then="") as progress:
+        m = run_image_demo(output, **given, data=data, progress=progress)
+    return [
+        "real digits, of nobody who reported, named rightly by a classifier that learned",
+        f"from what was learned  {m.accuracy_synthetic:.1%}",
+        f"from raw digits        {m.accuracy_real:.1%}",
+        f"labels that an attacker names from one report  {m.accuracy_attack:.1%}  (guessing: 10 %)",
+    ]
+
+
+def fetch(
+    name: Name,
+    to: Annotated[Path, Option("--to", help="Folder of data sets.")],
+    address: Annotated[
+        str | None, Option(help="Folder on the web to take the files from instead.")
+    ] = None,
+) -> None:
+    """Fetch a public data set; run it again to resume, and it is checked at the end.
+
+    Example: privot datasets fetch mnist --to data
+    """
+    from privot.demo.datasets import fetch as fetch_dataset
+
+    print(fetch_dataset(name, to, address=address, say=note))
+
+
+def check(
+    name: Name,
+    data: Annotated[
+        Path | None, Option("--data", help="Folder of data sets; PRIVOT_DATA by default.")
+    ] = None,
+) -> None:
+    """Say what a folder holds of a data set, after its checksums were verified.
+
+    Example: privot datasets check mnist --data data
+    """
+    from privot.demo.datasets import load_images
+
+    images = load_images(name, data)
+    height, width = images.x_train.shape[1:]
+    print(
+        f"{name}: {len(images.x_train):,} + {len(images.x_test):,} images of {height} × {width}, "
+        "checksums verified"
+    )

@@ -6,19 +6,121 @@ No PyTorch, but to read a pilot's model.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from privot.cli.console import Force, SchemaFile, complain, note
-from privot.errors import PrivotError
+from privot.cli.console import (
+    Force,
+    Ignore,
+    SchemaFile,
+    Separator,
+    complain,
+    note,
+    record_form,
+    row_bar,
+    tell_quarantined,
+)
+from privot.core.errors import PrivotError
+from privot.device.exact import LARGEST, ExactLaw, Part, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 
 if TYPE_CHECKING:
-    from privot.release import Randomizer
-    from privot.release.audits.audit import RandomizerAudit
+    from privot.audit.audit import RandomizerAudit
+    from privot.randomizer import Randomizer
+
+# `privot audit --exact`: what the integers of a randomizer prove, in print and as JSON.
+#
+# Reads the file alone, by the code that devices check programs with, and none that makes them.
+
+
+_DIGITS = 15
+
+
+def audit_exactly(path: Path, as_json: bool) -> int:
+    """Print the exact law beside the promise; the exit code, 1 where the promise is exceeded."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"randomizer {path} cannot be read: {error}") from None
+    law = check_randomizer(text)
+    if as_json:
+        print(json.dumps(_fields(law)))
+        return int(not law.holds)
+    print(
+        f"{path}: promised epsilon {law.epsilon!r}, e^epsilon is {_promised(law.epsilon)} at least"
+    )
+    print("likelihood ratios of any two records, exactly, from the integers that devices draw by:")
+    for part in (*law.always, *law.split):
+        print(f"  {part.name} ({_how(part)}): {_in_words(part.ratio)}")
+    if law.choose < len(law.split):
+        print(
+            f"  of {len(law.split)} columns a report holds {law.choose}: those of the largest count"
+        )
+    print(f"in all, their product: {_in_words(law.total)}")
+    print(f"{path}: {'as promised, PROVED' if law.holds else 'more than promised: REFUTED'}")
+    return int(not law.holds)
+
+
+def rounded(number: Fraction, rounding: str) -> str:
+    """A decimal of 15 digits on the safe side of a positive number.
+
+    >>> rounded(Fraction(1, 3), ROUND_CEILING), rounded(Fraction(1, 3), ROUND_FLOOR)
+    ('0.333333333333334', '0.333333333333333')
+    """
+    context = Context(prec=_DIGITS, rounding=rounding)
+    return str(context.divide(Decimal(number.numerator), Decimal(number.denominator)))
+
+
+def _promised(epsilon: float) -> str:
+    return rounded(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
+
+
+def _how(part: Part) -> str:
+    return part.draw if part.blocks == 1 else f"{part.draw}, {part.blocks} blocks"
+
+
+def _in_words(ratio: Ratio) -> str:
+    above = ratio.above
+    decimal = "" if above is None else f", at most {rounded(above, ROUND_CEILING)}"
+    return f"{_formula(ratio)}{decimal}"
+
+
+def _formula(ratio: Ratio) -> str:
+    power = f"e^({ratio.exponent})"
+    if not ratio.exponent:
+        return str(ratio.factor)
+    return power if ratio.factor == 1 else f"{ratio.factor} * {power}"
+
+
+def _ratio(ratio: Ratio) -> dict[str, Any]:
+    above = ratio.above
+    return {
+        "factor": str(ratio.factor),
+        "exponent": str(ratio.exponent),
+        "at_most": None if above is None else rounded(above, ROUND_CEILING),
+    }
+
+
+def _fields(law: ExactLaw) -> dict[str, Any]:
+    parts = [
+        {"name": part.name, "draw": part.draw, "blocks": part.blocks} | _ratio(part.ratio)
+        for part in (*law.always, *law.split)
+    ]
+    return {
+        "refuted": not law.holds,
+        "epsilon": law.epsilon,
+        "promised_at_least": _promised(law.epsilon),
+        "parts": parts,
+        "split": len(law.split),
+        "choose": law.choose,
+        "total": _ratio(law.total),
+    }
 
 
 def calibrate(
@@ -64,8 +166,8 @@ def calibrate(
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
-    from privot.files import claim_file
-    from privot.release import Randomizer, state_noise
+    from privot.core.files import claim_file
+    from privot.randomizer import Randomizer, state_noise
     from privot.schema import Schema
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
@@ -121,7 +223,7 @@ def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
     """Its forms weighed by the pairs of a pilot's model, which alone needs PyTorch."""
     from privot.local import LocalModel, pair_weights
     from privot.models import load
-    from privot.release import weigh_pairs
+    from privot.randomizer import weigh_pairs
 
     model = load(pilot)
     if not isinstance(model, LocalModel):
@@ -157,9 +259,9 @@ def sign(
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
-    from privot.release import Randomizer
-    from privot.release.signing import new_key, public_key, read_key, signature_path
-    from privot.release.signing import sign as sign_file
+    from privot.randomizer import Randomizer
+    from privot.randomizer.signing import new_key, public_key, read_key, signature_path
+    from privot.randomizer.signing import sign as sign_file
     from privot.waves import Panel
 
     try:
@@ -202,11 +304,11 @@ def audit(
     if exact:
         if draws is not None:
             raise PrivotError("--exact draws nothing: leave out --draws")
-        from privot.cli.exact import audit_exactly
+        from privot.cli.randomizer import audit_exactly
 
         raise Exit(audit_exactly(randomizer, as_json))
-    from privot.release import Randomizer
-    from privot.release.audits.audit import audit_randomizer, stated_guarantee
+    from privot.audit.audit import audit_randomizer, stated_guarantee
+    from privot.randomizer import Randomizer
 
     loaded = Randomizer.load(randomizer)
     promised = stated_guarantee(randomizer.read_text(encoding="utf-8"))
@@ -267,3 +369,142 @@ def _print_bounds(result: RandomizerAudit) -> None:
             f"{at_most(column.epsilon)}{at_delta} ({column.mechanism}, {column.num_tested:,} tested "
             f"draws a record): {verdict}"
         )
+
+
+# Commands that make reports of records, and put many devices' reports together. No PyTorch.
+
+
+def privatize(
+    table: Annotated[
+        Path,
+        Argument(
+            help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
+            "- for CSV on a pipe."
+        ),
+    ],
+    randomizer: Annotated[Path, Option("-r", "--randomizer", help="randomizer.json.")],
+    output: Annotated[
+        Path,
+        Option(
+            "-o",
+            "--output",
+            help="Where to write the release: parquet, csv, csv.gz; a folder (no suffix) for shards; "
+            "- for CSV on a pipe.",
+        ),
+    ] = Path("release.parquet"),
+    resume: Annotated[
+        bool,
+        Option(
+            "--resume",
+            help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
+        ),
+    ] = False,
+    discard: Annotated[
+        bool,
+        Option(
+            "--discard",
+            help="Throw away what a stopped run has kept, and noise afresh: whoever's report somebody "
+            "was given meanwhile has then reported twice, and spent the budget twice.",
+        ),
+    ] = False,
+    shard_rows: Annotated[
+        int | None, Option(help="Records noised and kept at a time, and about those a shard.")
+    ] = None,
+    separator: Separator = ",",
+    ignore: Ignore = None,
+    engine: Annotated[
+        str,
+        Option(
+            help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
+            "pays from several machines on: to start it takes some ten seconds, at any size."
+        ),
+    ] = "local",
+) -> None:
+    """Noise every record with fresh randomness; only the result may leave the device.
+
+    Reports come in random order. Running it twice on the same records is two reports, and spends the
+    budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
+    A pipe's reports are kept, in $PRIVOT_STATE_DIR or ~/.local/state/privot, until all are through.
+
+    Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
+    """
+    from privot.core.files import require_place
+    from privot.randomizer import Randomizer
+    from privot.randomizer.privatize import privatize_records
+    from privot.randomizer.publishing import Left
+    from privot.tables.record_files import open_records
+
+    if engine not in ("local", "ray"):
+        raise PrivotError(f"engine {engine!r} is not known: use local or ray")
+    piped = str(output) == "-"
+    if engine == "ray" and (piped or str(table) == "-"):
+        raise PrivotError("- is a pipe, which one process reads: use --engine local")
+    if not piped:
+        require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
+    form = record_form(separator, ignore)
+    if resume and discard:
+        raise PrivotError("--resume and --discard are two answers to one question: give one")
+    left: Left = "resume" if resume else "discard" if discard else "refuse"
+    loaded = Randomizer.load(randomizer)
+    with row_bar() as progress:
+        how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "told": note}
+        if engine == "ray":
+            from privot.randomizer.distributed import privatize_files
+
+            done = privatize_files(loaded, table, output, form=form, left=left, **how)
+        else:
+            records = open_records(table, loaded.schema, form)
+            to = sys.stdout.buffer if piped else output
+            done = privatize_records(loaded, records, to, left=left, **how)
+    outside = {name: n for name, n in done.outside.items() if n}
+    if outside:
+        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
+        note(
+            f"values outside their bounds were moved to them: {counted}. "
+            "This count is not private: it is for you, and not in the release."
+        )
+    kept = f" ({done.kept_rows:,} of them by the run before)" if done.kept_rows else ""
+    said = f"{output}: {done.num_rows:,} reports{kept}, {loaded.guarantee}"
+    (note if piped else print)(said)
+
+
+def collect(
+    releases: Annotated[
+        list[Path],
+        Argument(help="Reports of many devices: files, folders of them, quoted patterns."),
+    ],
+    output: Annotated[Path, Option("-o", "--output", help="Where to write them all.")] = Path(
+        "release.parquet"
+    ),
+    randomizer: Annotated[
+        Path | None, Option("-r", "--randomizer", help="Whose reports to collect; CSV needs it.")
+    ] = None,
+    quarantine: Annotated[
+        Path | None,
+        Option(help="Where to put what is not counted; OUTPUT.quarantine.csv by default."),
+    ] = None,
+    strict: Annotated[
+        bool, Option("--strict", help="Refuse reports that cannot be, instead.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Put many devices' reports into one release; all must be of the same randomizer.
+
+    A report that is there several times counts once. What the randomizer cannot have made is put aside,
+    with its file, row and reason, and so are reports of one id that differ.
+
+    Example: privot collect inbox/ -o release.parquet
+    """
+    from privot.collector import collect_files
+    from privot.collector.collecting import quarantine_of
+    from privot.core.files import claim_file
+    from privot.randomizer import Randomizer
+
+    inputs = [*releases] if randomizer is None else [*releases, randomizer]
+    claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
+    quarantine = quarantine or quarantine_of(output)
+    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+    tell_quarantined(done)
+    print(f"{output}: {done.num_reports:,} reports, {done.randomizer.guarantee}")

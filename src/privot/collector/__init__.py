@@ -11,11 +11,24 @@ takes part) is in no guarantee; it is neither logged nor stored here, and `docs/
 what remains.
 """
 
-from privot.errors import naming_extra
+from privot.core.errors import naming_extra
 
 with naming_extra("privot.collector"):
     from privot.collector.arrivals import Campaign
+    from privot.collector.collecting import Collected, Collection, collect, collect_files
     from privot.collector.folder import FolderStore
+    from privot.collector.payloads import WaveReleases, from_reports, releases_by_wave
     from privot.collector.sealing import seal
 
-__all__ = ["Campaign", "FolderStore", "seal"]
+__all__ = [
+    "Campaign",
+    "Collected",
+    "Collection",
+    "FolderStore",
+    "WaveReleases",
+    "collect",
+    "collect_files",
+    "from_reports",
+    "releases_by_wave",
+    "seal",
+]

@@ -31,9 +31,12 @@ import base64
 import binascii
 import hashlib
 import hmac
+import json
+import os
 import secrets
 import struct
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +44,184 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from privot.collector.used_tickets import NONCE_BYTES, UsedTickets
-from privot.errors import PrivotError
+from privot.collector.store import locked
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
+from privot.core.state import flush_folder, holding_state, write_down
+from privot.waves import Panel
+
+# Used tickets, in a file: one that was used up is so after a restart too.
+#
+# Each use is one entry behind the others, flushed before any report that it admits is stored: its end
+# (4 bytes), its nonce (16), and the CRC-32 of both. A loss of power may leave half of the last entry,
+# for which nothing was stored: it is cut off. When there are too many, those that have ended are left
+# out, and an entry without a nonce says until when, so that a clock which is set back later revives
+# none of them.
+#
+# **Privacy review.** Nonces and ends, in the order of arrival; no report, and no time.
+
+
+NONCE_BYTES = 16
+_ENTRY = struct.Struct(f">I{NONCE_BYTES}sI")
+
+
+def _entry(nonce: bytes, until: int) -> bytes:
+    head = struct.pack(f">I{NONCE_BYTES}s", until, nonce)
+    return head + struct.pack(">I", zlib.crc32(head))
+
+
+class UsedTickets:
+    """How often each ticket was used.
+
+    Arguments:
+        path: Of the file; made if there is none.
+
+    Raises:
+        PrivotError: if it is damaged, or another process has it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.latest = path, 0
+        self._handle = -1
+        self.seen: dict[bytes, tuple[int, int]] = {}
+        self._lock = locked(path.with_name(path.name + ".lock"))
+        data = path.read_bytes() if path.exists() else b""
+        for at in range(0, len(data), _ENTRY.size):
+            part = data[at : at + _ENTRY.size]
+            if len(part) < _ENTRY.size or zlib.crc32(part[:-4]) != int.from_bytes(part[-4:], "big"):
+                if at + _ENTRY.size < len(data):
+                    raise PrivotError(
+                        f"{path} is damaged, and with it who was admitted: restore it"
+                    )
+                break
+            until, nonce, _ = _ENTRY.unpack(part)
+            if nonce.strip(b"\0"):
+                self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
+            else:
+                self.latest = max(self.latest, until)
+        self.forget(self.latest)
+
+    def use(self, nonce: bytes, until: int) -> None:
+        """Count a use, durably.
+
+        Raises:
+            OSError: if it cannot be written; then it is not counted, and no part of it stays.
+        """
+        data, size = memoryview(_entry(nonce, until)), os.fstat(self._handle).st_size
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fsync(self._handle)
+        except OSError:
+            os.ftruncate(self._handle, size)
+            raise
+        self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
+
+    def forget(self, latest: int) -> None:
+        """Leave out tickets that ended by then, for good."""
+        self.latest = latest
+        for old in [nonce for nonce, (end, _) in self.seen.items() if end <= latest]:
+            del self.seen[old]
+        with replacing_file(self._path, secret=True) as draft:
+            uses = [_entry(n, end) * used for n, (end, used) in self.seen.items()]
+            draft.write_bytes(_entry(bytes(NONCE_BYTES), latest) + b"".join(uses))
+        flush_folder(self._path.parent)
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._handle)
+        os.close(self._lock)
+
+
+# Tickets of waves: the promise of a panel, checked where reports are taken, without linking waves.
+#
+# A service of yours that knows its people (by whom, it is not said here) gives each of them one
+# ticket in every wave of their slot, and none in any other. A collector takes one report for each
+# ticket (`privot.collector.admission.tickets` with one use, also after a restart, and
+# `Collector(reports_each=1)`), and a ticket ends with its wave; of a campaign with a panel, the
+# report has to be of the same wave as the ticket. So a person whose device draws twice, or in a wave
+# of others, has no second report taken: what is **taken** of a person in any w consecutive waves is
+# one report at most. (What their device has sent to anybody is theirs to keep to:
+# `privot.waves.ledger`.)
+#
+# **Privacy review.** Adjacency: as for tickets; no value is seen. The nonce of a ticket is a keyed
+# hash of the person's id under a key that is drawn for the wave and overwritten with the next. So
+# whoever asks again gets the same ticket, and yet **nobody who came for a ticket is written down**;
+# and once a wave's key is gone, no nonce can be told to be of a person, nor two to be of one. Until
+# then who gives tickets could tell whose a nonce is: they must not be who sees them used. A person
+# who takes part in no wave looks like one who does, except to the service that they do not ask.
+#
+# *Gone* is as gone as the file's old content. An overwritten key may live on in a backup, a snapshot,
+# a copy-on-write file system or free blocks of the disk; whoever finds it there, knows the ids and
+# sees nonces can tell whose each is, in that wave. Keep `path` where nothing stays: in memory
+# (tmpfs), or on an encrypted disk that no backup reads. If a restart loses the key, who has used a
+# ticket gets another in that wave, so that a device that draws twice has two reports taken; a ledger
+# draws once all the same.
+#
+# A clock that is set back finds a later wave's key, and is refused.
+
+
+@dataclass(frozen=True)
+class WaveTickets:
+    """Gives tickets to the people of a panel.
+
+    Arguments:
+        panel: Who reports when.
+        fingerprint: Of the campaign's randomizer, 64 hexadecimal digits.
+        key: That signs; the collector has its public half.
+        path: Of the file with the key of the wave.
+        clock: Seconds since 1970.
+    """
+
+    panel: Panel
+    fingerprint: str
+    key: Ed25519PrivateKey
+    path: Path
+    clock: Callable[[], float] = time.time
+
+    def give(self, person: str) -> str:
+        """The ticket of a person in the wave that it is now; the same however often they ask.
+
+        Raises:
+            NotAdmitted: where this is no wave of theirs.
+            PrivotError: before the first wave and after the last, and where the clock was set back.
+        """
+        panel = self.panel
+        wave = panel.wave_at(self.clock())
+        if not panel.is_due(person, wave):
+            due = panel.next_wave(person, wave)
+            when = "no more" if due is None else f"in wave {due}"
+            raise NotAdmitted(
+                f"campaign {panel.name!r} asks this person {when}, and it is wave {wave}"
+            )
+        nonce = hmac.digest(self._wave_key(wave), person.encode(), hashlib.sha256)[:NONCE_BYTES]
+        until = panel.start + (wave + 1) * panel.length
+        return sign_ticket(self.key, self.fingerprint, until, nonce)
+
+    def _wave_key(self, wave: int) -> bytes:
+        with holding_state():
+            try:
+                held = json.loads(self.path.read_text(encoding="utf-8"))
+                last, key = int(held["wave"]), bytes.fromhex(held["key"])
+            except FileNotFoundError:
+                last, key = -1, b""
+            except (OSError, ValueError, KeyError, TypeError):
+                raise PrivotError(
+                    f"{self.path} is damaged: restore it, or remove it once this wave has ended"
+                ) from None
+            if wave < last:
+                raise PrivotError(
+                    f"the clock shows wave {wave} of campaign {self.panel.name!r}, and tickets of wave "
+                    f"{last} were given: set the clock"
+                )
+            if wave > last:
+                key = secrets.token_bytes(32)
+                write_down(self.path, {"wave": wave, "key": key.hex()})
+        return key
+
 
 _LEAST_TOKEN = 16
 _HEAD = struct.Struct(f">I{NONCE_BYTES}s")

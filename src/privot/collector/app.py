@@ -14,19 +14,26 @@ refused as a whole has another status, and `{"error": {"reason", "message"}}`; 4
 mean: later.
 
 **Privacy review.** Nothing of a request is logged: not its sender, not its time, not its content;
-what is counted is summed over everybody (`privot.collector.metrics`). An answer holds nothing that
+what is counted is summed over everybody (`privot.collector.app`). An answer holds nothing that
 was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
+import threading
 import time
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -34,15 +41,96 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privot.collector.admission import Admission, Admitted, NotAdmitted, everybody
-from privot.collector.arrivals import MOST_REPORTS, Arrivals, Campaign, Refused
-from privot.collector.bodies import Refusal, body_of, is_json, refusal_answer, require_length
-from privot.collector.committing import GroupCommit, NoRoom, Room
-from privot.collector.ids import DELETED, DUPLICATE, NEW
-from privot.collector.metrics import Metrics, exposition
-from privot.collector.store import StoreFull, StoreStopped
-from privot.device.report import WireError
+from privot.collector.arrivals import (
+    MOST_REPORTS,
+    Arrivals,
+    Campaign,
+    GroupCommit,
+    NoRoom,
+    Refusal,
+    Refused,
+    Room,
+    body_of,
+    is_json,
+    refusal_answer,
+    require_length,
+)
+from privot.collector.sealing import Shelf, seal
+from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStopped
+from privot.core.errors import PrivotError
+from privot.wire.report import WireError
+
+# What a collector counts, as Prometheus reads it: numbers of all, and nothing of anybody.
+#
+# **Privacy review.** Counts of reports and times that answers took, summed over everybody since the
+# start. They say how many people take part, to whoever may read them: let a proxy keep `/metrics` and
+# `/healthz` to those who run the collector.
+
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """Counters of one campaign."""
+
+    def __init__(self) -> None:
+        self.received = self.accepted = self.duplicates = 0
+        self.refused: Counter[str] = Counter()
+        self._times = [0] * (len(_BOUNDS) + 1)
+        self._seconds = 0.0
+
+    def answered(self, seconds: float) -> None:
+        """A request took so long, by a clock that never goes back."""
+        self._times[bisect_left(_BOUNDS, seconds)] += 1
+        self._seconds += seconds
+
+    def lines(self, labels: str) -> list[tuple[str, str, str]]:
+        """Name, labels and value of each."""
+        found = [
+            ("privot_reports_received_total", labels, str(self.received)),
+            ("privot_reports_accepted_total", labels, str(self.accepted)),
+            ("privot_reports_duplicate_total", labels, str(self.duplicates)),
+        ]
+        for reason in sorted(self.refused):
+            told = f'{labels},reason="{reason}"'
+            found.append(("privot_refused_total", told, str(self.refused[reason])))
+        below = 0
+        for bound, count in zip((*_BOUNDS, "+Inf"), self._times, strict=True):
+            below += count
+            found.append(("privot_request_seconds_bucket", f'{labels},le="{bound}"', str(below)))
+        found.append(("privot_request_seconds_sum", labels, f"{self._seconds:.6f}"))
+        found.append(("privot_request_seconds_count", labels, str(below)))
+        return found
+
+
+_KINDS = {
+    "privot_reports_received_total": ("counter", "Reports in batches that could be read."),
+    "privot_reports_accepted_total": ("counter", "Reports stored."),
+    "privot_reports_duplicate_total": ("counter", "Reports that were stored already."),
+    "privot_refused_total": ("counter", "Reports and whole requests refused."),
+    "privot_request_seconds": ("histogram", "From a request's head to its answer."),
+    "privot_stored_reports": ("gauge", "Reports that the store knows."),
+    "privot_disk_bytes": ("gauge", "What the store takes on its disk."),
+    "privot_waiting_reports": ("gauge", "Reports that wait for the writer."),
+    "privot_held_bytes": ("gauge", "Memory claimed by requests."),
+}
+
+
+def exposition(lines: list[tuple[str, str, str]]) -> str:
+    """Prometheus's text format, version 0.0.4."""
+    text = []
+    for name, (kind, words) in _KINDS.items():
+        suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+        mine = [line for line in lines if line[0] in {name + suffix for suffix in suffixes}]
+        if mine:
+            text += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+        for each, labels, value in mine:
+            text.append(f"{each}{{{labels}}} {value}" if labels else f"{each} {value}")
+    return "\n".join(text) + "\n"
+
 
 _DELETED = "its report was deleted, and is not taken again: forget it"
 _KNOWN = {
@@ -268,3 +356,180 @@ def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Respon
         "failed": [each.to_dict() for each in sorted(failed)],
     }
     return JSONResponse(told, status_code=200 if accepted or duplicates else 422)
+
+
+# The process: one server on one port, sealing now and then, and an end that loses nothing.
+#
+# Uvicorn speaks HTTP; what it does not bound is bounded here: how long and how large a request's head
+# may be, and how many connections there are. At a signal no new reports are taken (503), those that
+# were are stored and answered, then what is stored is sealed.
+#
+# **Privacy review.** Uvicorn logs no requests, and of its other lines only faults, without addresses
+# or times. It is told to believe no header about whom it speaks with, for nobody asks.
+
+
+_HEAD_SECONDS, _HEAD_BYTES = 10.0, 2**15
+_CONNECTIONS, _BACKLOG = 4096, 2048
+_STOP_SECONDS = 30
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP whose heads come soon and are short."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Expect a head."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing."""
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Another request on the same connection."""
+        super().on_message_begin()
+        self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        """The head is there."""
+        self._expect_nothing()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Refuse a head that does not end."""
+        super().data_received(data)
+        if self._timer is not None:
+            self._head += len(data)
+            if self._head > _HEAD_BYTES:
+                self._refuse(431, "the request's head is too long: send fewer headers")
+
+    def _expect_head(self) -> None:
+        self._expect_nothing()
+        self._timer = self.loop.call_later(_HEAD_SECONDS, self._late)
+
+    def _expect_nothing(self) -> None:
+        self._head = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        self._refuse(408, "the request's head took too long: send it at once")
+
+    def _refuse(self, status: int, words: str) -> None:
+        if not self.transport.is_closing():
+            head = f"HTTP/1.1 {status} Refused\r\nconnection: close\r\ncontent-type: text/plain\r\n"
+            rest = f"content-length: {len(words)}\r\n\r\n{words}"
+            self.transport.write((head + rest).encode())
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """Tells the application of a signal as soon as it comes."""
+
+    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
+        super().__init__(config)
+        self._collector = collector
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """From now on 503. The signal is not raised again at the end, which is an orderly one."""
+        self._collector.stopping = self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that nobody else listens on."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(kind, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise PrivotError(
+            f"--port {port} of {host} cannot be listened on ({error.strerror}): give another"
+        ) from None
+    return listener
+
+
+@dataclass(frozen=True)
+class Sealer:
+    """Seals one campaign, a sealing at a time.
+
+    Arguments:
+        desk: The campaign, and its store.
+        shelf: Where its shards go.
+        told: Takes lines for people.
+    """
+
+    desk: Desk
+    shelf: Shelf
+    told: Callable[[str], None]
+    _alone: threading.Lock = field(default_factory=threading.Lock)
+
+    def seal(self) -> None:
+        """Seal what is stored; a failure is told, and what was to be sealed stays stored."""
+        campaign = self.desk.campaign
+        with self._alone:
+            try:
+                done = seal(self.desk.writer.store, campaign, self.shelf)
+            except (PrivotError, OSError) as error:
+                self.told(f"not sealed, and nothing is lost: {error}")
+                return
+        if done is not None:
+            aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
+            self.told(
+                f"{campaign.fingerprint[:16]}: sealed {done.rows:,} reports{aside}; "
+                f"{done.total:,} in the release"
+            )
+
+
+def serve(
+    collector: Collector, listener: socket.socket, sealers: Sequence[Sealer], seal_seconds: float
+) -> None:
+    """Serve until a signal comes; then seal what is stored.
+
+    Arguments:
+        collector: What to serve.
+        listener: On which socket.
+        sealers: Of its campaigns.
+        seal_seconds: How often to seal meanwhile; never for 0.
+    """
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    config = uvicorn.Config(
+        collector.app,
+        http=BoundedProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+    )
+    server = Server(config, collector)
+
+    async def run() -> None:
+        often = asyncio.create_task(_seal_often(sealers, seal_seconds))
+        try:
+            await server.serve([listener])
+        finally:
+            often.cancel()
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(run())
+    for sealer in sealers:
+        sealer.seal()
+        sealer.desk.writer.store.close()
+
+
+async def _seal_often(sealers: Sequence[Sealer], seconds: float) -> None:
+    while seconds:
+        await asyncio.sleep(seconds)  # by a clock that never goes back
+        for sealer in sealers:
+            await asyncio.to_thread(sealer.seal)

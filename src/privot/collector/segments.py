@@ -29,14 +29,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.collector.ids import DELETED, NEW, KnownIds
-from privot.collector.records import Records, Words, hours_of, same_head, sums_of
-from privot.device.report import FINGERPRINT_BYTES
-from privot.disk.state import flush_folder
-from privot.errors import PrivotError
-from privot.files import flush
-from privot.release.collecting.wave_releases import waves_of_hours
+from privot.collector.payloads import waves_of_hours
+from privot.collector.store import (
+    DELETED,
+    NEW,
+    KnownIds,
+    Records,
+    Words,
+    hours_of,
+    same_head,
+    sums_of,
+)
+from privot.core.errors import PrivotError
+from privot.core.files import flush
+from privot.core.state import flush_folder
 from privot.waves import Panel
+from privot.wire.report import FINGERPRINT_BYTES
 
 HEADER_BYTES = 64
 _HEAD = struct.Struct(f">4sB{FINGERPRINT_BYTES}sI")

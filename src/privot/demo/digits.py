@@ -6,7 +6,7 @@ classifier that learns from their samples alone reads digits that nobody reporte
 runs the papers' version: noise on each image, which a ball and a mask of cosines keep as small as ε
 allows, a randomized label, and a generator trained by entropic optimal transport.
 
-The digits are made-up handwriting ([`handwriting`][privot.datasets.handwriting]), or MNIST where a
+The digits are made-up handwriting ([`handwriting`][privot.demo.datasets]), or MNIST where a
 folder of data sets is given.
 """
 
@@ -22,15 +22,14 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from privot.datasets import LabeledImages, load_images
-from privot.datasets.handwriting import MOST_PEOPLE, draw_digits
-from privot.errors import require_choice, require_count
+from privot.core.errors import require_choice, require_count
+from privot.demo.datasets import MOST_PEOPLE, LabeledImages, draw_digits, load_images
 from privot.evaluation.distances import unit_pixels
-from privot.evaluation.one_report import directions, name_labels
+from privot.evaluation.forecast import directions, name_labels
 from privot.evaluation.prediction import learn_labels
 from privot.local import FitSettings, fit
 from privot.privacy.rounding import at_most, require_epsilon
-from privot.release import Randomizer, Release
+from privot.randomizer import Randomizer, Release
 from privot.report.pages import write_results
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images
 from privot.schema import Schema

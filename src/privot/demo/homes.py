@@ -23,18 +23,17 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from privot.datasets import draw_people
-from privot.datasets.fetch import BOX, SCHEMA_TOML
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+from privot.demo.datasets import BOX, SCHEMA_TOML, draw_people
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, LocalModel, fit
 from privot.privacy.rounding import at_most
-from privot.release import Randomizer, Release
-from privot.report.maps import KILOMETERS, Map, draw_maps
+from privot.randomizer import Randomizer, Release
 from privot.report.pages import write_results
+from privot.report.panels import KILOMETERS, Map, draw_maps
 from privot.schema import Schema, to_unit
 from privot.training import Progress
-from privot.training.processes import num_threads
+from privot.training.settings import num_threads
 
 COMMANDS = """\
 privot schema check schema.toml

@@ -8,6 +8,6 @@ implementation to them, word by word.
 """
 
 from privot.device.device import Device
-from privot.device.report import Report, read_batch, write_batch
+from privot.wire.report import Report, read_batch, write_batch
 
 __all__ = ["Device", "Report", "read_batch", "write_batch"]

@@ -3,24 +3,24 @@
 Whatever looks at real records is **not private**, and says so.
 """
 
-from privot.errors import naming_extra
+from privot.core.errors import naming_extra
 
 with naming_extra("privot.evaluation", "learn"):
-    from privot.evaluation.checking import check
-    from privot.evaluation.distances import PointScore, sample_distance, total_variation
-    from privot.evaluation.moments import NumberCheck, Told
-    from privot.evaluation.numbers import CorrelationScore, NumberScore
-    from privot.evaluation.outcome import Check, ColumnCheck, PairCheck
-    from privot.evaluation.prediction import ClassifierScore, Prediction
-    from privot.evaluation.result import Comparison, Evaluation, compare, evaluate
-    from privot.evaluation.tables import (
+    from privot.evaluation.checking import Check, ColumnCheck, PairCheck, check
+    from privot.evaluation.distances import (
         ColumnScore,
         PairScore,
+        PointScore,
         Score,
         TableComparison,
         compare_tables,
+        sample_distance,
+        total_variation,
     )
-    from privot.evaluation.verdict import Finding
+    from privot.evaluation.moments import NumberCheck, Told
+    from privot.evaluation.prediction import ClassifierScore, Prediction
+    from privot.evaluation.result import Comparison, Evaluation, compare, evaluate
+    from privot.evaluation.verdicts import CorrelationScore, Finding, NumberScore
 
 __all__ = [
     "Check",

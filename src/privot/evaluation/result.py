@@ -10,41 +10,41 @@ from typing import Any
 
 import pyarrow as pa
 
-from privot.errors import PrivotError
-from privot.evaluation.against import (
-    of_columns,
-    of_correlations,
-    of_numbers,
-    of_pairs,
-    of_prediction,
-)
-from privot.evaluation.distances import PointScore, score_images, score_points
-from privot.evaluation.numbers import (
-    CorrelationScore,
-    NumberScore,
-    compare_correlations,
-    compare_numbers,
+from privot.core.errors import PrivotError
+from privot.core.summary import Summarized
+from privot.evaluation.distances import (
+    PointScore,
+    Score,
+    TableComparison,
+    compare_tables,
+    mean_score,
+    require_records,
+    score_images,
+    score_points,
 )
 from privot.evaluation.prediction import (
     LabelScore,
     Prediction,
     label_column,
     predict_label,
+    predict_number,
     predict_target,
 )
-from privot.evaluation.regression import predict_number
-from privot.evaluation.tables import (
-    Score,
-    TableComparison,
-    compare_tables,
-    mean_score,
-    require_records,
+from privot.evaluation.verdicts import (
+    CorrelationScore,
+    Finding,
+    NumberScore,
+    compare_correlations,
+    compare_numbers,
+    of_columns,
+    of_correlations,
+    of_numbers,
+    of_pairs,
+    of_prediction,
 )
-from privot.evaluation.verdict import Finding
 from privot.models import Learned, Model
-from privot.release import as_table
 from privot.schema import Schema
-from privot.summary import Summarized
+from privot.tables.files import as_table
 
 NUM_ROWS = 10_000
 

@@ -1,12 +1,12 @@
-r"""An integral model: a secret density, a declared number of draws, and a ledger that counts them.
+"""An integral model: a secret density, a declared number of draws, and a ledger that counts them.
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
 parameters and plots of it are not private, and `model.json` says so (`"publishable": false`). What may
-leave are the records that `sample` returns, at the price of `privot.integral.draw_plan`.
+leave are the records that `sample` returns, at the price of `privot.integral.model`.
 
 **Nothing is drawn before the model is saved**: its folder counts. Copies of an unsaved model share one
 ledger, which begins one folder and no second; it is neither pickled nor used in a forked process. Saving
-enters the whole budget in the account of the records (`privot.disk.accounts`): a second model of the
+enters the whole budget in the account of the records (`privot.privacy.accounts`): a second model of the
 same data is a second budget, and the curator is told.
 
 **What depends on raw data besides the draws:** the weights, the fingerprint of the records, which is in
@@ -18,25 +18,132 @@ leaves is made of them: a draw is decoded from a point, and a point comes of the
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
-from dataclasses import asdict
+import warnings
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from privot.disk import Ledger, charge, fingerprint
-from privot.errors import MOST_ROWS, PrivotError, require_count
-from privot.integral.boosting import BoostSettings
-from privot.integral.bounds import Edges, total_gain
-from privot.integral.clipping import ClippedRatioSettings
-from privot.integral.densities.density import Normalizer, TiltedDensity
-from privot.integral.densities.references import Reference
-from privot.integral.draw_plan import DrawPlan, price_of_draw, say_what_it_buys
-from privot.integral.learners.tilts import Arrays, pack, unpack
+from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.integral.boosting import BoostSettings, ClippedRatioSettings
+from privot.integral.density import Normalizer, TiltedDensity
 from privot.integral.records import RecordSpace, Space, space_from_dict
+from privot.integral.references import Reference
+from privot.integral.tilts import Arrays, Edges, pack, total_gain, unpack
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
+from privot.privacy.accounts import charge, fingerprint
+from privot.privacy.ledger import Ledger
+from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
 from privot.schema import Schema
+
+# The plan of a model: how many draws, at what price each, and what they promise together.
+#
+# **The budget.** The promise is about **all `draws` together**: each costs ε/draws (or the price of
+# one is declared instead, and the whole is that times draws). Densities of independent draws
+# multiply, so $N$ draws of $ε_d$ each are $N ε_d$: basic composition, tight for this family. Any two
+# data sets, of any sizes, are covered.
+#
+# **Stopping early.** Here, and not for (ε, δ), the sum over the draws that *were* made is a bound as
+# well (an odometer), even if the number $T$ of them is chosen by what they showed. Let $x_1, …, x_T$
+# be what a reader has seen, where whether to go on after $x_t$ is a function of $x_1, …, x_t$ and of
+# coins that know no data. By then the two data sets' densities are products with the same factors for
+# the coins, and
+#
+# $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
+#
+# holds **at every point**: there is no bad event whose probability stopping could collect. (An
+# estimated normalizer has one, of probability δ, but before the first draw and once for all of them.)
+# The promise that is stated stays that of the declared draws.
+
+
+_LITTLE = 0.05
+
+
+@dataclass(frozen=True)
+class DrawPlan:
+    """Draws that are declared.
+
+    Arguments:
+        id: Random, of the one model that they are of.
+        draws: How many.
+        epsilon: Of each.
+        delta: Of all of them; 0 unless the normalizer is estimated.
+        unit: Whom a record belongs to.
+    """
+
+    id: str
+    draws: int
+    epsilon: float
+    delta: float
+    unit: str
+
+    noun: ClassVar[str] = "draws"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draws", _declared(self.draws))
+
+    @property
+    def uses(self) -> int:
+        """Draws that are declared."""
+        return self.draws
+
+    @property
+    def guarantee(self) -> IntegralPrivacy | ApproximateDP:
+        """The promise about all of them together, drawn or not."""
+        epsilon = multiply_up(float(self.draws), self.epsilon)
+        if self.delta:
+            return ApproximateDP(epsilon, self.delta, "any", self.unit)
+        return IntegralPrivacy(epsilon, unit=self.unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The plan of `to_dict`."""
+        return cls(**fields)
+
+
+def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
+    """ε of one draw, rounded down so that all together stay within ε."""
+    draws = _declared(draws)
+    if (epsilon is None) == (epsilon_per_draw is None):
+        raise PrivotError(
+            "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"
+        )
+    if epsilon is None:
+        assert epsilon_per_draw is not None
+        require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
+        return epsilon_per_draw
+    require_finite("epsilon", epsilon, positive=True)
+    price = float(Fraction(epsilon) / draws)
+    return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
+
+
+def _declared(draws: int) -> int:
+    return require_count("draws", draws, MOST_ROWS, "all that will ever be published")
+
+
+def say_what_it_buys(price: float) -> None:
+    """Warn of an ε at which draws are the reference's, whatever the records are: public, and in time.
+
+    The ratio of a draw's density to the reference's has mean 1 and spans at most e^ε, hence a total
+    variation of at most tanh(ε/4).
+    """
+    share = math.tanh(price / 4)
+    if share < _LITTLE:
+        warnings.warn(
+            f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
+            f"{percent_at_most(share)} of the draws can differ from what the reference gives for "
+            "nothing; declare fewer draws, or more epsilon",
+            stacklevel=3,
+        )
+
 
 LEDGER = "ledger.json"
 
@@ -120,7 +227,7 @@ class IntegralModel(Learned):
 
     @property
     def edges(self) -> tuple[Edges, ...]:
-        """Each round's edges, `privot.integral.bounds` (**raw**: the curator's); none if not boosted."""
+        """Each round's edges, `privot.integral.tilts` (**raw**: the curator's); none if not boosted."""
         return getattr(self.density.tilt, "edges", ())
 
     @property
@@ -148,7 +255,7 @@ class IntegralModel(Learned):
         Arguments:
             num_rows: How many. They are spent even if the process dies before it returns.
             proposals: A fixed number a draw, to close the timing channel: see
-                [`TiltedDensity.draw`][privot.integral.densities.density.TiltedDensity.draw].
+                [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
             seed: Refused: with one, a draw would be a function of the records.
             where: Refused: every draw is counted, also one that is thrown away.
 

@@ -25,20 +25,21 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from privot.errors import PrivotError
-from privot.integral.densities.grid import require_inside
-from privot.integral.densities.marginals import (
+from privot.central.records import TableRecords
+from privot.central.sums import raw_table, whole_records
+from privot.core.errors import PrivotError
+from privot.integral.density import require_inside
+from privot.integral.references import (
     Categorical,
+    Floats,
     Integers,
     Marginal,
+    ProductReference,
+    Reference,
     Uniform,
     marginal_from_dict,
 )
-from privot.integral.densities.references import ProductReference, Reference
-from privot.integral.densities.secure import Floats
 from privot.schema import Box, Column, Schema
-from privot.sliced.curator_table import raw_table, whole_records
-from privot.sliced.tables import TableRecords
 
 MISSING_SHARE = 0.1
 _CHUNK = 4096
@@ -212,7 +213,7 @@ class RecordSpace:
         return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
-        """See `Space`: as `privot.sliced` takes them, a label being a column like the others."""
+        """See `Space`: as `privot.central` takes them, a label being a column like the others."""
         records = TableRecords(self.schema)
         for start in range(0, raw.num_rows, _CHUNK):
             values, _ = records.encode(raw.slice(start, _CHUNK))

@@ -25,22 +25,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from privot.errors import PrivotError, load_object
+from privot.core.errors import PrivotError, load_object
+from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
 from privot.local.grid.grid_fit import fit_density, serves_grid
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.privacy.rounding import at_most, check_delta, exactly
-from privot.release import Release
-from privot.release.planning.few_reports import reports_that_tell
+from privot.randomizer import Release
+from privot.randomizer.plan import reports_that_tell
 from privot.schema import Schema
-from privot.summary import Summarized
 from privot.training import Progress
-from privot.training.processes import started_by_torchrun
+from privot.training.settings import started_by_torchrun
 
 if TYPE_CHECKING:
-    from privot.local.generators.steps import Loss
+    from privot.local.networks.steps import Loss
 
 
 class FewReports(UserWarning):
@@ -54,8 +54,8 @@ _IGNORED = {
 _MULTI_RELEASE_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density}
 # Imported when they are used: they alone need PyTorch.
 _SINGLE_RELEASE_ESTIMATORS = {
-    "gaussian_classes": "privot.local.gaussians.gaussian_fit:fit_gaussians",
-    "generator": "privot.local.generators.entropic_fit:fit_generator",
+    "gaussian_classes": "privot.local.networks.gaussian_fit:fit_gaussians",
+    "generator": "privot.local.networks.entropic_fit:fit_generator",
 }
 
 
@@ -83,7 +83,7 @@ def fit(
         progress: Told the step, how many there will be, and the loss: after every step of training, or
             every setting and fit of latent classes.
         loss: Of a generator, in place of the settings' one: a function of a step
-            (`privot.local.generators.steps`).
+            (`privot.local.networks.steps`).
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
@@ -259,7 +259,7 @@ class Synthesizer(Summarized):
     def sample(
         self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> pa.Table:
-        """Draw synthetic records: see [`Model.sample`][privot.models.model.Model.sample].
+        """Draw synthetic records: see [`Model.sample`][privot.models.Model.sample].
 
         Raises:
             PrivotError: before `fit`, and as the model's own.
@@ -267,7 +267,7 @@ class Synthesizer(Summarized):
         return self._fitted().sample(num_rows, seed, where)
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model's folder: see [`Model.save`][privot.models.model.Learned.save].
+        """Write the fitted model's folder: see [`Model.save`][privot.models.Learned.save].
 
         Raises:
             PrivotError: before `fit`.

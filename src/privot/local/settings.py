@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from privot.architectures import Architecture
-from privot.errors import (
+from privot.core.errors import (
     MOST_BATCH,
     MOST_STEPS,
     PrivotError,
@@ -18,10 +17,10 @@ from privot.errors import (
     require_seed,
 )
 from privot.training import Progress
-from privot.training.stopping import require_minutes
+from privot.training.settings import Architecture, require_minutes
 
 if TYPE_CHECKING:
-    from privot.local.generators.steps import Loss as StepLoss
+    from privot.local.networks.steps import Loss as StepLoss
 
 Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
@@ -41,7 +40,7 @@ class FitSettings:
             `"generator"` (a network trained by steps, for anything else), or `"auto"`: whichever of
             the first three is for the release, and a generator where none is.
         loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
-            `privot.local.generators.entropic_fit`).
+            `privot.local.networks.entropic_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
             Of a grid, the most steps of the ascent; 1 000 by default, on the line 200 a strength.
             Of Gaussian classes, ten passes over the reports.

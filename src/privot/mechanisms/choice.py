@@ -1,6 +1,6 @@
 r"""Which mechanism: of points the one of least planned error, of codes the one that tells most.
 
-**Points** (places, numbers, dates): the planned error (`privot.mechanisms.planned_error`) is a distance
+**Points** (places, numbers, dates): the planned error (`privot.mechanisms.mechanism`) is a distance
 that is expected of 100 000 reports at that ε. A mechanism whose reports a curator can learn from only
 where they are all that is reported (`Form.alone`) is not considered beside other columns.
 
@@ -21,9 +21,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from privot.errors import PrivotError
-from privot.mechanisms.mechanism import Mechanism, mechanism_kinds
-from privot.mechanisms.planned_error import planned_error
+from privot.core.errors import PrivotError
+from privot.mechanisms.mechanism import Mechanism, mechanism_kinds, planned_error
 from privot.privacy.rounding import at_most, percent_at_least, require_finite
 from privot.schema import Column
 
@@ -87,7 +86,9 @@ def choose_mechanism(
     if among is None:
         kinds = [k for k, c in fitting.items() if c.among_auto and c.takes_codes == codes]
     elif not among or set(among) - set(fitting):
-        raise PrivotError(f"among is {list(among)}: choose one or more of {', '.join(fitting)}")
+        raise PrivotError(
+            f"among is {list(among)}: choose one or more of {', '.join(sorted(fitting))}"
+        )
     else:
         kinds = list(among)
     candidates, refusals = dict[str, Mechanism](), list[PrivotError]()

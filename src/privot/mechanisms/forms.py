@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.mechanisms.windows.cells import window_offsets
+from privot.mechanisms.window_cells import window_offsets
 from privot.schema import Array, Bins, Column
 
 _MOST_PLACES = 4096

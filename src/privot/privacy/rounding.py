@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from privot.errors import SMALLEST_DELTA, PrivotError
+from privot.core.errors import SMALLEST_DELTA, PrivotError
 
 # A δ from which nothing is promised; and the records that a δ is for, where nobody has said how many.
 _REFUSED_DELTA, _FEWEST = 0.1, 1000
@@ -151,7 +151,7 @@ def check_delta(delta: float, records: int | None = None) -> None:
     >>> check_delta(0.5)
     Traceback (most recent call last):
         ...
-    privot.errors.PrivotError: delta is 0.5: from 0.1 on it promises nothing, ...
+    privot.core.errors.PrivotError: delta is 0.5: from 0.1 on it promises nothing, ...
     """
     require_delta(delta)
     if delta >= _REFUSED_DELTA:

@@ -1,10 +1,9 @@
 """What people look at: figures, and pages of one HTML file each, figures inside, no network."""
 
-from privot.errors import naming_extra
+from privot.core.errors import naming_extra
 
 with naming_extra("privot.report", "learn"):
-    from privot.report.figures import plot
-    from privot.report.pages import write_image_fit_report
+    from privot.report.pages import plot, write_image_fit_report
     from privot.report.panels import LIGHT
     from privot.report.table_pages import write_check_report, write_report
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
+from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,11 +24,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from scipy.ndimage import gaussian_filter
 
 import privot
-from privot.files import replacing_file
-from privot.release import Release
-from privot.release.reports.rows import ReportTable
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
+from privot.local import WaveModel
+from privot.local.waves.wave_model import Trend
+from privot.randomizer import Release
+from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ArrayColumn
 from privot.schema.columns.array import tensor_values
 
@@ -206,3 +212,200 @@ def dark_axes(
             figure.text(ends[0] / size[0], y + 0.08 / size[1], name, color="#ffd27a",
                         fontsize=13 * shrink, va="bottom")  # fmt: skip
     return figure, figure.axes
+
+
+# Maps side by side: people as light, on axes of degrees and kilometers.
+
+
+KILOMETERS = 6371.0 * math.pi / 180  # a degree of latitude
+_CELLS_ACROSS = 130
+_MARGIN = 0.42  # inches, for the numbers on axes
+_MOST_TICKS = 7
+
+
+@dataclass(frozen=True)
+class Map:
+    """One map: a title, a line under it, and points (n, 2) as longitude and latitude.
+
+    Neighbors of one `group` stand under its name.
+    """
+
+    title: str
+    caption: str
+    points: np.ndarray
+    group: str = ""
+
+
+def draw_maps(
+    panels: Sequence[Map],
+    bounds: tuple[tuple[float, float], tuple[float, float]],
+    geographic: bool = True,
+) -> Figure:
+    """Maps side by side, on one color scale: the share of people in each cell.
+
+    Places on earth have degrees on the first map's axes, and kilometers from the south-west on the last
+    one's.
+
+    Arguments:
+        panels: What to draw; the first one sets the brightness.
+        bounds: Limits of the two coordinates.
+        geographic: Whether they are degrees of longitude and latitude; else panels are square.
+    """
+    (west, east), (south, north) = bounds
+    # A degree of longitude is shorter than one of latitude by the cosine of the latitude.
+    cosine = np.cos(np.deg2rad((south + north) / 2))
+    stretch = 1 / cosine if geographic else (east - west) / (north - south)
+    height = (north - south) / (east - west) * stretch
+    cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
+    lights = [_light(panel.points, bounds, cells) for panel in panels]
+    brightest = np.quantile(lights[0], 0.999)
+    margin = _MARGIN if geographic else 0.0
+    with styled():
+        figure, axes = dark_axes(panels, height, margin, _map_width(len(panels)))
+        for axis, light in zip(axes, lights, strict=True):
+            axis.imshow(
+                (light / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
+                extent=(west, east, south, north), cmap=LIGHT, vmin=0, vmax=1,
+                interpolation="bilinear",
+            )  # fmt: skip
+        if geographic:
+            _scale(
+                axes[0], "left", _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
+            )
+            per_degree = KILOMETERS * np.array([cosine, 1.0])
+            ends = np.array([east - west, north - south]) * per_degree
+            across, up = (
+                [(start + km / per, f"{km:g}") for km in _round_numbers(0.0, end)]
+                for start, end, per in zip((west, south), ends, per_degree, strict=True)
+            )
+            _scale(
+                axes[-1], "right", [(x, f"{km} km" if km == "0" else km) for x, km in across], up
+            )
+    return figure
+
+
+def _map_width(count: int) -> float:
+    """Inches: many are smaller, so that a page holds them."""
+    return PANEL if count <= 3 else 2.5
+
+
+def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[float, str]]:
+    """Places of whole degrees, and what to call them."""
+    places = _round_numbers(low, high)
+    return [(x, f"{abs(x):g}° {above if x > 0 else below}" if x else "0°") for x in places]
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Round numbers strictly between two, evenly spaced.
+
+    Examples:
+        >>> _round_numbers(-8.7, 1.8)
+        [-8.0, -6.0, -4.0, -2.0, 0.0]
+    """
+    ticker = MaxNLocator(nbins=_MOST_TICKS, steps=[1, 2, 5, 10])
+    return [float(x) for x in ticker.tick_values(low, high) if low <= x <= high]
+
+
+def _scale(
+    axis: Axes, side: str, across: list[tuple[float, str]], up: list[tuple[float, str]]
+) -> None:
+    """Numbers at the bottom and on one side of a map."""
+    axis.set_axis_on()
+    axis.tick_params(colors=DIM, labelsize=7.5, length=2.5, color=FAINT, pad=2)
+    axis.tick_params(axis="y", left=side == "left", right=side == "right",
+                     labelleft=side == "left", labelright=side == "right")  # fmt: skip
+    axis.set_xticks(*zip(*across, strict=True))
+    axis.set_yticks(*zip(*up, strict=True))
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+
+
+def _light(
+    points: np.ndarray, bounds: Sequence[tuple[float, float]], cells: tuple[int, int]
+) -> np.ndarray:
+    counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
+    return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
+
+
+# Trends of a model that moves: small multiples with bands, a panel for each column, and their page.
+
+
+_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
+_MOST_VALUES, _MOST_PANELS = 5, 24
+_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
+_MOST_TREND_TICKS = 5
+
+
+def draw_trends(
+    model: WaveModel, truth: dict[str, Sequence[float]] | None = None, *, level: float = 0.95
+) -> Figure:
+    """A panel for each column: the mean of a number, the shares of a category's first values.
+
+    Arguments:
+        model: By [`fit_waves`][privot.local.waves.wave_model.fit_waves].
+        truth: Of some trends, by their names (`uses = yes`, `mean of age`), to draw beside; a picture
+            with a real truth is **not private**.
+        level: Of the bands.
+    """
+    groups = [group for name in model.schema.table_columns if (group := _of(model, name, level))]
+    groups = groups[:_MOST_PANELS]
+    across = min(_ACROSS, len(groups))
+    down = ceil(len(groups) / across)
+    with styled():
+        figure = new_figure(_WIDTH * across, _HEIGHT * down)
+        axes = figure.subplots(down, across, squeeze=False).ravel()
+        for axis, group in zip(axes, groups, strict=False):
+            draw_trend(axis, group, truth or {})
+        for axis in axes[len(groups) :]:
+            axis.remove()
+    return figure
+
+
+def draw_trend(axis: Axes, trends: Sequence[Trend], truth: dict[str, Sequence[float]]) -> None:
+    """Trends of one column, with their bands and their truth, where it is known."""
+    places = np.arange(len(trends[0].times))
+    for trend, color in zip(trends, _COLORS, strict=False):
+        axis.fill_between(places, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
+        axis.plot(places, trend.estimate, color=color, linewidth=1.8, label=trend.name)
+        if trend.name in truth:
+            axis.plot(places, truth[trend.name], color=INK, linewidth=1, linestyle="--")
+    ticks = np.unique(np.linspace(0, len(places) - 1, _MOST_TREND_TICKS).round().astype(int))
+    axis.set_xticks(ticks, [trends[0].times[tick] for tick in ticks], fontsize=7)
+    axis.legend(fontsize=7, loc="best")
+
+
+def write_wave_report(path: str | Path, model: WaveModel) -> None:
+    """Write the page of a model that moves: its trends, and which columns changed suddenly.
+
+    All of it comes from the releases, and is as private as they are.
+    """
+    changes = []
+    for name in model.schema.table_columns:
+        try:
+            changes.append(model.change_point(name))
+        except PrivotError:  # two waves, or a column that has no numbers to follow
+            continue
+    write_page(
+        path,
+        "waves.html",
+        {
+            "figure": data_uri(draw_trends(model), dpi=130),
+            "waves": len(model.times),
+            "first": model.times[0],
+            "last": model.times[-1],
+            "people": sum(model.people),
+            "changes": changes,
+            "promise": model.guarantee.describe(),
+            "guarantee": str(model.guarantee),
+            "unit": model.schema.unit,
+        },
+    )
+
+
+def _of(model: WaveModel, name: str, level: float) -> list[Trend]:
+    """Trends of one column; none of one that has neither a mean nor named values."""
+    try:
+        return [model.trend(name, level=level)]
+    except PrivotError:
+        labels = model.schema.coded[name].labels if name in model.schema.coded else ()
+        return [model.trend(name, label, level=level) for label in labels[:_MOST_VALUES]]

@@ -26,14 +26,14 @@ from pydantic import (
     model_validator,
 )
 
-from privot.errors import PrivotError
-from privot.files import replacing_file
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
+from privot.core.summary import Summarized
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
 from privot.schema.columns.column import CodedColumn, Column, PointColumn
 from privot.schema.columns.identifier import IdentifierColumn
-from privot.schema.rules.rules import Rules
-from privot.summary import Summarized
+from privot.schema.rules import Rules
 
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema.columns.raw_values import Problem, RecordError
 
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}

@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 
-from privot.errors import PrivotError
-from privot.files import claim_folder, replacing_folder
+from privot.core.errors import PrivotError
+from privot.core.files import claim_folder, replacing_folder
 from privot.mechanisms import random_words
 from privot.schema import ArrayColumn, Schema
 from privot.schema.columns.array import tensor_array, tensor_values

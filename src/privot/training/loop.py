@@ -19,17 +19,16 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from privot.errors import (
+from privot.core.errors import (
     MOST_STEPS,
     PrivotError,
     require_count,
     require_learning_rate,
     require_seed,
 )
-from privot.models import NOWHERE, Checkpoint, History
-from privot.models.model import COLUMNS
+from privot.models import COLUMNS, NOWHERE, Checkpoint, History
 from privot.training.parallel import ALONE, Group
-from privot.training.stopping import Interrupted, Progress, StepLimit, deferred_interruption
+from privot.training.settings import Interrupted, Progress, StepLimit, deferred_interruption
 
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]

@@ -33,8 +33,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from privot.errors import PrivotError
-from privot.training.processes import started_by_torchrun
+from privot.core.errors import PrivotError
+from privot.training.settings import started_by_torchrun
 
 _PATIENCE = timedelta(minutes=10)
 

@@ -5,12 +5,12 @@ Names are imported when they are used: exact assignment needs no PyTorch.
 
 from typing import TYPE_CHECKING
 
-from privot.errors import lazy_names
+from privot.core.errors import lazy_names
 
 if TYPE_CHECKING:
     from privot.transport.exact import sliced_wasserstein, wasserstein
     from privot.transport.ground import manhattan, squared_euclidean
-    from privot.transport.sinkhorn.solver import (
+    from privot.transport.sinkhorn import (
         Problem,
         SinkhornResult,
         SinkhornSolver,
@@ -23,7 +23,7 @@ _PLACES = {
     **dict.fromkeys(("manhattan", "squared_euclidean"), "privot.transport.ground"),
     **dict.fromkeys(
         ("Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost"),
-        "privot.transport.sinkhorn.solver",
+        "privot.transport.sinkhorn",
     ),
 }
 __getattr__ = lazy_names(__name__, _PLACES)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]

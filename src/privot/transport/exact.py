@@ -38,7 +38,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.transport.assignment import assignment
 
 

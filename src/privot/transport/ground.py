@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.transport import pair_loops
 from privot.transport.threads import in_threads, runs_compiled
 

@@ -20,7 +20,7 @@ are left out.
 
 from __future__ import annotations
 
-from privot.compiled import compiled, compiled_reordering, compiled_reordering_part
+from privot.core.compiled import compiled, compiled_reordering, compiled_reordering_part
 
 _NEGLIGIBLE = 1e-6
 _STRIP = 400

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privot.errors import lazy_names
-from privot.waves.ledger import DeviceLedger, NotDue
-from privot.waves.limit import Limit, LimitReached
+from privot.core.errors import lazy_names
+from privot.waves.ledger import DeviceLedger, Limit, LimitReached, NotDue
 from privot.waves.memoization import memoization_loss
-from privot.waves.panel import Panel
-from privot.waves.promise import PanelGuarantee
+from privot.waves.panel import Panel, PanelGuarantee
 
 if TYPE_CHECKING:
     from privot.waves.change_tree import ChangeTree

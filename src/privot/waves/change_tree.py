@@ -56,11 +56,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.device.words import WORDS, NextWord, system_word
-from privot.errors import PrivotError, require_count
+from privot.core.errors import PrivotError, require_count
 from privot.mechanisms.samplers.entropy import random_words, words_outside
 from privot.privacy import PureDP
 from privot.privacy.rounding import require_epsilon
+from privot.wire.draws import WORDS, NextWord, system_word
 
 _MOST_WAVES = 2**12
 _HALF = WORDS // 2

@@ -1,4 +1,4 @@
-r"""A device's ledger: what was drawn in which wave of which campaign; never a second draw in a slot.
+"""A device's ledger: what was drawn in which wave of which campaign; never a second draw in a slot.
 
 A report is drawn under the journal's lock, written down and flushed, and handed out only then. Whoever
 asks again in the same wave gets the same bytes, whatever the record says now. So for one ledger:
@@ -19,7 +19,7 @@ each loss within them. Not covered either way: an older copy of the file restore
 person, a clock set back before a ledger is begun.
 
 *Several campaigns.* Promises to one person add up. The owner's limit is on all that was drawn, in every
-campaign together, and what a wrong clock does to it is in `privot.waves.limit`.
+campaign together, and what a wrong clock does to it is in `privot.waves.ledger`.
 
 **Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
 holds reports, which may leave, and times; it holds no value but the bits of trees, if there are any
@@ -31,23 +31,274 @@ written.
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
+import math
+import os
+import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privot.device.device import Device
-from privot.device.report import Report
-from privot.device.values import Record
-from privot.device.words import NextWord, system_word
-from privot.errors import PrivotError, printable
+from privot.core.errors import PrivotError, printable
+from privot.device.device import Device, Record
 from privot.privacy import ApproximateDP, PureDP
-from privot.privacy.guarantees.composition import guarantee_from_dict
-from privot.waves.journal import Journal, holding
-from privot.waves.limit import Limit, latest, losses
+from privot.privacy.composition import guarantee_from_dict
+from privot.privacy.rounding import at_most, exactly, require_delta, require_finite
 from privot.waves.panel import Panel
+from privot.wire.draws import NextWord, system_word
+from privot.wire.report import Report
+
+# A journal: lines that only ever grow, each on the disk before anything that follows from it is seen.
+#
+# One file of a device, its owner's alone. A line is JSON and a seal, 16 digits of the SHA-256 of the
+# seal before and the JSON, so that a line that was changed, moved or taken out is found. Lines are
+# appended and flushed under a lock of all threads and processes; the folder is flushed with the
+# first.
+#
+# *A kill at any moment.* A line without its end was not flushed, so nobody has seen what it holds: it
+# is cut off, if it can be the beginning of one. A whole line may be in the machine's memory alone,
+# where a kill came between its writing and its flush: what is read is flushed before anything follows
+# from it. Any other damage, or another file, is refused and left as it is, and never taken for an
+# empty journal.
+#
+# What cannot be detected: an older copy of the whole file in its place, and last whole lines cut off.
+
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
+
+_SEAL = 16
+# The beginning of a line; or room that a file got, and no content before the power was lost.
+_BEGUN = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", re.DOTALL)
+
+
+@dataclass
+class Journal:
+    """A journal's lines, while nobody else can append.
+
+    Arguments:
+        path: The file, for refusals.
+        lines: Content, as JSON gives it back.
+    """
+
+    path: Path
+    lines: list[dict[str, Any]]
+    _handle: int
+    _seal: str = field(default="0" * _SEAL)
+
+    def append(self, line: dict[str, Any]) -> None:
+        """One more line, on the disk when this returns.
+
+        Raises:
+            PrivotError: if it cannot be written; then nothing was.
+        """
+        if not self.lines:
+            _flush_folder(self.path.parent)
+        text, seal = _sealed(self._seal, line)
+        whole = os.lseek(self._handle, 0, os.SEEK_END)
+        try:
+            written = os.write(self._handle, text)
+            if written != len(text):
+                raise OSError(28, "no space left")
+            os.fsync(self._handle)
+        except OSError as error:
+            os.ftruncate(self._handle, whole)
+            raise _cannot(self.path, "written", error) from None
+        self.lines.append(line)
+        self._seal = seal
+
+
+@contextmanager
+def holding(path: Path) -> Iterator[Journal]:
+    """The journal at a path, made if it is not there, while no other thread or process holds it.
+
+    Raises:
+        PrivotError: if it cannot be read or written, or was damaged.
+    """
+    if fcntl is None:
+        raise PrivotError("this system has no file locks that a ledger knows: use POSIX")
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            journal = _read(path, handle)
+        except BaseException:
+            os.close(handle)
+            raise
+    except OSError as error:
+        raise _cannot(path, "opened", error) from None
+    try:
+        yield journal
+    finally:
+        # A process forked meanwhile has the handle as well: closing would not let go of it.
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def _read(path: Path, handle: int) -> Journal:
+    data = b""
+    while block := os.pread(handle, 2**20, len(data)):
+        data += block
+    whole = data.rfind(b"\n") + 1
+    seal, lines = "0" * _SEAL, []
+    for number, text in enumerate(data[:whole].splitlines(), 1):
+        try:
+            line = json.loads(text[_SEAL + 1 :])
+        except ValueError:
+            line = None
+        expected, after = _sealed(seal, line) if isinstance(line, dict) else (b"", "")
+        if expected != text + b"\n":
+            raise _damaged(path, number)
+        seal = after
+        lines.append(line)
+    if whole < len(data):
+        if not _BEGUN.fullmatch(data, whole):
+            raise _damaged(path, len(lines) + 1)
+        os.ftruncate(handle, whole)
+    if lines:
+        os.fsync(handle)
+    return Journal(path, lines, handle, seal)
+
+
+def _damaged(path: Path, number: int) -> PrivotError:
+    return PrivotError(
+        f"line {number} of {printable(str(path))} is damaged or no ledger's: restore the file; "
+        "without it, what was reported in the last waves may be drawn a second time"
+    )
+
+
+def _sealed(before: str, line: dict[str, Any]) -> tuple[bytes, str]:
+    text = json.dumps(line, sort_keys=True)
+    seal = hashlib.sha256((before + text).encode()).hexdigest()[:_SEAL]
+    return f"{seal} {text}\n".encode(), seal
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _cannot(path: Path, what: str, error: OSError) -> PrivotError:
+    words = f"{printable(str(path))} cannot be {what} ({error.strerror or error})"
+    return PrivotError(f"{words}: give a file in a folder on a local disk, with room")
+
+
+# The owner's limit: what all campaigns together may draw on one device, and what clocks do to it.
+#
+# Promises to one person add up: pure ε's, and (ε, δ) component by component. A limit is on all draws
+# ever, or on those of any so many days. A draw has the time of the clock, or of the draw before it if
+# that is later, and counts as long as the clock shows less than that time and the days.
+#
+# *A clock that was set back* gives nothing back: all draws count that are not older than the days. *A
+# clock that was set forward and right again* gives nothing back either: earlier draws count as
+# before, and what was drawn meanwhile counts until that later time and the days have passed, which
+# may be long. *While it stands forward*, what was spent is aged by it: whenever it is set forward by
+# the days once more, the limit may be drawn once more. A device that has no other clock cannot know;
+# a limit without days is the same under any clock.
+#
+# **Privacy review.** Sums of public numbers at public times; no value is looked at.
+
+
+_DAY = 86_400
+
+Draws = Sequence[Mapping[str, Any]]
+
+
+class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
+    """The owner of the device allows no more."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What the owner of a device allows all campaigns together.
+
+    Arguments:
+        epsilon: Sum of ε of all draws.
+        days: In any so many days; for ever if None.
+        delta: Sum of δ.
+
+    Examples:
+        >>> print(Limit(8.0, days=365))
+        ε = 8 in any 365 days
+    """
+
+    epsilon: float
+    days: float | None = None
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_finite("epsilon of a limit", self.epsilon)
+        require_delta(self.delta)
+        if self.days is not None:
+            require_finite("days of a limit", self.days, positive=True)
+
+    def __str__(self) -> str:
+        delta = f", δ = {exactly(self.delta)}" if self.delta else ""
+        when = "for ever" if self.days is None else f"in any {self.days:g} days"
+        return f"ε = {exactly(self.epsilon)}{delta} {when}"
+
+    def require(
+        self, asking: str, promise: PureDP | ApproximateDP, draws: Draws, now: float
+    ) -> None:
+        """Refuse one more draw that would pass it.
+
+        Arguments:
+            asking: Name of the campaign; a tree's answers so far are in what it asks for.
+            promise: What one more draw adds.
+            draws: The ledger's lines.
+            now: Seconds since 1970.
+
+        Raises:
+            LimitReached: if it would.
+        """
+        epsilon, delta = losses(draws, self.days, now, asking)
+        more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
+        most, most_slack = _written(self.epsilon), _written(self.delta)
+        if epsilon + more > most or delta + slack > most_slack:
+            added = f", δ = {at_most(float(delta), 3)}" if delta else ""
+            raise LimitReached(
+                f"campaign {asking!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
+                f"spent, and the limit is {self}; wait, or raise the limit"
+            )
+
+
+def latest(draws: Draws) -> float:
+    """The time of the last draw; 0 if there is none."""
+    return max((float(line["time"]) for line in draws), default=0.0)
+
+
+def losses(
+    draws: Draws, days: float | None, now: float, asking: str = ""
+) -> tuple[Fraction, Fraction]:
+    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3.
+
+    The answers of a tree are one promise, as of the last one; none for the campaign that asks.
+    """
+    since = -math.inf if days is None else now - days * _DAY
+    counted: dict[Any, dict[str, float]] = {}
+    for number, line in enumerate(draws):
+        name, tree = line["campaign"]["name"], "tree" in line["campaign"]
+        if line["time"] > since and "promise" in line and not (tree and name == asking):
+            counted[name if tree else number] = line["promise"]
+    epsilon = sum((_written(each["epsilon"]) for each in counted.values()), Fraction(0))
+    delta = sum((_written(each.get("delta", 0.0)) for each in counted.values()), Fraction(0))
+    return epsilon, delta
+
+
+def _written(number: float) -> Fraction:
+    return Fraction(repr(float(number)))
+
 
 _FORMAT = 1
 

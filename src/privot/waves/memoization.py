@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from privot.errors import require_count
+from privot.core.errors import require_count
 from privot.privacy.rounding import require_epsilon
 
 _MOST_WAVES = 1000

@@ -46,12 +46,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from privot.device.words import NextWord, system_word
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.waves.change_tree import ChangeTree, Signs
-from privot.waves.ledger import DeviceLedger, NotDue, lines_of
-from privot.waves.limit import latest
+from privot.waves.ledger import DeviceLedger, NotDue, latest, lines_of
 from privot.waves.panel import Panel
+from privot.wire.draws import NextWord, system_word
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privot.local.gaussians.channel import SmoothChannel
-from privot.mechanisms.candidates.closest import ClosestCandidates
+from privot.local.gaussians import SmoothChannel
+from privot.mechanisms.candidates.codebook import ClosestCandidates
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 5.0, 10.0])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import privot
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
-from privot.local.gaussians.gaussian_fit import linear_start
+from privot.local.networks.gaussian_fit import linear_start
 from privot.mechanisms.candidates.features import Moments
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 VECTOR = """

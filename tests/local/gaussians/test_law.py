@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.local.gaussians.channel import SmoothChannel
-from privot.local.gaussians.law import GaussianClasses
-from privot.mechanisms.candidates.closest import ClosestCandidates
+from privot.local.gaussians import GaussianClasses, SmoothChannel
+from privot.mechanisms.candidates.codebook import ClosestCandidates
 
 
 def law(epsilon=8.0, missing=0.0):

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import special
 
-from privot.local.gaussians.channel import SmoothChannel
-from privot.local.gaussians.likelihood import ClassParameters, LabelParts, Start
-from privot.mechanisms.candidates.closest import ClosestCandidates
+from privot.local.gaussians import SmoothChannel
+from privot.local.networks.gaussian_fit import ClassParameters, LabelParts, Start
+from privot.mechanisms.candidates.codebook import ClosestCandidates
 
 CLASSES, SIZE = 2, 5
 

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.local.gaussians import pictures
-from privot.local.gaussians.channel import SmoothChannel
-from privot.local.gaussians.law import GaussianClasses
-from privot.local.gaussians.pictures import Pictures
-from privot.mechanisms.candidates.closest import ClosestCandidates
-from privot.mechanisms.candidates.coordinates import Coordinates
+from privot.local import gaussians
+from privot.local.gaussians import GaussianClasses, Pictures, SmoothChannel
+from privot.mechanisms.candidates.codebook import ClosestCandidates
+from privot.mechanisms.candidates.features import Coordinates
 from privot.schema import Schema
 
 
@@ -57,6 +55,6 @@ def test_completed_images_keep_the_spread_that_was_learned(setting, monkeypatch)
         return coordinates.take(images)[0].var(axis=0).sum() / wanted
 
     corrected = spread()
-    monkeypatch.setattr(pictures, "_CORRECTIONS", 0)
+    monkeypatch.setattr(gaussians, "_CORRECTIONS", 0)
     assert spread() < 0.8
     assert corrected == pytest.approx(1, abs=0.15)

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.local.gaussians.channel import SmoothChannel
-from privot.local.gaussians.law import GaussianClasses
-from privot.local.gaussians.sampler import GaussianSampler
-from privot.release import Randomizer
+from privot.local.gaussians import GaussianClasses, GaussianSampler, SmoothChannel
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 TEXT = """

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from privot import Randomizer, Schema
-from privot.local.grid.channels import BallChannel, noise_channel, window_channel
-from privot.local.grid.density import GridDensity, cell_shares
+from privot.local.grid.channels import (
+    BallChannel,
+    GridDensity,
+    cell_shares,
+    noise_channel,
+    window_channel,
+)
 from privot.mechanisms import Laplace, Window
-from privot.release import Release
+from privot.randomizer import Release
 
 SQUARE = """
 [columns.place]

@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import check_grad, minimize
 
 from privot.local.grid.channels import ProductChannel
-from privot.local.grid.deconvolution import STRENGTH, deconvolve, roughness
-from privot.local.grid.logarithms import Hats
+from privot.local.grid.deconvolution import STRENGTH, Hats, deconvolve, roughness
 
 
 def blur(nodes, width):

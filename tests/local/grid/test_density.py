@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
-from privot.local.grid.density import GridDensity, GridSampler, cell_shares
-from privot.release import Randomizer
+from privot.local.grid.channels import GridDensity, GridSampler, cell_shares
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 
 

@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from privot.local.grid.channels import ProductChannel
-from privot.local.grid.evidence import CountLikelihood, Shapes, ascend, average_by_evidence
-from privot.local.grid.logarithms import Hats
+from privot.local.grid.deconvolution import (
+    CountLikelihood,
+    Hats,
+    Shapes,
+    ascend,
+    average_by_evidence,
+)
 
 NODES, REACH = 65, 12
 AXIS = np.linspace(-1, 1, NODES)

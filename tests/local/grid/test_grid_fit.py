@@ -6,7 +6,7 @@ import pytest
 
 import privot
 from privot import FitSettings, Randomizer, Schema, fit
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.local.grid.deconvolution import MOST_STEPS
 from privot.local.grid.grid_fit import allowed_nodes, serves_grid

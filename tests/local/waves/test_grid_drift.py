@@ -6,9 +6,9 @@ import pytest
 import privot
 from moving_people import SQUARE, places
 from privot import Schema, fit_waves
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.mechanisms import Window
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 
 COARSE = Randomizer(SQUARE, {"place": Window(4.0, 2, 32, 4)})
 LINE = Schema.from_toml(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.local.grid.channels import ProductChannel
-from privot.local.waves.local_likelihood import LocalLikelihood
+from privot.local.waves.places import LocalLikelihood
 
 NODES = np.ones((17, 17), bool)
 AXIS = np.linspace(-1, 1, 17)

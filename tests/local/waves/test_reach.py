@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.local.waves.reach import REACHES, farthest, weigh
+from privot.local.waves.places import REACHES, farthest, weigh
 
 
 @pytest.mark.parametrize(

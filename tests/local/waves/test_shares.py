@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privot.local.waves.shares import Course, Moving, Told, basis_of
+from privot.local.waves.paths import Course, Moving, Told, basis_of
 
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])
 

@@ -6,10 +6,10 @@ import pytest
 from given_classes import fit_four
 from moving_people import TEXT, people, waves
 from privot import Randomizer, Schema
-from privot.errors import PrivotError
-from privot.local.classes.grouping import groups_of_questions
+from privot.core.errors import PrivotError
+from privot.local.classes.class_fit import groups_of_questions
 from privot.local.releases import Releases
-from privot.local.waves.table_drift import TableDrift
+from privot.local.waves.tables import TableDrift
 
 
 @pytest.fixture(scope="module")

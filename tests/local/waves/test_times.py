@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from privot.errors import PrivotError
-from privot.local.waves.times import in_words, read_time, read_times
+from privot.core.errors import PrivotError
+from privot.local.waves.wave_model import in_words, read_time, read_times
 
 
 def test_dates_are_days_and_come_back():

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.local.waves.paths import Paths
-from privot.local.waves.shares import Course, Followed, Moving
-from privot.local.waves.trends import change_point_of, trend_of
+from privot.core.errors import PrivotError
+from privot.local.waves.paths import Course, Followed, Moving, Paths
+from privot.local.waves.wave_model import change_point_of, trend_of
 
 TIMES = np.arange(10.0)
 NAMES = tuple(map(str, range(10)))

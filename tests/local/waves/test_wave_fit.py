@@ -4,8 +4,8 @@ import pytest
 
 from moving_people import SCHEMA, SQUARE, people, places, waves
 from privot import Randomizer, fit_waves
-from privot.errors import PrivotError
-from privot.local.waves.wave_fit import _together
+from privot.core.errors import PrivotError
+from privot.local.waves.wave_model import _together
 
 
 def test_waves_of_one_randomizer_are_one_release():

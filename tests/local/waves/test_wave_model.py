@@ -6,7 +6,7 @@ import pytest
 from laws.model import ModelLaws
 from moving_people import SCHEMA, USES, people, uses_only, waves
 from privot import Randomizer, fit_waves
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 
 SHARES = np.linspace(0.1, 0.7, 6)
 

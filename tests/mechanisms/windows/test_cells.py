@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.mechanisms.windows.cells import WindowCells, window_offsets
+from privot.mechanisms.window_cells import WindowCells, window_offsets
 from privot.schema import Box, L1Ball, L2Ball
 
 DOMAINS = [

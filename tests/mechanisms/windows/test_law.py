@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.mechanisms.windows.cells import WindowCells
-from privot.mechanisms.windows.law import WindowLaw
+from privot.mechanisms.window_cells import WindowCells, WindowLaw
 
 
 def test_the_variance_of_randomized_response():

@@ -7,9 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.mechanisms.windows import mixture as mixture_module
-from privot.mechanisms.windows.cells import WindowCells
-from privot.mechanisms.windows.mixture import WindowMixture
+from privot.mechanisms import window_cells as mixture_module
+from privot.mechanisms.window_cells import WindowCells, WindowMixture
 
 
 @given(

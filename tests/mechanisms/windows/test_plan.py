@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privot.mechanisms.windows.plan import best_share, most_telling_radius, on_grid, window_plan
+from privot.mechanisms.window_cells import best_share, most_telling_radius, on_grid, window_plan
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 15.0])

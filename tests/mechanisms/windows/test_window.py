@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from laws.mechanism import MechanismLaws
-from privot.errors import PrivotError
+from privot.audit.audit import audit_randomizer
+from privot.core.errors import PrivotError
 from privot.mechanisms import Window
-from privot.mechanisms.additive.nullable_noise import mark_missing
-from privot.release import Randomizer, Release
-from privot.release.audits.audit import audit_randomizer
+from privot.mechanisms.additive_noise import mark_missing
+from privot.randomizer import Randomizer, Release
 from privot.schema import Box, L1Ball, L2Ball, NumericColumn, Polyline, Schema, VectorColumn
 
 EPSILON = 2.0

@@ -7,9 +7,9 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import stats
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, guarantee_from_dict
-from privot.privacy.slicing import SlicedAccounting
+from privot.privacy.slice_accounting import SlicedAccounting
 
 MNIST = {"dim": 784, "num_projections": 1000, "records": 60_000, "batch_size": 100}
 SMALL = {"dim": 40, "num_projections": 10, "records": 2000, "batch_size": 50}

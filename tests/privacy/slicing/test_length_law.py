@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privot.errors import PrivotError
-from privot.privacy.slicing.length_law import atoms
-from privot.privacy.slicing.sensitivity import ProjectedLength
+from privot.core.errors import PrivotError
+from privot.privacy.slice_losses import atoms
+from privot.privacy.slice_sensitivity import ProjectedLength
 
 DRAWS = 20_000
 FAR = 5.33  # a false-alarm rate of 1e-7, two-sided

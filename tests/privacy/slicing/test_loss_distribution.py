@@ -6,14 +6,14 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import special
 
 from privot.privacy import gaussian_delta
-from privot.privacy.slicing.length_law import atoms
-from privot.privacy.slicing.loss_distribution import (
+from privot.privacy.slice_losses import (
     LossDistribution,
+    atoms,
     composed_epsilon,
     one_sided,
     symmetrized,
 )
-from privot.privacy.slicing.sensitivity import ProjectedLength
+from privot.privacy.slice_sensitivity import ProjectedLength
 
 ONE = np.array([1.0])
 

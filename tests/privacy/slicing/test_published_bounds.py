@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privot.errors import PrivotError
-from privot.privacy.slicing import (
-    SlicedAccounting,
+from privot.core.errors import PrivotError
+from privot.privacy.published_slice_bounds import (
     published_bernstein,
     published_clt,
     published_stddev,
 )
+from privot.privacy.slice_accounting import SlicedAccounting
 
 
 def squared_lengths(dim, k, draws):

@@ -6,9 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
-from privot.privacy.slicing import record_sensitivity
-from privot.privacy.slicing.sensitivity import ProjectedLength, log_kummer
+from privot.core.errors import PrivotError
+from privot.privacy.slice_sensitivity import ProjectedLength, log_kummer, record_sensitivity
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as theirs
 
-from privot.privacy.slicing.sensitivity import ProjectedLength
-from privot.privacy.slicing.subsampled_renyi import (
+from privot.privacy.slice_accounting import (
     full_batch_renyi,
     padded_poisson_renyi,
     without_replacement_renyi,
 )
+from privot.privacy.slice_sensitivity import ProjectedLength
 
 LENGTH, STDDEV, RATE = ProjectedLength(12, 9, 0.8), 1.7, 0.03
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.drafts.declarations import read_declaration
-from privot.schema.drafts.draft import write_draft
+from privot.schema.drafts import read_declaration, write_draft
 
 LINES = [
     "age:int[17,90]",

@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.schema.drafts.draft import DraftColumn, write_draft
+from privot.schema.drafts import DraftColumn, write_draft
 
 
 @given(

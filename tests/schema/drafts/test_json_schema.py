@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from privot.errors import PrivotError
-from privot.schema.drafts.json_schema import columns_of
+from privot.core.errors import PrivotError
+from privot.schema.draft_json import columns_of
 
 
 class Ward(enum.Enum):

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from privot.errors import PrivotError
-from privot.schema.drafts.pandera import columns_of, is_pandera
+from privot.core.errors import PrivotError
+from privot.schema.draft_pandera import columns_of, is_pandera
 
 
 def column(dtype, nullable=False, **checks):

@@ -6,9 +6,9 @@ import tomllib
 import pytest
 
 from commands import typed
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.drafts.sdv import draft_schema
+from privot.schema.drafts import draft_schema
 
 HOTEL = {
     "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",

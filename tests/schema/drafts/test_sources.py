@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from privot.errors import PrivotError
-from privot.schema.drafts.sources import draft_of
+from privot.core.errors import PrivotError
+from privot.schema.draft_sources import draft_of
 
 OBJECT = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}}}
 

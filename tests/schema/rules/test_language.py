@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
-from privot.schema.rules.language import read_rule
-from privot.schema.rules.terms import column_term
+from privot.core.errors import PrivotError
+from privot.schema.rules import read_rule
+from privot.schema.terms import column_term
 
 COLUMNS = {
     "a": column_term("a", "number", None),

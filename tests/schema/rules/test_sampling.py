@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.rules.sampling import completed
+from privot.schema.sampling import completed
 
 
 def schema(rule):

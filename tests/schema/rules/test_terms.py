@@ -5,8 +5,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
-from privot.schema.rules.terms import column_term, date_constant, moments
+from privot.core.errors import PrivotError
+from privot.schema.terms import column_term, date_constant, moments
 
 
 def test_dates_and_times_are_days_since_1970_and_return():

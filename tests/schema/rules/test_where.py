@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.rules.where import looked_at
+from privot.schema.sampling import looked_at
 
 SCHEMA = Schema.from_toml("""
 rules = ["kind = if age < 18 then child else 'grown up'", "twice = 2 * age"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.coverage import measure_coverage
 
 

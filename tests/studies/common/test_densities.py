@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.densities import (
     Grid,
     kullback_leibler,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import sqrtm
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.frechet import frechet_distance, kernel_distance
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.image_features import (
     ImageClassifier,
     load_classifier,

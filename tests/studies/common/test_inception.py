@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common.image_features import ImageClassifier
 from studies.common.image_judge import ImageJudge
 from studies.common.inception import InceptionFeatures

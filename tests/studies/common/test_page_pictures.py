@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.common import page_pictures
 from studies.common.page_pictures import PICTURES, number, privacy, read_table
 from studies.common.pages import RESULTS

@@ -9,7 +9,7 @@ from scipy.special import ellipeinc
 from scipy.stats import kstest
 
 from privot import FitSettings, Randomizer
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.privacy import calibrate_gaussian_zhao
 from studies.__main__ import main
 from studies.entropic.manifolds import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
 from privot.privacy import gaussian_epsilon
 from privot.report.panels import new_figure

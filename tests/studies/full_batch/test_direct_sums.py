@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.full_batch import direct_sums
 from studies.full_batch.direct_sums import DirectSums
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.errors import PrivotError
-from privot.transport.sinkhorn.solver import Status
+from privot.core.errors import PrivotError
+from privot.transport.sinkhorn import Status
 from studies.full_batch import solver as full_batch
 from studies.full_batch.solver import full_batch_cost
 

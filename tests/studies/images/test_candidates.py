@@ -5,7 +5,7 @@ import json
 import pytest
 
 from made_up_images import bars
-from privot.datasets import LabeledImages
+from privot.demo.datasets import LabeledImages
 from studies.common.image_recipe import Recipe
 from studies.common.rows import read_rows
 from studies.images import candidates

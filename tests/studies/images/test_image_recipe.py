@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from made_up_images import bars
-from privot.datasets import LabeledImages
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
+from privot.demo.datasets import LabeledImages
 from privot.privacy import gaussian_epsilon
 from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe

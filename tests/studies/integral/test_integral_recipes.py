@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, StandardNormal, clip_ratio
-from privot.integral.densities.grid import make_grid
+from privot.integral.density import make_grid
 from studies.__main__ import main
 from studies.common.densities import negative_log_likelihood
 from studies.common.pages import fill

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from privot import FitSettings, Randomizer, Schema, fit
-from privot.local.generators.steps import Step
-from privot.local.likelihood.cost import LikelihoodCost, Reports
-from privot.release import state_noise
+from privot.local.networks.cost import LikelihoodCost, Reports
+from privot.local.networks.steps import Step
+from privot.randomizer import state_noise
 from privot.transport import SinkhornSolver, wasserstein
 from studies.rivals.batch_losses import noisy_wasserstein, sinkhorn_divergence, unregularized
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, kstest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.rivals.bernstein import basis, fit_bernstein, kernel_values, sensitivity
 
 LITTLE = 1e6  # so much ε that the noise does not show

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from simulated_reports import joint_reports, split_reports, total_variation
 from studies.rivals.chow_liu import ChowLiuTree, chow_liu
 from studies.rivals.independence import independence

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.sliced import AdaptationSettings
-from privot.sliced.adaptation.classifier import as_records
+from privot.central import AdaptationSettings
+from privot.central.adaptation.classifier import as_records
 from studies.rivals.coral import aligned, fit_coral
 
 SETTINGS = AdaptationSettings(

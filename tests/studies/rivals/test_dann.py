@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from privot.errors import PrivotError
-from privot.sliced import AdaptationSettings
+from privot.central import AdaptationSettings
+from privot.core.errors import PrivotError
 from studies.rivals.dann import DANNSettings, clipped_sum, fit_dann
 
 NETWORK = AdaptationSettings(

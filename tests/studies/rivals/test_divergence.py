@@ -5,7 +5,7 @@ import ot
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.transport import SinkhornSolver, Status, manhattan, squared_euclidean
 from studies.rivals.divergence import sinkhorn_divergence
 

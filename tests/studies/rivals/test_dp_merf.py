@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.errors import PrivotError
-from privot.privacy.curves.gaussian import gaussian_epsilon
+from privot.core.errors import PrivotError
+from privot.privacy.curves import gaussian_epsilon
 from studies.rivals.dp_merf import (
     DPMERFSettings,
     fit_dp_merf,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.rivals import dpgan as module
 from studies.rivals.dpgan import (
     PACKAGE,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.rivals.blind_spot import BlindSpotDenoiser, train_blind_spot
 from studies.rivals.wavelet_shrinkage import WaveletShrinkage, tune
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.sliced import AdaptationSettings
-from privot.sliced.adaptation.rounds import Course
+from privot.central import AdaptationSettings
+from privot.central.adaptation.rounds import Course
 from studies.rivals.joint_slices import (
     FeatureRecords,
     JointSettings,

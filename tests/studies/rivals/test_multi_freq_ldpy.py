@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.rivals import multi_freq_ldpy as module
 from studies.rivals.multi_freq_ldpy import PACKAGE, SOLUTIONS, multi_freq_ldpy
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.rivals.optimal_mollifier import minimax_floor, optimal_density
 
 NODES = np.linspace(-4, 4, 801)

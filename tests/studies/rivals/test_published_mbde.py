@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.rivals.published_mbde import (
     LOG_2,
     PublishedSettings,

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import studies.rivals.published_slices as published
-from privot.sliced.releases.plan import SlicePlan
+from privot.central.slices import SlicePlan
 from studies.rivals.published_slices import (
     AppendedLabels,
     PublishedSlicesSettings,

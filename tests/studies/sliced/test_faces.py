@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from privot import load
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema.columns.array import tensor_values
 from studies.recipes import parser_of
 from studies.sliced import faces

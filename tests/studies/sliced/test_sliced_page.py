@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from privot.privacy.slicing import published_stddev
-from privot.sliced import MixtureSettings
-from privot.sliced.mixtures.image_recipe import ImageRecipe
-from privot.sliced.record_maps import records_of
+from privot.central import MixtureSettings
+from privot.central.moments import ImageRecipe
+from privot.central.records import records_of
+from privot.privacy.published_slice_bounds import published_stddev
 from studies.common.pages import fill
 from studies.sliced import comparison
 from studies.sliced import page as sliced_page

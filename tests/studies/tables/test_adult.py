@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from studies.tables.adult import FILE, Drawn, compare_on, marginal_errors, read_adult
 
 DATA = Path(os.environ.get("PRIVOT_DATA", "nowhere"))

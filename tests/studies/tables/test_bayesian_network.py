@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import stats
 
-from privot.local.classes.grouping import report_groups
-from privot.release import Randomizer
+from privot.local.classes.class_fit import report_groups
+from privot.randomizer import Randomizer
 from studies.tables.bayesian_network import SCHEMA, Population, measure
 
 

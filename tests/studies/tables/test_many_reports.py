@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from privot.release import Release
+from privot.randomizer import Release
 from studies.tables import many_reports
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.tables.weighed import both_ways
 

@@ -1,7 +1,7 @@
-r"""Marginals of numbers asked in several alphabets: a curve over their atoms, and atoms that stand out.
+"""Marginals of numbers asked in several alphabets: a curve over their atoms, and atoms that stand out.
 
 Alphabets with few codes, each at its own places, say little of any one atom. So the density over atoms
-has a prior, that of a single number's density (`privot.local.grid.evidence`): its logarithm is not
+has a prior, that of a single number's density (`privot.local.grid.deconvolution`): its logarithm is not
 rough, how little is averaged by the evidence of the reports. Places of atoms are not measured in the
 column's unit but in atoms, as many to a unit as lie around: where alphabets look closely, more may
 happen. (Widths themselves would let a sliver between two alphabets' edges jump.)
@@ -23,17 +23,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
-from privot.local.atoms import Atoms
-from privot.local.classes.count_tables import ReportGroup, count_tables
-from privot.local.classes.curvature import Curvature, curvature
+from privot.local.classes.counts import Array, Ints, Question, ReportGroup, count_tables
+from privot.local.classes.expectation import Curvature, curvature
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.questions import Array, Ints, Question
-from privot.local.grid.evidence import ORDERS, Shapes, average
-from privot.local.grid.logarithms import Hats
-from privot.schema.columns.within_cells import LineCells
+from privot.local.classes.mixture import Places
+from privot.local.grid.deconvolution import ORDERS, Hats, Shapes, average
+from privot.local.releases import Atoms
+from privot.schema.columns.column import CodedColumn
+from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.vector import LineCells
 
 _AROUND = 6  # atoms on either side whose mean width is that of the place
 _STRENGTHS = np.logspace(3, -3, 13)
@@ -79,17 +81,17 @@ class SecondOrder:
     hats: Hats
 
     def value(self, weights: Array) -> float:
-        """See `privot.local.grid.evidence.Likelihood`."""
+        """See `privot.local.grid.deconvolution.Likelihood`."""
         gap = self.law @ weights - self.around
         return float(self.slope_there @ gap - gap @ self.curved @ gap / 2)
 
     def slope(self, weights: Array) -> Array:
-        """See `privot.local.grid.evidence.Likelihood`."""
+        """See `privot.local.grid.deconvolution.Likelihood`."""
         gap = self.law @ weights - self.around
         return np.asarray(self.law.T @ (self.slope_there - self.curved @ gap))
 
     def information(self, weights: Array, change: Array) -> Array:
-        """See `privot.local.grid.evidence.Likelihood`."""
+        """See `privot.local.grid.deconvolution.Likelihood`."""
         moved = self.law @ change
         return np.asarray(moved.T @ self.curved @ moved)
 
@@ -230,3 +232,117 @@ def _second_order(
         curved,
         line.hats,
     )
+
+
+# Pieces of a number's law: bumps that sum to its curve, and atoms that stand out.
+#
+# Reports of few codes say in which part of the line a class's people are, and not how they lie within
+# it. So in a class z a number that is asked in several alphabets has the law
+#
+# $$ p(v | z) = \sum_b θ_{bz} h_b(v) , \qquad
+#    h_b(v) = m(v)\, φ_b(u_v) \Big/ \sum_{v'} m(v')\, φ_b(u_{v'}) , $$
+#
+# m its curve (`curves`), u the share of people below an atom, φ hats at equal distances of u, which
+# sum to
+# 1. With θ the bumps' shares of m, it is m itself: within a bump people lie as everybody does, and
+#    from bump to bump the law is as smooth as the curve. Atoms that stand out, spikes and missing
+#    values are pieces of their own; they take no part in u.
+
+
+NUMBER = 10  # of bumps
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Of one column.
+
+    Arguments:
+        law: Probabilities of atoms in each piece (a, pieces).
+        shares: Of the pieces in the marginal; equal ones where no curve is known.
+        curve: Of a number that is asked in several alphabets.
+    """
+
+    law: Array
+    shares: Array
+    curve: Curve | None = None
+
+    @classmethod
+    def atoms(cls, number: int) -> Pieces:
+        """Each atom on its own."""
+        return cls(np.eye(number), np.full(number, 1 / number))
+
+    @classmethod
+    def bumps(cls, curve: Curve, cells: LineCells) -> Pieces:
+        """Those of a curve.
+
+        Examples:
+            >>> cells = LineCells(np.arange(50.0), np.arange(50.0) + 1, integer=False)
+            >>> curve = Curve(np.full(50, 0.02), np.array([7]), np.zeros(1))
+            >>> found = Pieces.bumps(curve, cells)
+            >>> found.law.shape, bool(np.allclose(found.law @ found.shares, 0.02))
+            ((50, 11), True)
+        """
+        marginal = curve.marginal
+        heavy = np.flatnonzero(marginal > 1 / NUMBER)
+        smooth = np.setdiff1d(cells.in_order, np.concatenate([curve.alone, heavy]))
+        smooth = smooth[np.argsort(cells.low[smooth], kind="stable")]
+        others = np.setdiff1d(np.arange(len(marginal)), smooth)
+        below = np.cumsum(marginal[smooth]) - marginal[smooth] / 2
+        places = below / max(marginal[smooth].sum(), 1e-300) * (NUMBER - 1)
+        hats = np.maximum(1 - np.abs(places[:, None] - np.arange(NUMBER)), 0.0)
+        joint = np.zeros((len(marginal), NUMBER + len(others)))
+        joint[smooth, :NUMBER] = marginal[smooth, None] * hats
+        joint[others, NUMBER + np.arange(len(others))] = np.maximum(marginal[others], 1e-12)
+        joint = joint[:, joint.sum(axis=0) > 0]
+        shares = joint.sum(axis=0)
+        return cls(joint / shares, shares / shares.sum(), curve)
+
+
+def pieces_of(
+    atoms: Sequence[Atoms], questions: Sequence[Question], groups: Sequence[ReportGroup]
+) -> tuple[list[Pieces], list[Question]]:
+    """The pieces of every column, and the questions about them."""
+    curves = curves_of_numbers(atoms, questions, groups)
+    pieces = []
+    for column, own in enumerate(atoms):
+        if column in curves and own.cells is not None:
+            pieces.append(Pieces.bumps(curves[column], own.cells))
+        else:
+            pieces.append(Pieces.atoms(own.size))
+    asked = [Question(each.column, each.law @ pieces[each.column].law) for each in questions]
+    return pieces, asked
+
+
+# Mass points: of an atom of integers that stands out of the curve, the number that people mean by it.
+#
+# "47 % work exactly 40 hours" is a mass on the atom from 40 to 42, say: no question isolates 40, so no
+# report tells it from its neighbors, whatever their number. What the atom has more than the curve
+# (`curves`) is put on one number, the **roundest** of the atom: fewest digits, of dates the first of a
+# year or month.
+#
+# It is an assumption, that people round, and nothing in reports can confirm it. Where it is wrong,
+# and people work 42, nobody is further off than the atom is wide: a distribution function may err by
+# that mass in between, a quantile by less than the width. Spread over the atom, the mass would be
+# wrong wherever it is. Numbers that are not counted are not rounded: their atoms that stand out may
+# be narrow laws.
+#
+# **Privacy review.** A function of the schema, and of a curve, which is learned from reports alone.
+
+
+def placed(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tuple[Places, Array]:
+    """Where records of a column are drawn, mass points after its atoms, and its pieces' law of them."""
+    cells, curve = atoms.cells, pieces.curve
+    if cells is None or curve is None or not cells.integer:
+        return Places.of(atoms), pieces.law
+    numbers = cast("NumberColumn", column)
+    wide = cells.high[curve.alone] > cells.low[curve.alone] + 1
+    own, share = curve.alone[wide], curve.excess[wide]
+    low, high = cells.low[own], cells.high[own] - 1
+    points = np.array([round(numbers.round_between(*ends)) for ends in zip(low, high, strict=True)])
+    points = np.clip(points, low, high)
+    split = np.vstack([np.eye(atoms.size), np.zeros((len(own), atoms.size))])
+    split[own, own] = 1 - share
+    split[atoms.size + np.arange(len(own)), own] = share
+    codes = np.append(atoms.codes, atoms.codes[own])
+    ends = np.append(cells.low, points), np.append(cells.high, points)
+    return Places(codes, LineCells(*ends, integer=True)), split @ pieces.law

@@ -1,4 +1,4 @@
-r"""Settings of latent classes, chosen by held-out reports.
+"""Settings of latent classes, chosen by held-out reports.
 
 Reports are private already, so looking at held-out ones costs nothing. Up to five disjoint tenths of the
 people are held out in turn (fewer when each is large); a setting's score is the mean gain in
@@ -21,17 +21,165 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
-from privot.local.classes.ascent import ascend, random_start
-from privot.local.classes.class_settings import LatentClassSettings
-from privot.local.classes.count_tables import Array, CountTables
-from privot.local.classes.course import Course, at_once
-from privot.local.classes.expectation import expectation
+from privot.core.errors import PrivotError
+from privot.local.classes.counts import Array, CountTables, ReportGroup, count_tables
+from privot.local.classes.expectation import ascend, expectation, random_start
 from privot.local.classes.marginals import stacked_marginals
+from privot.local.classes.mixture import LatentClasses
+from privot.training import Patience, Progress
+from privot.training.settings import num_threads
+
+# What to try when latent classes are fitted, and how hard.
+
+
+@dataclass(frozen=True)
+class LatentClassSettings:
+    """What to try, and how hard.
+
+    Args:
+        class_counts: numbers of classes, increasing; 1 (independence) is always tried.
+        strengths: α; the first is used while the number of classes is chosen.
+        starts: fits of each kept setting that are averaged.
+        reach: standard errors below the best at which a setting is still kept.
+        max_passes: EM steps at most; the best number is chosen too.
+        check_every: EM steps between looks at the held-out reports.
+        patience: looks without improvement until a setting's fit ends.
+
+    Raises:
+        PrivotError: if a number is not positive.
+    """
+
+    class_counts: tuple[int, ...] = (2, 4, 8, 16, 24, 32)
+    strengths: tuple[float, ...] = (1.0, 0.3, 3.0, 10.0)
+    starts: int = 3
+    reach: float = 3.0
+    max_passes: int = 150
+    check_every: int = 5
+    patience: int = 3
+
+    def __post_init__(self) -> None:
+        numbers = (self.starts, self.max_passes, self.check_every, self.patience)
+        if min(*numbers, *self.class_counts) < 1 or not min(self.strengths, default=0) > 0:
+            raise PrivotError(f"settings are {self!r}: give positive numbers, and a strength")
+        if not self.reach >= 0:
+            raise PrivotError(
+                f"reach is {self.reach!r}: give a number of standard errors, 0 or more"
+            )
+
+
+# Where classes lie along a number, one person of the prior in each leaks much of it to the others.
+OF_CURVES = LatentClassSettings(class_counts=(4, 8, 16, 32), strengths=(0.1, 1.0, 3.0, 10.0, 30.0))
+# With a strength for each column.
+RELEVANT = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), strengths=(0.1, 0.3, 1.0))
+
+
+# Where a fit of latent classes is: told to whoever watches, and ended early where time is up.
+
+
+Result = TypeVar("Result")
+
+
+class Course:
+    """Settings that were tried and fits that were averaged, as steps.
+
+    Arguments:
+        patience: Asked between passes whether to rest content with what there is.
+        progress: Told after every setting and every fit; the loss is minus the best gain over
+            independence, in nats a held-out report.
+    """
+
+    def __init__(self, patience: Patience | None = None, progress: Progress | None = None) -> None:
+        self._patience, self._progress = patience or Patience(), progress
+        self._done, self._loss = 0, 0.0
+
+    def over(self) -> bool:
+        """Whether to go on with what was tried until now."""
+        return self._patience.over()
+
+    def tried(self, gain: float, ahead: int) -> None:
+        """A setting was tried, the best has this gain, and at most so many steps are ahead."""
+        self._loss = -gain
+        self.fitted(ahead)
+
+    def fitted(self, ahead: int) -> None:
+        """A step was made, and so many are ahead."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._done + ahead, self._loss)
+
+
+def at_once(
+    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Result]:
+    """A function's results in order, in as many threads as this process has: kernels need no lock."""
+    calls = list(arguments)
+    workers = min(num_threads(), len(calls))
+    if workers < 2:
+        yield from (function(*each) for each in calls)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda each: function(*each), calls)
+
+
+# How far each column may differ between classes, by reports that were held out.
+#
+# The prior on a class's columns, centred on the marginals, has the strength of some people. One
+# strength for all columns is too little for those that depend on nothing, whose classes learn noise,
+# and too much for those that say who belongs where. So a column has a factor of its own: of a few
+# classes fitted to most people, its tables $p_c(·|z)$ are shrunk towards their marginal,
+#
+# $$ (1 − s)\, p_c(v|z) + s\, m_c(v) , $$
+#
+# by the mean s with held-out reports' likelihood as weight (its largest alone would be noise where
+# they tell little). A prior of α people among $n_c$ in a class shrinks by $s = α / (α + n_c)$, so the
+# strength becomes $n_c\, s/(1−s)$, between one person and a thousand.
+#
+# Reports are private already: looking at held-out ones costs nothing. Marginals, too, are of the
+# others.
+
+
+_CLASSES, _PASSES = 8, 60
+_FOLDS, _RELEVANCE_PARTS = 3, 10
+_MOST = 1000.0
+_SHRUNK = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])
+
+
+def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
+    """A factor of the prior's strength for each piece (pieces, 1), the same for all of a column.
+
+    Ones where no report is about two columns: held-out reports say nothing of dependence then.
+    """
+    if not tables.sees_pairs:
+        return np.ones_like(marginals)
+    columns = tables.sizes.size
+    gains, told = np.zeros((columns, len(_SHRUNK))), np.zeros(columns)
+    rng = np.random.default_rng([seed, 2])
+    for fold, drawn in enumerate(tables.held_out(_FOLDS, _RELEVANCE_PARTS, rng)):
+        training, held_out = tables.with_counts(tables.counts - drawn.counts).sent(), drawn.sent()
+        own = stacked_marginals(training, start=marginals, tolerance=1e-5)
+        at = random_start(own, training, _CLASSES, seed, fold)
+        p, weights = ascend(training, own, *at, 1.0, _PASSES)
+        for column in range(columns):
+            part = slice(*tables.offsets[column : column + 2])
+            for number, share in enumerate(_SHRUNK):
+                shrunk = p.copy()
+                shrunk[part] = (1 - share) * p[part] + share * own[part]
+                found = expectation(held_out, shrunk, weights)
+                gains[column, number] += found.total(held_out.counts)
+        cells = expectation(training, p, weights).cells.sum(axis=1)
+        told += np.add.reduceat(cells, tables.offsets[:-1]) / (_FOLDS * _CLASSES)
+    likelihood = np.exp(gains - gains.max(axis=1, keepdims=True))
+    share = likelihood @ _SHRUNK / likelihood.sum(axis=1)
+    strength = np.clip(told * share / (1 - share), 1.0, _MOST)
+    return strength[tables.column_of_piece(), None]
+
 
 _PARTS = 10  # a tenth of the people is held out at a time
 _CLEAR = 2.0  # standard errors from which dependence is believed
@@ -258,3 +406,95 @@ def _try(folds: list[_Fold], num_classes: int, strength: float, effort: _Effort)
             break
     assert best is not None  # max_passes is at least 1
     return best
+
+
+# Fit latent classes to privatized reports: EM, what to choose from held-out reports, an ensemble.
+#
+# **Objective.** The reports' exact log-likelihood (`expectation`) plus the log density of a prior,
+#
+# $$ \sum n \ln L + α \sum_c \sum_{v,z} m_c(v) \ln p_c(v|z) + \sum_z \ln π_z , $$
+#
+# a Dirichlet prior on every class's columns, centred on the columns' maximum-likelihood marginals
+# $m_c$ with the strength α of so many people, and one person a class. An EM step adds the prior to
+# the expected counts and normalizes; the objective never falls. It has many maxima, and those of many
+# classes fit the noise, so the number of passes is a setting too, as it is in Richardson–Lucy
+# deconvolution.
+#
+# **Choice.** Numbers of classes, strengths and passes are chosen by held-out reports (`selection`).
+# Besides the one strength for all columns, factors for each are tried (`relevance`).
+#
+# **Ensemble.** Every setting that is kept is fitted to all reports from several starts, and the
+# distributions are averaged: log-likelihood is concave in the distribution, so the average is at
+# least as good as its members are on average. What differs between local maxima is mostly noise.
+#
+# References:
+#     Dempster, Laird, Rubin (1977); Vermunt et al., *Multiple imputation of incomplete categorical data
+#     using latent class analysis* (2008).
+
+
+_FIRST_START = 100  # folds start from others than the final fits
+
+
+def fit_latent_classes(
+    groups: Iterable[ReportGroup],
+    sizes: Sequence[int],
+    *,
+    settings: LatentClassSettings | None = None,
+    seed: int,
+) -> LatentClasses:
+    """The averaged model of the settings that held-out reports prefer; the same for the same seed.
+
+    Equals the product of the columns' maximum-likelihood marginals if the reports show no dependence.
+    Its own marginals are the exact likelihood's; `rake` gives it others.
+
+    Raises:
+        PrivotError: if the groups contradict `sizes`.
+    """
+    tables = count_tables(groups, sizes)
+    marginals = stacked_marginals(tables)
+    if settings is None:
+        priors = priors_of_codes(tables, marginals, seed)
+    else:
+        priors = [Prior(np.ones_like(marginals), settings)]
+    trials = choose(tables, marginals, priors, seed)
+    return refit(tables, marginals, priors, trials, seed)
+
+
+def priors_of_codes(tables: CountTables, marginals: Array, seed: int) -> list[Prior]:
+    """What is tried where every column is asked in one alphabet: one strength, and one a column."""
+    return [
+        Prior(np.ones_like(marginals), LatentClassSettings()),
+        Prior(relevance(tables, marginals, seed), RELEVANT),
+    ]
+
+
+def refit(
+    tables: CountTables,
+    marginals: Array,
+    priors: Sequence[Prior],
+    trials: Sequence[Trial],
+    seed: int,
+    course: Course | None = None,
+) -> LatentClasses:
+    """Every trial's setting fitted to all reports from several starts, averaged."""
+
+    def fitted(trial: Trial, start: int) -> LatentClasses:
+        number = _FIRST_START + start
+        p, weights = random_start(marginals, tables, trial.num_classes, seed, number)
+        prior = marginals * priors[trial.prior].factors
+        p, weights = ascend(tables, prior, p, weights, trial.strength, trial.passes)
+        return LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1])))
+
+    starts = [
+        (trial, start)
+        for trial in trials
+        for start in range(1 if trial.num_classes == 1 else priors[trial.prior].settings.starts)
+    ]
+    course = course or Course()
+    if course.over():
+        starts = starts[:1]
+    models = []
+    for model in at_once(fitted, starts):
+        models.append(model)
+        course.fitted(ahead=len(starts) - len(models))
+    return LatentClasses.average(models)

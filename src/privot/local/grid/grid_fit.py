@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from privot.errors import PrivotError
-from privot.local.grid.channels import grid_channel, has_grid
-from privot.local.grid.deconvolution import STRENGTH, deconvolve
-from privot.local.grid.density import GridDensity, GridSampler
-from privot.local.grid.evidence import average_by_evidence
+from privot.core.errors import PrivotError
+from privot.local.grid.channels import GridDensity, GridSampler, grid_channel, has_grid
+from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
-from privot.release import Randomizer
+from privot.randomizer import Randomizer
 from privot.schema import Domain
 from privot.training import Patience
 

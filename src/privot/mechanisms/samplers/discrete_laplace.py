@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words, upcoming
-from privot.mechanisms.samplers.exact_rounding import (
+from privot.mechanisms.samplers.rounding import (
     LOG_ERROR_OK,
     Floats,
     Integers,

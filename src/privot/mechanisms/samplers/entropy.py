@@ -11,7 +11,7 @@ $2^{68}$ bytes at which counter mode departs from random by the birthday bound.
 
 **Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
 two people's reports would then be that of their records. So whenever a stream hands anything out, it
-looks whether it is in the process that it was keyed in (`privot.own_process`).
+looks whether it is in the process that it was keyed in (`privot.core.processes`).
 
 Single records take words and noise from stocks drawn ahead by the array code: one law, one proof,
 and no array is made for one number. A stock belongs to its thread, gives out each number once,
@@ -35,7 +35,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from privot.own_process import OwnProcess
+from privot.core.processes import OwnProcess
 
 Words = NDArray[np.uint64]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema.columns.alphabet import Categories, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.raw_values import (

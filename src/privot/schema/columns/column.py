@@ -5,7 +5,7 @@ computed from data: bounds, bins, categories and radii are public knowledge, or 
 
 There are two ways to report a column, and a kind of column offers one or both:
 
-- as a **point** of its [`Domain`][privot.schema.domains.domain.Domain], with noise added;
+- as a **point** of its [`Domain`][privot.schema.domains.Domain], with noise added;
 - as a **code** of its [`Alphabet`][privot.schema.columns.alphabet], one of finitely many.
 
 A kind is a class that derives from [`PointColumn`][privot.schema.columns.column.PointColumn],
@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.raw_values import Problem, refuse
-from privot.schema.domains.domain import Array, Domain, to_unit
+from privot.schema.domains import Array, Domain, to_unit
 
 Bounds = tuple[float, float]
 
@@ -101,7 +101,7 @@ class Column(BaseModel):
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """How a device finds its codes in some alphabets (`privot.device.values`); None if none can."""
+        """How a device finds its codes in some alphabets (`privot.device.device`); None if none can."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:

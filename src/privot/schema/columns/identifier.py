@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from privot.errors import PrivotError
+from privot.core.errors import PrivotError
 from privot.schema.columns.column import Column
 from privot.schema.columns.raw_values import Problem
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from privot.errors import PrivotError
-from privot.schema.domains.domain import Array
+from privot.core.errors import PrivotError
+from privot.schema.domains import Array
 
 # What tables write where a number or a date is missing.
 _ABSENT = (

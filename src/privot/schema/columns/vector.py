@@ -2,22 +2,334 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import model_validator
 
-from privot.errors import PrivotError
-from privot.schema.columns.alphabet import Codes
-from privot.schema.columns.cells import DEFAULT_BINS, Cells
+from privot.core.errors import MOST_CODES, PrivotError
+from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
-from privot.schema.domains.balls import L1Ball, L2Ball
-from privot.schema.domains.domain import Array, Box, Domain, from_unit
-from privot.schema.domains.polyline import Polyline
+from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
+
+# Places within cells: a density that is continuous from cell to cell, and keeps every cell's mass.
+#
+# A cell of density d, between neighbors of densities $d_-$ and $d_+$, shares with each the density
+# where they meet, a harmonic mean; of cells as wide as w and w′
+#
+# $$ e = \min\Bigl( \frac{w + w'}{w'/d + w/d'},\ 2d,\ 2d' \Bigr) . $$
+#
+# From one end to the other it is **two lines** that meet at a knot: in the middle, at the height that
+# keeps the mass, $2d − (e_- + e_+)/2 ≥ 0$; where d lies between the ends, that height is moved
+# between them and the knot aside, so that a density which falls from cell to cell falls within each
+# of them, too.
+#
+# On the **line** (`LineCells`) cells may have any widths, and there are as many laws as the caller
+# has classes of people; the outer end of an outer cell is where a single line leads, $\max(0, 2d −
+# e)$. Integers have what falls into $[i, i+1)$. Cells of no width are points: nobody is drawn near
+# them. Along the axes of a **grid** (`draw_ends`) a draw is a product, in which steps across cells
+# are of second order: no grid is seen where records are plotted. There masses are how many of the
+# points to be drawn are in each cell, with a few more in all: of a handful of points nothing is
+# known, and they are nearly uniform. At the end of the grid, and of the domain, $e = d$.
+#
+# Privacy review: a function of codes, of a model's probabilities and of coins; whoever draws holds a
+# model's codes, not people's.
+#
+# References:
+#     Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
+
+
+_MORE = 4.0  # points in every cell
+_MOST_TRIES = 100
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
+
+def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
+    """Both ends $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
+
+    Arguments:
+        places: Cells (n, d), from 0 to side − 1.
+        side: Cells along each axis.
+        exists: Which cells (side, …, side) there are.
+    """
+    dimension = places.shape[1]
+    shape = (side,) * dimension
+    masses = np.bincount(np.ravel_multi_index(tuple(places.T), shape), minlength=side**dimension)
+    masses = np.where(exists, masses.reshape(shape) + _MORE, np.nan)
+    ends = np.empty((2, *places.shape))
+    for axis in range(dimension):
+        padded = np.pad(masses, [(int(j == axis),) * 2 for j in range(dimension)], mode="edge")
+        for side_of, start in ((0, 0), (1, 2)):
+            beside = np.take(padded, np.arange(start, start + side), axis=axis)
+            ratio = np.where(np.isnan(beside), 1.0, 2 * beside / (beside + masses))
+            ends[side_of, :, axis] = ratio[tuple(places.T)]
+    return ends
+
+
+def draw_within(ends: Array, rng: np.random.Generator) -> Array:
+    """Places (…) in [0, 1) within cells, of two lines of mean 1 with these ends (2, …), up to 2.
+
+    Examples:
+        >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
+        >>> round(float(draw_within(ends, np.random.default_rng(0)).mean()), 2)
+        0.67
+    """
+    below, above = ends
+    height = 2 - (below + above) / 2
+    monotone = (below - 1) * (above - 1) < 0
+    bounded = np.clip(height, np.minimum(below, above), np.maximum(below, above))
+    height = np.where(monotone, bounded, height)
+    gap = np.where(monotone, below - above, 1.0)
+    knot = np.where(monotone, (2 - height - above) / gap, 0.5)
+    first = knot * (below + height) / 2
+    share = rng.random(below.shape)
+    left = share < first
+    share = np.where(left, share / np.maximum(first, 1e-300), (share - first) / (1 - first))
+    start, end = np.where(left, below, height), np.where(left, height, above)
+    # Of a line from `start` to `end`, the place below which this share of its mass lies.
+    root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
+    along = share * (start + end) / np.maximum(start + root, 1e-300)
+    places = np.where(left, knot * along, knot + (1 - knot) * along)
+    return np.asarray(np.clip(places, 0.0, _BELOW_ONE))
+
+
+@dataclass(frozen=True, eq=False)
+class LineCells:
+    """Cells of numbers: intervals [low, high) side by side, points, and missing values.
+
+    Arguments:
+        low: Where each begins (a,); NaN of a missing value.
+        high: Where it ends; equal to `low` of a point.
+        integer: Whether numbers are integers; those that are points are in no interval.
+
+    Examples:
+        >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
+        >>> drawn = cells.draw(np.arange(3).repeat(99), np.zeros(297, int), np.full((3, 1), 1 / 3),
+        ...                    np.random.default_rng(0))
+        >>> [np.unique(part).tolist() for part in np.split(drawn, 3)]
+        [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0, 7.0, 8.0], [2.0]]
+    """
+
+    low: Array
+    high: Array
+    integer: bool
+
+    @cached_property
+    def in_order(self) -> NDArray[np.int64]:
+        """The intervals, from left to right."""
+        wide = np.flatnonzero(self.high > self.low)
+        return wide[np.argsort(self.low[wide], kind="stable")]
+
+    @cached_property
+    def points(self) -> Array:
+        """Numbers that are cells of their own."""
+        return np.unique(self.low[self.high == self.low])
+
+    @cached_property
+    def widths(self) -> Array:
+        """Of the intervals in order: the length, or the number of integers that are no points."""
+        low, high = self.low[self.in_order], self.high[self.in_order]
+        if not self.integer:
+            return np.asarray(high - low)
+        inside = np.searchsorted(self.points, high) - np.searchsorted(self.points, low)
+        return np.asarray(np.maximum(high - low - inside, 1.0))
+
+    def ends(self, masses: Array) -> Array:
+        """$e_-/d, e_+/d$ of every cell for every class, (2, a, classes), of masses (a, classes)."""
+        order, widths = self.in_order, self.widths[:, None]
+        ends = np.ones((2, *masses.shape))
+        if len(order) < 2:
+            return ends
+        density = np.maximum(masses[order] / widths, 1e-300)
+        one, other = density[:-1], density[1:]
+        meet = (widths[:-1] + widths[1:]) / (widths[1:] / one + widths[:-1] / other)
+        meet = np.minimum(meet, 2 * np.minimum(one, other))
+        left, right = np.empty_like(density), np.empty_like(density)
+        left[1:], right[:-1] = meet / other, meet / one
+        left[0], right[-1] = 2 - right[0], 2 - left[-1]
+        ends[:, order] = left, right
+        return np.clip(ends, 0.0, 2.0)
+
+    def draw(
+        self,
+        cells: NDArray[np.int64],
+        classes: NDArray[np.int64],
+        masses: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """A number in each of `cells` (n,), NaN where missing, by the density of its class.
+
+        Arguments:
+            cells: Whose numbers are drawn.
+            classes: The class of each (n,).
+            masses: Of all cells by class (a, classes).
+            rng: Of the draws.
+        """
+        ends = self.ends(masses)
+        low, width = self.low[cells], (self.high - self.low)[cells]
+        numbers, left = low.copy(), np.flatnonzero(width > 0)
+        for _ in range(_MOST_TRIES):
+            if not len(left):
+                break
+            places = draw_within(ends[:, cells[left], classes[left]], rng)
+            numbers[left] = low[left] + places * width[left]
+            if not self.integer:
+                break
+            numbers[left] = np.floor(numbers[left])
+            left = left[np.isin(numbers[left], self.points)]
+        return numbers
+
+
+# Cells of a place: how a vector of few coordinates is one code, beside the other columns of a table.
+#
+# The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells, of which those that meet
+# the domain are numbered in C order; a vector that may be missing has one more code, the last. Bins
+# are declared or follow from d; they are never computed from data. Within a cell a report says
+# nothing, so decoded vectors are drawn by a density that goes on smoothly from cell to cell, as many
+# in each as there were, in what of it lies in the domain (`privot.schema.columns.vector`).
+#
+# Whoever turns vectors into codes does so on the device: cells see raw values, and keep nothing of
+# them.
+
+
+# Bins along each axis, by the dimension: some 200 cells.
+DEFAULT_BINS = {2: 16, 3: 6}
+_TRIES = 64
+_ROUNDING = 1e-9
+# Cells are shrunk by so much of their side, and points outside those that are left, towards 0 by more:
+# a cell that only touches the domain has no code.
+_SLIVER, _PULL = 1e-6, 1e-5
+
+
+@dataclass(frozen=True)
+class Cells(Alphabet):
+    """Cells of a domain of two or three coordinates.
+
+    Arguments:
+        domain: Of the vectors, in the column's own units.
+        bins: Number of bins along each axis; by default 16 in the plane, 6 in space.
+        nullable: Whether a vector may be missing.
+
+    Examples:
+        >>> from privot.schema import Box
+        >>> cells = Cells(Box((0.0, 0.0), (1.0, 3.0)), bins=2)
+        >>> cells.labels
+        ('[0, 0.5] x [0, 1.5]', '[0, 0.5] x [1.5, 3]', '[0.5, 1] x [0, 1.5]', '[0.5, 1] x [1.5, 3]')
+        >>> cells.encode(np.array([[-1.0, 1.0], [0.2, 0.2]])).tolist()
+        [1, 3]
+    """
+
+    domain: Domain
+    bins: int | None = None
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        d = self.domain.dimension
+        most = math.floor(MOST_CODES ** (1 / d) + _ROUNDING)
+        if self.bins is not None and not 2 <= self.bins <= most:
+            raise PrivotError(
+                f"bins {self.bins} cannot be, along each of {d} coordinates: give a whole number "
+                f"from 2 to {most}"
+            )
+
+    @property
+    def side(self) -> int:
+        """Number of bins along each axis."""
+        return self.bins or DEFAULT_BINS[self.domain.dimension]
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Bins (K, d) of every cell that meets the domain."""
+        d, unit = self.domain.dimension, self.domain.unit
+        places = np.indices((self.side,) * d).reshape(d, -1).T
+        # A cell meets a box, a ball about 0, or its positive part, if its point nearest to 0 does.
+        nearest = self._nearest(self._corners(places))
+        reach = np.abs(unit.project(nearest) - nearest).max(axis=1)
+        return np.asarray(places[reach <= _ROUNDING])
+
+    def _nearest(self, low: Array) -> Array:
+        """The points of cells from `low` on that are nearest to 0."""
+        width = 2 / self.side
+        return np.clip(0.0, low + _SLIVER * width, low + (1 - _SLIVER) * width)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        """The code of every place, in C order; −1 outside the domain."""
+        numbers = np.full(self.side**self.domain.dimension, -1)
+        numbers[self._flat(self._places)] = np.arange(len(self._places))
+        return numbers
+
+    def _flat(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(places @ self.side ** np.arange(places.shape[1])[::-1])
+
+    def _corners(self, places: NDArray[np.int64]) -> Array:
+        return np.asarray(places * (2 / self.side) - 1, np.float64)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The corners of every cell."""
+        low = self._corners(self._places)
+        ends = np.stack([from_unit(self.domain, low), from_unit(self.domain, low + 2 / self.side)])
+        cells = [
+            " x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in ends.swapaxes(0, 1)
+        ]
+        return tuple(cells) + (MISSING,) * self.nullable
+
+    @property
+    def codes(self) -> list[int] | None:
+        """The code of every place in C order, −1 where there is none; None if they are all in order."""
+        numbers = self._numbers.tolist()
+        return None if numbers == list(range(len(numbers))) else numbers
+
+    @property
+    def size(self) -> int:
+        """Number of codes K."""
+        return len(self._places) + self.nullable
+
+    def encode(self, units: Array) -> Codes:
+        """Codes of points (n, d) of the domain in unit coordinates; rows of NaN are missing.
+
+        Raises:
+            PrivotError: for a missing vector of a column that is not nullable.
+        """
+        absent = np.asarray(np.isnan(units).any(axis=1))
+        if absent.any() and not self.nullable:
+            raise PrivotError("a vector is missing in a column that is not nullable")
+        inside = np.where(absent[:, None], 0.0, units)
+        codes = self._code(inside)
+        touching = np.flatnonzero(codes < 0)
+        codes[touching] = self._code(inside[touching] * (1 - _PULL))
+        return np.where(absent, self.size - 1, codes)
+
+    def _code(self, units: Array) -> Codes:
+        places = np.floor((units + 1) * (self.side / 2)).astype(np.int64)
+        return self._numbers[self._flat(places.clip(0, self.side - 1))]
+
+    def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
+        """A point (n, d) in unit coordinates within the cell of each code; NaN where missing."""
+        absent = np.asarray(codes >= len(self._places))
+        places = self._places[np.where(absent, 0, codes)]
+        exists = (self._numbers >= 0).reshape((self.side,) * self.domain.dimension)
+        ends = draw_ends(places[~absent], self.side, exists)
+        unit, low, points = self.domain.unit, self._corners(places), self._corners(places)
+        left = np.flatnonzero(~absent)
+        number = np.cumsum(~absent) - 1  # of those that are not absent
+        for _ in range(_TRIES):
+            points[left] = low[left] + draw_within(ends[:, number[left]], rng) * (2 / self.side)
+            moved = np.abs(unit.project(points[left]) - points[left]).max(axis=1, initial=0.0)
+            left = left[moved > _ROUNDING]
+        points[left] = self._nearest(low[left])  # of cells that hardly meet the domain
+        points = unit.project(points)
+        points[absent] = np.nan
+        return points
+
 
 _FAR = 1000.0  # times as far out as the domain, of made-up values
 
@@ -30,7 +342,7 @@ class VectorColumn(PointColumn, CodedColumn):
     `nullable`, the vector may be missing: it is, if any of its coordinates is.
 
     Beside other columns of a table, a vector of two or three coordinates is reported with them, as
-    one of the cells (`privot.schema.columns.cells`) that `bins` along each axis make. One of more
+    one of the cells (`privot.schema.columns.vector`) that `bins` along each axis make. One of more
     coordinates, or on a polyline, has no codes.
 
     Examples:

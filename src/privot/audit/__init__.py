@@ -1,0 +1,1 @@
+"""Audits of randomizers: exact laws of programs, sampled trials, lower bounds of ε."""

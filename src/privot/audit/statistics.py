@@ -1,0 +1,524 @@
+"""Empirical lower bounds on ε: an audit that tries to break a mechanism from outside.
+
+If M is (ε, δ)-DP, then for any two neighboring records x, x′ and any event S
+
+    ε ≥ log((P(M(x) ∈ S) − δ) / P(M(x′) ∈ S)).
+
+Draw from M(x) and M(x′); choose S on one half of the draws, count it on the other half, and
+bound both probabilities by Clopper–Pearson (1934). The chosen S does not depend on the draws
+that test it, so the bound holds with the stated confidence, whatever made us choose S; the
+error is split evenly over both bounds of every ordered pair tried (Ding et al. 2018; Jagielski,
+Ullman, Oprea 2020). A bound above the claimed ε refutes the claim; one below it proves nothing.
+
+**Events** are unions of cells, the cells being of three families:
+
+- *score*: bins of a scalar score, by default the output itself, ideally its log-likelihood
+  ratio, fine in both tails;
+- *values*: single outputs, when there are few;
+- *granularity*: how many binary digits after the point the float needs. Noise drawn as floats
+  and added to x leaves x's fingerprint there (Mironov 2012): 0 + noise reaches values that
+  1 + noise never takes. No histogram sees that.
+
+Each family offers its cells from the left, from the right, and by decreasing likelihood ratio.
+
+**Gaussian noise** promises μ of Gaussian differential privacy: no event has a higher probability than
+$Φ(Φ^{−1}(p) + μ)$ under one record if it has p under the other (Dong, Roth, Su 2022). So one event that
+is as likely as not, with both probabilities bounded, gives a lower bound on μ, where a δ far below one
+over the draws leaves nothing to count (Nasr et al. 2023).
+
+An audit sees raw outputs of records that its caller invents: it takes no private data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.privacy.rounding import require_delta
+
+# Tests that numbers are independent and uniform, and that noise does not repeat, at every size.
+#
+# Reports of the law that a mechanism claims are turned into such numbers (Rosenblatt 1952), so these
+# are tests of any law. Each returns a **p-value** that is an upper bound at every sample size, no
+# approximation: if the numbers are independent and uniform, it falls below α with probability at most
+# α. Among many statistics the smallest p counts, times their number (Bonferroni).
+#
+# - *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
+#   constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass
+#   $2^{−j}$, by the binomial law; and means of Legendre polynomials, which tell a wrong scale or
+#   shift best;
+# - *dependence* of numbers that belong to one person, and of people at some distance: means of
+#   products $φ_i(u) φ_j(v)$, first with both linear, then quadratic (noise of common size and
+#   independent sign).
+#
+# With $X$ of mean 0, variance 1 and $|X| ≤ b$, Bernstein's inequality bounds a sum of n of them:
+# $P(|\sum X| ≥ t) ≤ 2 \exp(−t^2 / (2n + \tfrac23 b t))$.
+#
+# **Repeats.** Do streams of reports have a stretch in common, between two calls, threads or
+# processes? A report whose probability was p tells $−\log_2 p$ bits. If streams are drawn
+# independently, a given stretch of b bits occurs at a given place of another with probability
+# $2^{−b}$: among N comparisons, with probability at most $N 2^{−b}$. So stretches are made long
+# enough to tell $\log_2 N + 40$ bits, and a single one that is found twice refutes independence.
+# Where reports tell next to nothing (one of two answers, at a large ε), no stretch is long enough,
+# and nothing is said.
+#
+# Within a stream, a report of probability p comes among n − 1 others as often as a binomial variable
+# says. Whichever report comes most often, n times the tail from there on bounds the chance of any
+# that does: a share of the reports that has no noise at all, too small to bend the law, is found as
+# soon as some of them agree. All reports must be of one record: then equal noise means equal reports.
+#
+# References:
+#     Rosenblatt, *Remarks on a multivariate transformation* (1952); Massart, *The tight constant in the
+#     Dvoretzky–Kiefer–Wolfowitz inequality* (1990); Neyman, *"Smooth test" for goodness of fit* (1937).
+
+
+Array = NDArray[np.float64]
+
+_BINS = 256
+_DEGREES = (1, 2, 3, 4)
+_LAGS = (1, 2, 3, 4, 5, 6, 7)
+_LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials
+_BITS = 40
+_KEY_BITS = 60.0  # keys of different reports agree as seldom
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def fit(numbers: Array) -> float:
+    """P-value of numbers (n, m) whose columns should each be uniform.
+
+    >>> rng = np.random.default_rng(0)
+    >>> fit(rng.random((10_000, 2))) > 1e-3, fit(rng.random((10_000, 2)) ** 1.1) < 1e-6
+    (True, True)
+    """
+    count, width = numbers.shape
+    if numbers.size == 0:
+        return 1.0
+    bins = np.clip((numbers * _BINS).astype(np.int64), 0, _BINS - 1) + _BINS * np.arange(width)
+    counts = np.bincount(bins.ravel(), minlength=_BINS * width).reshape(width, _BINS)
+    steps = np.arange(1, _BINS + 1) / _BINS
+    gap = float(np.abs(np.cumsum(counts, axis=1) / count - steps).max())
+    found = [
+        width * 2 * np.exp(-2 * count * gap**2),
+        _binomial(counts, count, 1 / _BINS),
+        len(_DEGREES) * min(_polynomials(numbers)),
+    ]
+    found.append(_tails(numbers))
+    return float(min(1.0, len(found) * min(found)))
+
+
+def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
+    """P-value of numbers (n, m) whose columns should be independent of each other, where `present`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> apart = rng.random((10_000, 3))
+    >>> together = apart[:, [0, 1, 1]]
+    >>> here = np.ones(apart.shape, bool)
+    >>> dependence(apart, here) > 1e-3, dependence(together, here) < 1e-6
+    (True, True)
+    """
+    width = numbers.shape[1]
+    if width < 2:
+        return 1.0
+    linear, quadratic = _scores(numbers, present)
+    both = present.astype(np.float64).T @ present
+    apart = ~np.eye(width, dtype=bool)
+    found = []
+    for mine, theirs, bound in (
+        (linear, linear, _LINEAR**2),
+        (quadratic, quadratic, _QUADRATIC**2),
+        (linear, quadratic, _LINEAR * _QUADRATIC),
+    ):
+        found.append(_bernstein((mine.T @ theirs)[apart], both[apart], bound))
+    return min(1.0, 3 * min(found))
+
+
+def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
+    """P-value of rows (n, m) that should be independent of rows at some distance, column by column.
+
+    >>> rng = np.random.default_rng(0)
+    >>> shared = np.repeat(rng.random((2_000, 1)), 8, axis=0)
+    >>> neighbors(shared, np.ones(shared.shape, bool)) < 1e-6
+    True
+    """
+    count = len(numbers)
+    linear, quadratic = _scores(numbers, present)
+    powers = [2**j for j in range(3, max(3, count.bit_length() - 1))]
+    lags = [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]
+    found = [1.0]
+    for lag in lags:
+        # Of pairs at one lag, those whose first row is in an even block share no row.
+        odd = np.arange(count - lag) // lag % 2 == 1
+        pairs = present[:-lag] & present[lag:]
+        for scores, bound in ((linear, _LINEAR**2), (quadratic, _QUADRATIC**2)):
+            products = scores[:-lag] * scores[lag:]
+            for phase in (odd, ~odd):
+                found.append(_bernstein(phase @ products, phase @ pairs.astype(float), bound))
+    return min(1.0, 4 * len(lags) * min(found))
+
+
+def agreement(mine: Array, theirs: Array, present: NDArray[np.bool_]) -> float:
+    """P-value of two samples (n, m) that should be independent, place by place: column by column."""
+    products = _scores(mine, present)[0] * _scores(theirs, present)[0]
+    return _bernstein(products.sum(axis=0), present.sum(axis=0), _LINEAR**2)
+
+
+def _scores(numbers: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Legendre polynomials of degree 1 and 2, of mean 0 and variance 1; 0 where not present."""
+    linear = np.where(present, _LINEAR * (2 * numbers - 1), 0.0)
+    quadratic = np.where(present, _QUADRATIC * (6 * numbers * (numbers - 1) + 1), 0.0)
+    return linear, quadratic
+
+
+def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
+    """P-value of the largest of `sums`, each of `counts` terms."""
+    if sums.size == 0:
+        return 1.0
+    sums = np.abs(sums)
+    exponent = sums**2 / np.maximum(2 * counts + 2 / 3 * bound * sums, 1e-300)
+    return min(1.0, 2 * sums.size * float(np.exp(-exponent.max())))
+
+
+def _polynomials(numbers: Array) -> Iterator[float]:
+    """P-values of the means of Legendre polynomials, by degree."""
+    place = 2 * numbers - 1
+    before, now = np.ones_like(place), place
+    for degree in _DEGREES:
+        bound = np.sqrt(2 * degree + 1)
+        yield _bernstein(bound * now.sum(axis=0), np.full(now.shape[1], len(now)), bound)
+        before, now = now, ((2 * degree + 1) * place * now - degree * before) / (degree + 1)
+
+
+def _tails(numbers: Array) -> float:
+    """P-value of the numbers below 2^−j and above 1 − 2^−j, j = 2, 3 … to below one expected."""
+    count, width = numbers.shape
+    powers = max(2, count.bit_length() + 4)
+    edge = np.minimum(numbers, 1 - numbers)
+    level = np.clip(-np.frexp(edge)[1], 0, powers)  # the largest j with edge < 2^−j
+    cell = (2 * level + (numbers > 0.5)) * width + np.arange(width)
+    counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width)
+    counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]
+    found = [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
+    return min(1.0, len(found) * min(found))
+
+
+def _binomial(counts: NDArray[Any], draws: int, share: float) -> float:
+    """P-value of the most unlikely of `counts`, each of as many draws of one probability."""
+    least, most = int(counts.min()), int(counts.max())
+    below = scipy.special.bdtr(least, draws, share)
+    above = scipy.special.bdtrc(most - 1, draws, share) if most else 1.0
+    return min(1.0, 2 * counts.size * float(min(below, above)))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Reports in the order drawn: a key (n,) that tells equal from different, and what each tells."""
+
+    keys: NDArray[np.uint64]
+    bits: NDArray[np.float64]
+
+
+def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Keys of rows (n, w) of 64-bit numbers: equal where the rows are, else different but for 2^−64."""
+    keys = np.zeros(len(values), np.uint64)
+    for column in np.ascontiguousarray(values).view(np.uint64).T:
+        keys = _mixed(keys * _MULTIPLIER + column)
+    return keys
+
+
+def repeats(streams: Sequence[Stream]) -> float | None:
+    """P-value of a stretch in common to two of the streams; None where none would be long enough.
+
+    >>> rng = np.random.default_rng(0)
+    >>> words = [rng.integers(0, 2**32, 100).astype(np.uint64) for _ in range(2)]
+    >>> here, there = (Stream(word, np.full(100, 32.0)) for word in words)
+    >>> late = Stream(np.roll(here.keys, 7), here.bits)
+    >>> repeats([here, there]), repeats([here, there, late]) < 1e-9
+    (1.0, True)
+    """
+    comparisons = sum(len(stream.keys) for stream in streams) ** 2
+    wanted = np.log2(max(comparisons, 2)) + _BITS
+    told = np.concatenate([stream.bits for stream in streams])
+    mean = float(told.mean()) if told.size else 0.0
+    length = 1
+    while length * mean < 2 * wanted:
+        length *= 2
+        if mean <= 0 or length > max(len(stream.keys) for stream in streams) // 2:
+            return None
+    seen: set[int] = set()
+    for stream in streams:
+        whole = len(stream.keys) // length
+        told = stream.bits[: whole * length].reshape(whole, length).sum(axis=1)
+        stretches = _stretches(stream.keys, length)
+        if not seen.isdisjoint(stretches[length * np.flatnonzero(told >= wanted)].tolist()):
+            return float(comparisons * 2.0**-wanted)
+        seen.update(stretches.tolist())
+    return 1.0
+
+
+def most_common(stream: Stream) -> float:
+    """P-value of a report that comes too often for what it tells.
+
+    >>> words = np.random.default_rng(0).integers(0, 2**32, 10_000).astype(np.uint64)
+    >>> bare = np.where(np.arange(10_000) % 2_000, words, words[0])
+    >>> most_common(Stream(words, np.full(10_000, 32.0))) > 1e-3
+    True
+    >>> most_common(Stream(bare, np.full(10_000, 32.0))) < 1e-9
+    True
+    """
+    _, first, counts = np.unique(stream.keys, return_index=True, return_counts=True)
+    often = counts > 1
+    if not often.any():
+        return 1.0
+    share = 2.0 ** -np.minimum(stream.bits[first[often]], _KEY_BITS)
+    drawn = len(stream.keys)
+    return min(1.0, drawn * float(scipy.special.bdtrc(counts[often] - 2, drawn - 1, share).min()))
+
+
+def _stretches(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
+    """Keys of the stretches of `length` (a power of two) that begin at each place."""
+    if len(keys) < length:
+        return keys[:0]
+    step = 1
+    while step < length:
+        keys = _mixed(keys[:-step] * _MULTIPLIER + keys[step:])
+        step *= 2
+    return keys
+
+
+def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+AnyArray = NDArray[Any]
+Binning = Callable[[AnyArray], NDArray[np.int64]]
+Score = Callable[[AnyArray, Any, Any], AnyArray]
+
+_MOST_VALUES = 1024
+_DIGITS = (-70, 130)
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit proved: with `confidence`, the mechanism's ε at `delta` is ≥ `epsilon_lower`.
+
+    `pair` is the index of the ordered pair (2i as given, 2i+1 swapped) and `event` the family
+    behind the bound; `num_tested` draws a record tested it.
+    """
+
+    epsilon_lower: float
+    delta: float
+    confidence: float
+    pair: int
+    event: str
+    num_tested: int
+
+    def refutes(self, epsilon: float) -> bool:
+        """Return whether a claim of ε at this δ is refuted."""
+        return self.epsilon_lower > epsilon
+
+
+def audit(
+    randomize: Callable[[Any, int], AnyArray],
+    pairs: Sequence[tuple[Any, Any]],
+    *,
+    num_draws: int,
+    delta: float = 0.0,
+    confidence: float = 0.999,
+    score: Score | None = None,
+) -> AuditResult:
+    """Return a lower bound on the ε of `randomize`, from worst-case `pairs` of records.
+
+    Args:
+        randomize: `randomize(record, n)` returns n independent outputs, shape (n,) or (n, d).
+        pairs: neighboring records, both orders of each are tried; put the extremes here.
+        num_draws: draws of each record, half of them to choose the event and half to test it.
+        delta: the δ of the claim.
+        confidence: probability that the bound is true.
+        score: `score(outputs, record, other)` returns n numbers, larger where `record` is the
+            likelier; ideally the log-likelihood ratio. Needed for outputs of shape (n, d).
+
+    >>> coins = np.random.default_rng(0)
+    >>> flip = lambda bit, n: np.where(coins.random(n) < 0.75, bit, 1 - bit)
+    >>> result = audit(flip, [(0, 1)], num_draws=200_000)
+    >>> 1.05 < result.epsilon_lower < 1.0986  # log 3
+    True
+
+    Raises:
+        PrivotError: if pairs is empty, num_draws < 100, confidence or δ out of range, or no score given.
+    """
+    require_delta(delta)
+    if not pairs:
+        raise PrivotError("pairs is empty: give at least one pair of neighboring records")
+    if num_draws < 100:
+        raise PrivotError(f"num_draws is {num_draws}: give at least 100")
+    if not 0 < confidence < 1:
+        raise PrivotError(f"confidence is {confidence!r}: give a number between 0 and 1")
+    error = (1 - confidence) / (4 * len(pairs))
+    results = []
+    for index, pair in enumerate(pairs):
+        outputs = [np.asarray(randomize(record, num_draws)) for record in pair]
+        for swapped in (0, 1):
+            record, other = pair[swapped], pair[1 - swapped]
+            mine, theirs = outputs[swapped], outputs[1 - swapped]
+            family, bound = _bound(mine, theirs, record, other, delta, error, score)
+            position = 2 * index + swapped
+            tested = num_draws - num_draws // 2
+            results.append(AuditResult(bound, delta, confidence, position, family, tested))
+    return max(results, key=lambda result: result.epsilon_lower)
+
+
+def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
+    """A lower bound on μ, wrong with probability at most `error`, from log-likelihood ratios.
+
+    The event is that the ratio is above 0: with Gaussian noise its probabilities are Φ(±μ/2).
+
+    >>> rng = np.random.default_rng(0)
+    >>> ratios = rng.normal(0.5, 1.0, 100_000), rng.normal(-0.5, 1.0, 100_000)
+    >>> 0.95 < gaussian_mu_lower(*ratios, error=1e-3) < 1.0
+    True
+    """
+    lower, _ = _clopper_pearson((mine > 0).sum(), len(mine), error / 2)
+    _, upper = _clopper_pearson((theirs > 0).sum(), len(theirs), error / 2)
+    return max(0.0, float(scipy.special.ndtri(lower) - scipy.special.ndtri(upper)))
+
+
+def _bound(
+    mine: AnyArray,
+    theirs: AnyArray,
+    record: Any,
+    other: Any,
+    delta: float,
+    error: float,
+    score: Score | None,
+) -> tuple[str, float]:
+    """Return the event's family and the bound, for one ordered pair."""
+    half = len(mine) // 2
+    chosen: tuple[str, Binning, AnyArray] | None = None
+    best = -np.inf
+    for family, cells in _families(mine[:half], theirs[:half], record, other, score):
+        for order, counts, draws in _orders(cells(mine[:half]), cells(theirs[:half])):
+            sums = np.cumsum(counts[:, order], axis=1)
+            bounds = _epsilon(sums[0], sums[1], draws, delta, error)
+            last = int(np.argmax(bounds))
+            if bounds[last] > best:
+                chosen, best = (family, cells, order[: last + 1]), bounds[last]
+    if chosen is None:
+        return "none", 0.0
+    family, cells, event = chosen
+    hits, other_hits = (np.isin(cells(draws[half:]), event).sum() for draws in (mine, theirs))
+    tested = _epsilon(hits, other_hits, len(mine) - half, delta, error)
+    return family, max(0.0, float(tested))
+
+
+def _orders(codes: AnyArray, other_codes: AnyArray) -> Iterator[tuple[AnyArray, AnyArray, int]]:
+    """Yield (order of cells, both records' counts by cell, draws behind the counts).
+
+    A ratio order learned and judged on the same draws would pick lucky cells, so it is learned
+    on the first half of these draws and judged on the second.
+    """
+    draws = len(codes)
+    size = int(max(codes.max(), other_codes.max())) + 1
+
+    def count(part: slice) -> AnyArray:
+        return np.stack([np.bincount(c[part], minlength=size) for c in (codes, other_codes)])
+
+    ascending, counts = np.arange(size), count(slice(None))
+    yield ascending, counts, draws
+    yield ascending[::-1], counts, draws
+    learned = count(slice(0, draws // 2)) + 0.5
+    ratio_order = np.argsort(-learned[0] / learned[1], kind="stable")
+    yield ratio_order, count(slice(draws // 2, None)), draws - draws // 2
+
+
+def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray, AnyArray]:
+    """Bounds on a probability from below and from above, each wrong with probability `error`."""
+    misses = draws - hits
+    # betaincinv is only called inside its domain; the ends are known.
+    lower = np.where(
+        hits > 0, scipy.special.betaincinv(np.maximum(hits, 1), misses + 1, error), 0.0
+    )
+    upper = scipy.special.betaincinv(hits + 1, np.maximum(misses, 1), 1 - error)
+    return lower, np.where(misses > 0, upper, 1.0)
+
+
+def _epsilon(
+    hits: AnyArray, other_hits: AnyArray, draws: int, delta: float, error: float
+) -> AnyArray:
+    """Return log((lower(P) − δ)/upper(P′)), −∞ where the numerator is not positive."""
+    excess = _clopper_pearson(hits, draws, error)[0] - delta
+    upper = _clopper_pearson(other_hits, draws, error)[1]
+    return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / upper), -np.inf)
+
+
+def _families(
+    mine: AnyArray, theirs: AnyArray, record: Any, other: Any, score: Score | None
+) -> Iterator[tuple[str, Binning]]:
+    """Yield (name, outputs -> cell numbers), built from the choosing half alone."""
+    if score is not None:
+
+        def scored(outputs: AnyArray) -> AnyArray:
+            return np.asarray(score(outputs, record, other), dtype=np.float64)
+
+        yield "score", _bins(scored, mine, theirs)
+    elif mine.ndim > 1:
+        raise PrivotError(
+            f"outputs have shape {mine.shape}: give score=, a number for each output, such as "
+            "its log-likelihood ratio"
+        )
+    for column in range(mine.shape[1] if mine.ndim > 1 else 1):
+        pick = _picker(column)
+        if score is None:
+            yield "score", _bins(pick, mine, theirs)
+        # The first draws tell whether there are too many values: no need to sort all.
+        if len(np.unique(pick(mine[: 8 * _MOST_VALUES]))) <= _MOST_VALUES:
+            values = np.unique(np.concatenate([pick(mine), pick(theirs)]))
+            if len(values) <= _MOST_VALUES:
+                yield "values", _matches(pick, values)
+        yield "granularity", _granularity(pick)
+
+
+def _picker(column: int) -> Callable[[AnyArray], AnyArray]:
+    return lambda outputs: np.asarray(outputs.reshape(len(outputs), -1)[:, column], np.float64)
+
+
+def _bins(scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArray) -> Binning:
+    """Return bins by quantiles of the first record's scores, geometrically fine in both tails."""
+    draws = len(mine)
+    tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
+    levels = np.concatenate([tail, 1 - tail])
+    edges = np.unique(
+        np.concatenate([np.quantile(scored(outputs), levels) for outputs in (mine, theirs)])
+    )
+    return lambda outputs: np.searchsorted(edges, scored(outputs), side="right").astype(np.int64)
+
+
+def _matches(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binning:
+    """Return the index of each output among `values`; what was never seen is a cell of its own."""
+
+    def cells(outputs: AnyArray) -> NDArray[np.int64]:
+        picked = pick(outputs)
+        index = np.minimum(np.searchsorted(values, picked), len(values) - 1)
+        return np.where(values[index] == picked, index, len(values)).astype(np.int64)
+
+    return cells
+
+
+def _granularity(pick: Callable[[AnyArray], AnyArray]) -> Binning:
+    """Return the number of binary digits after the point that each float needs, clipped."""
+
+    def cells(outputs: AnyArray) -> NDArray[np.int64]:
+        mantissa, exponent = np.frexp(pick(outputs))
+        digits = np.ldexp(mantissa, 53).astype(np.int64)
+        lowest = np.log2(np.maximum(digits & -digits, 1)).astype(np.int64)
+        needed = np.where(digits == 0, _DIGITS[0], 53 - exponent - lowest)
+        return np.clip(needed, *_DIGITS).astype(np.int64) - _DIGITS[0]
+
+    return cells

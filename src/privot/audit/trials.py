@@ -1,0 +1,368 @@
+"""Trials: for each part of a report, records to try, their raw values, and the law of their reports.
+
+A part is one split column, the joint report, the coins that say which split columns are reported, or
+the report's id. Each has a few records: the farthest points of the domain, the center, and points a
+thousand times as far out, whose report must be that of their projection; codes at both ends of an
+alphabet and between; what is missing, where it may be. The laws are the mechanisms' own.
+
+**Privacy review.** All records are invented here, from the public schema alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privot.audit.statistics import row_keys
+from privot.mechanisms.frequency_oracles import set_cells
+from privot.privacy import ApproximateDP, PureDP
+from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.candidates import CandidateRecords, CandidatesReport
+from privot.randomizer.reports.joint import JointReport
+from privot.randomizer.reports.rows import REPORT_ID, id_words, one_array
+from privot.schema import to_unit
+from privot.schema.domains import Array
+
+# A trial: what an audit asks of one part of a report, whatever the part.
+
+
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Read:
+    """One part's reports of n people: cells (n, m) of their law, who reported (n,), and what else.
+
+    Arguments:
+        low, high: Cells of (0, 1), whose uniform points are uniform if the law is right.
+        present: Who reported this part.
+        keys: Equal where reports are.
+        impossible: How many reports no record can have.
+    """
+
+    low: Array
+    high: Array
+    present: Mask
+    keys: NDArray[np.uint64]
+    impossible: int = 0
+
+    @property
+    def bits(self) -> Array:
+        """What each report tells, at least."""
+        told = -np.log2(np.clip(self.high - self.low, 2.0**-40, 1.0)).sum(axis=1)
+        return np.where(self.present, told, 0.0)
+
+    def uniforms(self, rng: np.random.Generator) -> Array:
+        """A uniform point of every cell."""
+        return (self.low + rng.random(self.low.shape) * (self.high - self.low)) % 1.0
+
+
+class Trial(ABC):
+    """One part of a report: records 0 … num_records−1 to try, and pairs of them to tell apart.
+
+    Reports of a `noisy` part are points of a grid, whose cells tell their exact probabilities.
+    """
+
+    name: str
+    kind: str
+    num_records: int
+    noisy: bool = False
+    pairs: tuple[tuple[int, int], ...] = ()
+    work: int = 0  # numbers that a report costs to draw, beyond those that it is of
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Table columns with the raw values of records `who` (n,)."""
+        return {}
+
+    @abstractmethod
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """The reports of records `who` in a release's table, which can be read."""
+
+    def guarantee(self) -> PureDP | ApproximateDP:
+        """What this part promises by itself: nothing is told, by default."""
+        return PureDP(0.0)
+
+    def gaussian_mu(self) -> float | None:
+        """Its μ, where the promise is not pure."""
+        return None
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """Log-likelihood ratios (n,) of the reports for two records; 0 where not reported."""
+        raise NotImplementedError
+
+
+_FAR = 1000.0
+_ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four or five half ulps
+
+
+@dataclass
+class ColumnTrial(Trial):
+    """A split column."""
+
+    randomizer: Randomizer
+    name: str
+    records: NDArray[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.split = self.randomizer.splits[self.name]
+        self.mechanism, self.kind = self.split.mechanism, self.split.mechanism.kind
+        self._make_records()
+        self.num_records = len(self.records)
+
+    @abstractmethod
+    def _make_records(self) -> None:
+        """Set `records` and `pairs`."""
+
+    def _rounding(self, values: Array) -> Array:
+        """How far the roundings of units may move the reports (n, w)."""
+        return np.zeros(values.shape)
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the part."""
+        values, present = self._values(table)
+        nearest = self.mechanism.to_grid(values)
+        off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
+        low, high = self.mechanism.probability_cells(nearest, self.records[who], rng)
+        keys = row_keys(nearest.astype(np.float64))
+        return Read(low, high, present, keys, int(off[present].sum()))
+
+    def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
+        return self.split.layout.read(table)
+
+    def guarantee(self) -> PureDP | ApproximateDP:
+        """That of the mechanism on the column's domain."""
+        return self.split.guarantee(self.randomizer.delta)
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """By the law of the part."""
+        values, present = self._values(table)
+        values = self.mechanism.to_grid(values)
+        ratio = self.mechanism.log_ratio(values, self.records[first], self.records[second])
+        return np.where(present, ratio, 0.0)
+
+
+@dataclass
+class CodesTrial(ColumnTrial):
+    """A split column that is reported by its codes."""
+
+    def _make_records(self) -> None:
+        self.column = self.randomizer.schema.coded[self.name]
+        size = self.column.alphabet.size
+        # Some by chance, so that no code is safe from every audit.
+        others = np.random.default_rng().integers(0, size, 3)
+        self.records = np.unique([0, 1, size - 1, *others])
+        last = len(self.records) - 1
+        self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        return self.column.make_up_codes(self.name, self.column.alphabet, self.records[who], rng)
+
+
+@dataclass
+class PointsTrial(ColumnTrial):
+    """A split column that is reported by its points."""
+
+    noisy = True
+
+    def _make_records(self) -> None:
+        self.column = self.randomizer.schema.point_column(self.name)
+        domain = self.column.domain
+        ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
+        ends = domain.unit.project(ends)
+        # A place inside by chance, so that none is safe from every audit, and the middle.
+        inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
+        units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
+        self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
+        pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
+        index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
+        self.pairs = tuple((index[first], index[second]) for first, second in pairs)
+        held = self.units
+        if self.column.is_number:  # dates are whole where a table holds them
+            raw = pa.table(self.column.make_up_points(self.name, self.units))
+            held = to_unit(domain, self.column.encode_points(self.name, raw))
+        points = domain.unit.project(held)
+        if self.column.nullable:
+            absent = np.full((1, domain.dimension), np.nan)
+            self.units, points = np.vstack([self.units, absent]), np.vstack([points, absent])
+            missing = len(self.units) - 1
+            self.pairs += tuple((missing, i) for i in index[: len(ends)])
+        self.records = self.mechanism.records(points, domain)
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        return self.column.make_up_points(self.name, self.units[who])
+
+    def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
+        values, present = super()._values(table)
+        return values.astype(np.float64), present
+
+    def _rounding(self, values: Array) -> Array:
+        domain = self.mechanism.report_domain(self.column.domain)
+        allowed, size = np.zeros(values.shape), np.abs(domain.center) / domain.scale
+        allowed[:, : len(size)] = _ROUNDINGS * (size + np.abs(values[:, : len(size)]) + 1)
+        return allowed
+
+    def gaussian_mu(self) -> float | None:
+        """That of the mechanism."""
+        return self.mechanism.gaussian_mu(self.column.domain)
+
+
+@dataclass
+class JointTrial(Trial):
+    """The joint report: records are atoms of all its columns, so that every coding is tried."""
+
+    randomizer: Randomizer
+    joint: JointReport
+
+    def __post_init__(self) -> None:
+        self.name, self.kind = "joint report", "subset_selection"
+        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.asked.columns}
+        atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
+        sizes = np.array([alphabet.size for alphabet in atoms])
+        some = np.random.default_rng().random(len(sizes))  # no code is safe from every audit
+        places = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], sizes), some * sizes])
+        self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, places]).astype(np.int64)
+        own = [each[:, column] for each, column in zip(codes, self.records.T, strict=True)]
+        self.codes = np.concatenate(own).T
+        self.num_records, self.pairs = len(self.records), ((0, 1), (0, 2))
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        made: dict[str, pa.Array] = {}
+        for (name, column), records in zip(self.columns.items(), self.records.T, strict=True):
+            made |= column.make_up_codes(name, column.atoms[0], records[who], rng)
+        return made
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the part."""
+        answers = self.joint.read(table)
+        low, high = self.joint.probability_cells(answers, self.codes[who], rng)
+        # Cells are in order, so a set is the sum of its cells' keys.
+        sets = np.add.reduceat(
+            row_keys(answers.cells.astype(np.int64)[:, None]), answers.offsets[:-1]
+        )
+        keys = row_keys(np.stack([sets, answers.sheets.astype(np.uint64)], axis=1))
+        return Read(low, high, np.ones(len(low), bool), keys)
+
+    def guarantee(self) -> PureDP:
+        """That of one cell."""
+        return PureDP(self.joint.epsilon, unit=self.randomizer.schema.unit)
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """By the law of the part."""
+        answers = self.joint.read(table)
+        codes, other = (np.tile(self.codes[i], (table.num_rows, 1)) for i in (first, second))
+        return self.joint.log_ratio(answers, codes, other)
+
+
+@dataclass
+class CandidatesTrial(Trial):
+    """The candidates report; its records are far-apart points with two labels, and what lies beyond."""
+
+    randomizer: Randomizer
+    report: CandidatesReport
+    vectors: NDArray[np.float32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name, self.kind = " with ".join(self.report.columns), "candidates"
+        column, domain = self.report.coordinates.column, self.report.coordinates.column.domain
+        ends = np.array([point for pair in domain.unit.far_apart()[:2] for point in pair])
+        inside = np.random.default_rng().uniform(-1, 1, (1, domain.dimension))
+        units = [ends, _FAR * ends[:1], inside]
+        if column.nullable:
+            units.append(np.full((1, domain.dimension), np.nan))
+        self.units = np.concatenate(units)
+        self.num_records = len(self.units)
+        self.work = self.report.mechanism.codebook.num_candidates // 64
+        size = 1 if self.report.labels is None else self.report.labels.alphabet.size
+        self.codes = np.arange(self.num_records) % size
+        pairs = [(0, 1), *([(0, self.num_records - 1)] if column.nullable else [])]
+        self.pairs = tuple(pairs)
+        projected = domain.unit.project(np.nan_to_num(self.units))
+        absent = np.isnan(self.units).any(axis=1, keepdims=True)
+        points = self.report.coordinates.encode(np.where(absent, np.nan, projected))
+        self.vectors = self.report.vectors(CandidateRecords(points, self.codes))
+
+    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Raw values inside and outside the declared limits."""
+        report, labels = self.report, self.report.labels
+        made = report.coordinates.column.make_up_points(report.name, self.units[who])
+        if labels is not None and report.label is not None:
+            made |= labels.make_up_codes(report.label, labels.alphabet, self.codes[who], rng)
+        return made
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the mechanism."""
+        answers = self.report.read(table)
+        reports = (answers.seeds, answers.indices)
+        low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
+        keys = row_keys(np.stack([answers.seeds, answers.indices.astype(np.uint64)], axis=1))
+        return Read(low, high, np.ones(len(low), bool), keys)
+
+    def guarantee(self) -> PureDP:
+        """That of the mechanism."""
+        return self.report.guarantee(self.randomizer.schema.unit)
+
+    def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
+        """By the law of the mechanism."""
+        answers, vectors = self.report.read(table), self.vectors
+        reports = (answers.seeds, answers.indices)
+        return self.report.mechanism.log_ratio(*reports, vectors[first], vectors[second])
+
+
+@dataclass
+class CoinsTrial(Trial):
+    """Which split columns are reported: any k of them, by coins that know nothing of the record."""
+
+    randomizer: Randomizer
+
+    def __post_init__(self) -> None:
+        self.name, self.kind, self.num_records = "columns reported", "coins", 1
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells by the law of the part."""
+        splits = self.randomizer.splits.values()
+        chosen = np.stack([split.reported(table) for split in splits], axis=1)
+        count = self.randomizer.num_reported
+        sets = np.nonzero(chosen)[1].reshape(-1, count)
+        low, high = set_cells(sets, np.full(len(sets), count), chosen.shape[1], rng)
+        return Read(low, high, np.ones(len(sets), bool), row_keys(sets.astype(np.int64)))
+
+
+@dataclass
+class IdTrial(Trial):
+    """The report's id: 128 fair bits, in eight parts."""
+
+    def __post_init__(self) -> None:
+        self.name, self.kind, self.num_records = "report ids", "fair coins", 1
+
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+        """Cells of 16 bits each; an id that occurs twice is impossible (by chance, below 1e-26)."""
+        words = id_words(one_array(table.column(REPORT_ID)))
+        parts = words.astype(">u8").view(">u2").astype(np.float64)
+        keys = row_keys(words)
+        twice = len(keys) - len(np.unique(keys))
+        here = np.ones(len(keys), bool)
+        return Read(parts / 2**16, (parts + 1) / 2**16, here, keys, twice)
+
+
+def trials(randomizer: Randomizer) -> list[Trial]:
+    """All parts of the reports that a randomizer makes."""
+    parts: list[Trial] = []
+    if randomizer.joint is not None:
+        parts.append(JointTrial(randomizer, randomizer.joint))
+    if randomizer.candidates is not None:
+        parts.append(CandidatesTrial(randomizer, randomizer.candidates))
+    for name, mechanism in randomizer.mechanisms.items():
+        trial = CodesTrial if mechanism.takes_codes else PointsTrial
+        parts.append(trial(randomizer, name))
+    if randomizer.num_reported < len(randomizer.mechanisms):
+        parts.append(CoinsTrial(randomizer))
+    return [*parts, IdTrial()]

@@ -1,0 +1,1 @@
+"""Domain adaptation through noisy sums of features: the classifier and its rounds."""

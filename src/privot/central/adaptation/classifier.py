@@ -1,0 +1,365 @@
+"""A classifier adapted to a private target: its settings, its network, and what learning it has cost.
+
+The folder that `AdaptedClassifier.save` writes is a function of releases and public settings; how it is
+learned stands in `privot.central.adaptation.rounds`. g is a multilayer perceptron, after a few
+convolutions for images. It has no batch norm: the features of a record are a function of it alone. They
+are rectified and divided by their norm, so that every record lies on the unit sphere, with ⟨g, g′⟩ ≥ 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from privot.central.sums import Integers, Records, SumPlan
+from privot.core.errors import (
+    MOST_BATCH,
+    MOST_COORDINATES,
+    MOST_STEPS,
+    PrivotError,
+    require_count,
+    require_seed,
+)
+from privot.models import History, Learned, ModelKind, Stored
+from privot.privacy import ApproximateDP
+from privot.training.generators import MLP
+from privot.training.loop import TrainingSettings
+
+_SMALLEST_NORM = 1e-6
+_CHUNK = 1024
+_CHANNELS = (16, 32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptationSettings:
+    """Budget and method of an adaptation.
+
+    Arguments:
+        epsilon: ε of the target records.
+        unit: Whom one target record belongs to, such as `"person"`; public.
+        delta: δ of the target records.
+        rounds: How often the target's classes are told, each time by the classifier learned so far.
+        directions: Most principal directions of the source along which covariances are told.
+        training_steps: Optimizer steps on the source alone, before the first round; half as many on
+            source and moved source follow each round.
+        most_noise: Noise on a class's mean, over how far the source's classes lie apart, from which on a
+            run is refused.
+        jitter: Largest log scale of changes of source images; 0 for none.
+        feature_dim: Dimension d of g.
+        channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
+            (16, 32) where records are images, and none where they are not.
+        hidden: Widths of g's hidden layers.
+        source_batch: Records a step.
+        sharpness: Factor on features of norm 1 before the classifier h.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights.
+        seed: Of weights and of source batches; never of noise.
+    """
+
+    epsilon: float
+    unit: str
+    delta: float = 1e-5
+    rounds: int = 2
+    directions: int = 144
+    training_steps: int = 1000
+    most_noise: float = 1.0
+    jitter: float = 0.3
+    feature_dim: int = 32
+    channels: tuple[int, ...] | None = None
+    hidden: tuple[int, ...] = (128,)
+    source_batch: int = 128
+    sharpness: float = 10.0
+    learning_rate: float = 1e-3
+    averaging: float = 0.99
+    seed: int = 0
+
+    # Most of each count; the least is 1.
+    most: ClassVar[dict[str, int]] = {
+        "rounds": MOST_STEPS,
+        "directions": MOST_COORDINATES,
+        "training_steps": MOST_STEPS,
+        "feature_dim": MOST_COORDINATES,
+        "source_batch": MOST_BATCH,
+    }
+
+    def __post_init__(self) -> None:
+        for name, most in self.most.items():
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+        object.__setattr__(self, "seed", require_seed(self.seed))
+        if self.channels is not None:
+            object.__setattr__(self, "channels", tuple(self.channels))
+        _ = self.training(1, 0)  # refuses what cannot learn, before anything is spent on it
+        if not (self.sharpness > 0 and self.most_noise > 0 and self.jitter >= 0):
+            raise PrivotError(
+                f"sharpness {self.sharpness}, most_noise {self.most_noise}, jitter {self.jitter}: give "
+                "a positive sharpness and most_noise, and a jitter of at least 0"
+            )
+
+    def training(self, steps: int, stage: int) -> TrainingSettings:
+        """How the classifier is trained in a stage, counted from 0."""
+        seed = self.seed * 1009 + stage
+        return TrainingSettings(steps, self.learning_rate, self.averaging, seed)
+
+    @property
+    def round_steps(self) -> int:
+        """Optimizer steps after a round."""
+        return -(-self.training_steps // 2)
+
+
+class Classifier(nn.Module):
+    """h∘g: features on the unit sphere's non-negative part, and a linear layer.
+
+    Arguments:
+        shape: Of a record: (p,), (h, w) or (c, h, w).
+        num_classes: Number of classes.
+        settings: Architecture and seed.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], num_classes: int, settings: AdaptationSettings
+    ) -> None:
+        super().__init__()
+        self.sharpness, self.num_classes = settings.sharpness, num_classes
+        channels = convolutions(shape, settings.channels)
+        self.images = bool(channels)
+        self.shape = (*(1,) * (3 - len(shape)), *shape) if channels else (math.prod(shape),)
+        layers: list[nn.Module] = []
+        sizes = [self.shape[0], *channels]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            for inputs, outputs in pairwise(sizes):
+                convolution = nn.Conv2d(inputs, outputs, 5, padding=2)
+                layers += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
+            self.h = nn.Linear(settings.feature_dim, num_classes)
+        halvings = 2 ** len(channels)
+        inputs = channels[-1] * math.prod(n // halvings for n in self.shape[1:]) if channels else 0
+        dense = MLP(inputs or self.shape[0], settings.feature_dim, settings.hidden, settings.seed)
+        self.g = nn.Sequential(*layers, nn.Flatten(), dense)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Features (n, d) of records (n, *shape): rectified, of norm 1 (or 0)."""
+        raw = torch.relu(self.g(x.reshape(len(x), *self.shape)))
+        return raw / raw.norm(dim=1, keepdim=True).clamp_min(_SMALLEST_NORM)
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Scores (n, classes) of features."""
+        scores: Tensor = self.h(self.sharpness * features)
+        return scores
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores (n, classes) of records."""
+        return self.scores(self.features(x))
+
+    @torch.no_grad()
+    def classes(self, x: Tensor) -> Tensor:
+        """The likeliest classes (n,) of records."""
+        return torch.cat([self(part).argmax(dim=1) for part in x.float().split(_CHUNK)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdaptedClassifier(Learned):
+    """A classifier for the target, and what learning it has cost.
+
+    Arguments:
+        classifier: h∘g with averaged weights.
+        plan: What could be released of the target.
+        releases: How many releases were made.
+        settings: How it was trained.
+        shape: Of a record.
+        history: None: its losses are of several stages.
+    """
+
+    kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot sliced adapt")
+
+    classifier: Classifier
+    plan: SumPlan
+    releases: int
+    settings: AdaptationSettings
+    shape: tuple[int, ...]
+    history: History | None = None
+
+    @property
+    def guarantee(self) -> ApproximateDP:
+        """The guarantee of the target records; the source has none."""
+        return self.plan.guarantee
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Classes (n,) of records (n, *shape)."""
+        return np.asarray(self.classifier.classes(as_records("x", x)).numpy())
+
+    def fields(self) -> dict[str, Any]:
+        """See `Learned`."""
+        return {
+            "releases": self.releases,
+            "plan": self.plan.to_dict(),
+            "settings": asdict(self.settings),
+            "shape": list(self.shape),
+            "num_classes": self.classifier.num_classes,
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Learned`."""
+        return {name: x.cpu().numpy() for name, x in self.classifier.state_dict().items()}
+
+    @classmethod
+    def build(cls, stored: Stored) -> Self:
+        """See `Learned`."""
+        fields = stored.fields
+        settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
+        classifier = Classifier(shape, fields["num_classes"], settings)
+        classifier.load_state_dict({k: torch.from_numpy(v) for k, v in stored.arrays.items()})
+        plan = SumPlan.from_dict(fields["plan"])
+        return cls(classifier.eval(), plan, fields["releases"], settings, shape)
+
+
+def as_records(name: str, x: np.ndarray) -> Tensor:
+    """Records (n, …) as a float32 tensor."""
+    x = np.asarray(x)
+    if x.ndim < 2 or len(x) == 0 or x.dtype.kind not in "biuf":
+        raise PrivotError(
+            f"{name} has shape {x.shape} of {x.dtype}: give numbers (n, …), at least one record"
+        )
+    return torch.from_numpy(np.ascontiguousarray(x, np.float32))
+
+
+def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Widths of the convolutions for records of a shape; () where they are not images."""
+    images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
+    if channels is None:
+        return _CHANNELS if images else ()
+    if channels and not images:
+        raise PrivotError(
+            f"channels {channels} do not fit records of shape {shape}: give (n, h, w) or "
+            f"(n, c, h, w) with sides of at least {2 ** len(channels)}, or channels=()"
+        )
+    return channels
+
+
+# What rounds ask of unlabeled records: sums and products, by the class they look like.
+#
+# The slot of a record is the class that a classifier, learned from the public source and earlier
+# releases, gives it: a function of the record, right or wrong.
+#
+# **Sums.** The vector of x is x, cut to a public length ρ and rounded **towards zero** to ρ/16384,
+# and a constant, which counts. Where the public source has no negative number, those of a record
+# count as zeros: then no two vectors point apart.
+#
+# **Products.** The vector are coordinates of x less its class's mean (as released), along public
+# directions, cut to a public length and rounded towards zero. Moment 2: no two products point apart,
+# whatever the signs (`privot.central.sums`).
+#
+# **Privacy review.** Both are functions of one record, of public numbers, and of what was released.
+# Lengths come of the source alone. A record that the classifier cannot tell is in the slot of some
+# class all the same. Adjacency and Δ: `privot.central.sums`.
+
+
+Floats = NDArray[np.float64]
+LENGTH = 16384  # integer length of a record that is as long as may be
+PRODUCT_LENGTH = 4096  # of a residual: products are of the order of its square
+# The constant that counts, in lengths: its noise, and what it costs the rest, are then both small.
+_COUNT = 0.3
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Sums of records by class, and how many there are.
+
+    Arguments:
+        classifier: Which tells the class; frozen.
+        dim: Numbers p of a record.
+        norm: Length ρ beyond which a record is made shorter.
+        non_negative: Whether negative numbers count as zeros.
+    """
+
+    classifier: Classifier
+    dim: int
+    norm: float
+    non_negative: bool
+
+    moment: ClassVar[Literal[1]] = 1
+    one: ClassVar[int] = int(_COUNT * LENGTH)
+    radius: ClassVar[int] = int(np.ceil(np.hypot(LENGTH, one)))
+
+    @property
+    def slots(self) -> int:
+        """See `Question`."""
+        return self.classifier.num_classes
+
+    @property
+    def width(self) -> int:
+        """See `Question`: the record, and the constant."""
+        return self.dim + 1
+
+    @property
+    def unit(self) -> float:
+        """What one integer is."""
+        return self.norm / LENGTH
+
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
+        """See `Question`."""
+        x = torch.from_numpy(records[0])
+        flat = x.flatten(1).double()
+        flat = flat.clamp_min(0.0) if self.non_negative else flat
+        vectors = _whole(flat, self.norm, self.unit)
+        ones = np.full((len(vectors), 1), self.one)
+        return self.classifier.classes(x).numpy(), np.concatenate([vectors, ones], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassProducts:
+    """Products of coordinates of records less their class's mean, by class.
+
+    Arguments:
+        classifier: Which tells the class; frozen.
+        means: Of the classes (classes, p).
+        basis: Public directions as columns (p, k), orthonormal.
+        norm: Length of a residual beyond which it is made shorter.
+    """
+
+    classifier: Classifier
+    means: Floats
+    basis: Floats
+    norm: float
+
+    moment: ClassVar[Literal[2]] = 2
+    non_negative: ClassVar[bool] = True
+    radius: ClassVar[int] = PRODUCT_LENGTH
+
+    @property
+    def slots(self) -> int:
+        """See `Question`."""
+        return self.classifier.num_classes
+
+    @property
+    def width(self) -> int:
+        """See `Question`."""
+        return self.basis.shape[1]
+
+    @property
+    def unit(self) -> float:
+        """What one integer is."""
+        return self.norm / PRODUCT_LENGTH
+
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
+        """See `Question`."""
+        x = torch.from_numpy(records[0])
+        classes = self.classifier.classes(x).numpy()
+        residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])
+        coordinates = residuals @ torch.from_numpy(self.basis)
+        return classes, _whole(coordinates, self.norm, self.unit)
+
+
+def _whole(values: Tensor, norm: float, unit: float) -> Integers:
+    """Vectors (n, w) no longer than `norm`, in whole units, towards zero."""
+    shorter = (norm / values.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
+    return np.asarray(torch.trunc(values * shorter / unit).long().numpy())

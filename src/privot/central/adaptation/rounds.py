@@ -1,0 +1,467 @@
+"""Domain adaptation to a private, unlabeled target.
+
+A classifier is trained on a public, labeled source so that it holds on the target. Of the target only
+noisy sums are released, in rounds:
+
+1. train the classifier on source records (images: changed at random);
+2. let it tell the class of every private record: a function of that record alone, wrong for some;
+3. release noisy sums by class, and noisy products of what is left: each class's mean and covariance;
+4. move the source, class by class, by the optimal transport of Gaussians, as far as noise lets these
+   moments be trusted (`privot.central.adaptation.rounds`), and train the classifier on what was moved,
+   beside the source.
+
+Labels of moved records are the source's own, so that the second round begins with a classifier that errs
+less, and sums by class say more of it. The classifier that is returned is applied to target records as
+they are.
+
+**Privacy.** Steps 1, 2 and 4 see the public source and earlier releases alone. All rounds are Gaussian
+mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and adjacency
+(`replace_one`) are those of `privot.central.sums`, what is asked stands in
+`privot.central.adaptation.classifier`. Everything returned is a function of the releases: the classifier
+may be published. The number of target records is public. Tuning on target labels, or choosing the best
+of several runs by them, would be paid for by nobody.
+
+**Before anything is spent**, the noise on a class's mean is compared with how far the source's classes
+lie apart (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
+
+**Resuming.** The checkpoint holds the answers; what was learned from them is learned again, from the
+same source: the checkpoint has a hash of it, which is public. Of the target it has what was released,
+and another target is refused as other records are in every run by sums (`privot.central.sums`):
+by its account, which was entered when the run began. Its digest does not depend on the order of
+records, and neither do sums.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from privot.central.adaptation.classifier import (
+    AdaptationSettings,
+    AdaptedClassifier,
+    Classifier,
+    ClassProducts,
+    ClassSums,
+    as_records,
+)
+from privot.central.moments import shrink_to_zero
+from privot.central.slices import given_labels
+from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger, sensitivity
+from privot.core.errors import MOST_CODES, PrivotError
+from privot.models import Checkpoint
+from privot.privacy import gaussian_epsilon
+from privot.privacy.rounding import at_most
+from privot.training import Progress
+from privot.training.loop import train
+from privot.training.parallel import threads_for
+
+# Small random changes of source images: a classifier then depends less on how they were drawn.
+#
+# An image is turned, scaled along two axes, sheared and shifted; wrinkled by a smooth field of
+# shifts; and its strokes are made wider or narrower, by mixing it with the most or the least of each
+# pixel's neighbours. One number scales all of it. Public records alone are changed.
+#
+# References:
+#     Simard, Steinkraus, Platt, *Best practices for convolutional neural networks applied to visual
+#     document analysis* (2003), for wrinkles.
+
+
+_LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, halves of a side
+_WRINKLE = 0.2  # standard deviation of shifts, in halves of a side, where the amount is 1
+_CELLS = 4  # of the field of shifts, along a side
+_WIDTH = 2.0  # share of the neighbours' most or least, where the amount is 1
+
+
+def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
+    """Images (n, c, h, w) in [0, 1], each changed by an amount of its own; 0 leaves them as they are.
+
+    Arguments:
+        x: Images.
+        amount: Largest log scale of an axis; wrinkles and widths go with it.
+        rng: Of the changes.
+    """
+    if not amount:
+        return x
+    count, (high, wide) = len(x), x.shape[2:]
+    maps = random_affine(count, amount, rng)
+    grid = nn.functional.affine_grid(maps, list(x.shape), align_corners=False)
+    shifts = torch.randn(count, 2, _CELLS, _CELLS, generator=rng)
+    field = nn.functional.interpolate(shifts, (high, wide), mode="bicubic", align_corners=True)
+    grid = grid + _WRINKLE * amount * field.permute(0, 2, 3, 1)
+    moved = nn.functional.grid_sample(x, grid, align_corners=False)
+    most = nn.functional.max_pool2d(moved, 3, 1, 1)
+    least = -nn.functional.max_pool2d(-moved, 3, 1, 1)
+    width = min(_WIDTH * amount, 1.0) * (2 * torch.rand(count, 1, 1, 1, generator=rng) - 1)
+    return torch.where(
+        width > 0, moved + width * (most - moved), moved + width * (moved - least)
+    ).clamp(0.0, 1.0)
+
+
+def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
+    """Affine maps (count, 2, 3) near the identity.
+
+    Log scales go up to ±amount, angle and shear up to ±min(amount, 0.2), shifts up to ±min(amount,
+    0.12) of half a side.
+    """
+
+    def uniform(largest: float) -> Tensor:
+        return (2 * torch.rand(count, generator=rng) - 1) * largest
+
+    angle = uniform(min(amount, _LARGEST_ANGLE))
+    shear = uniform(min(amount, _LARGEST_ANGLE))
+    wide, high = uniform(amount).exp(), uniform(amount).exp()
+    shift = min(amount, _LARGEST_SHIFT)
+    first = torch.stack([wide * angle.cos(), wide * (shear - angle.sin()), uniform(shift)], dim=1)
+    second = torch.stack([high * angle.sin(), high * angle.cos(), uniform(shift)], dim=1)
+    return torch.stack([first, second], dim=1)
+
+
+# Moments of classes, of the target by noisy sums; and optimal transport of Gaussians between them.
+#
+# Of class c, $m_c$ is the mean in $R^p$ and $Σ_c$ the covariance along U, the first k of the
+# principal directions of the source's residuals (public). Those of the target are learned as
+# *differences* from the source's, by empirical Bayes: what noise drowns stays as it is in the source.
+#
+# - **Means.** Along principal direction i, of all p, the difference is a priori $N(0, τ_i^2)$, with
+#   $τ_i^2$ by moments over the classes, and is released with known noise $e_c$: it is shrunk by
+#   $τ_i^2/(τ_i^2 + e_c^2)$.
+# - **Covariances.** An entry of the difference is a priori $N(0, κ λ_i λ_j)$, λ the source's
+#   eigenvalues, κ by moments (`privot.central.moments`).
+#
+# **Transport.** A source record x of class c becomes
+#
+# $$ T_c(x) = m'_c + A_c (x - m_c), \qquad
+#    A_c = Σ_c^{-1/2} (Σ_c^{1/2} Σ'_c Σ_c^{1/2})^{1/2} Σ_c^{-1/2} \text{ along } U, $$
+#
+# and the identity across U: of all maps that give a Gaussian with the source's moments those of the
+# target it moves records least (Dowson, Landau 1982). Its label stays.
+#
+# References:
+#     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982).
+#     Courty, Flamary, Tuia, Rakotomamonjy, *Optimal transport for domain adaptation* (2017), for
+# transport     of the source's classes; Sun, Saenko, *Deep CORAL* (2016), for second moments.
+
+
+Floats = NDArray[np.float64]
+_LEAST = 1e-3  # of the mean eigenvalue: variance of any direction
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Moments of the classes of a domain.
+
+    Arguments:
+        means: (classes, p).
+        covariances: Along the directions (classes, k, k).
+        counts: Records of each class (classes,).
+        directions: Principal directions of the source within classes, as columns (p, p).
+        scale: Variances of the source along the first of them (k,).
+    """
+
+    means: Floats
+    covariances: Floats
+    counts: Floats
+    directions: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, x: Floats, y: NDArray[np.int64], num_classes: int, directions: int) -> ClassMoments:
+        """Moments of labeled records (n, p) along their first principal directions within classes."""
+        counts = np.maximum(np.bincount(y, minlength=num_classes), 1).astype(float)
+        means = np.stack([x[y == c].sum(axis=0) / counts[c] for c in range(num_classes)])
+        residuals = x - means[y]
+        values, vectors = np.linalg.eigh(residuals.T @ residuals / len(x))
+        values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+        basis, least = vectors[:, :directions], _LEAST * values.mean() + _TINY
+        within = residuals @ basis
+        covariances = np.stack(
+            [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
+        )
+        covariances += least * np.eye(basis.shape[1])
+        return cls(means, covariances, counts, vectors, np.maximum(values[:directions], least))
+
+    @property
+    def basis(self) -> Floats:
+        """Directions along which covariances are told, as columns (p, k)."""
+        return self.directions[:, : len(self.scale)]
+
+    @property
+    def contrast(self) -> float:
+        """Root mean square length of class means less their mean, along the directions."""
+        along = (self.means - self.means.mean(axis=0)) @ self.basis
+        return float(np.sqrt((along**2).sum(axis=1).mean()))
+
+    def with_means(self, told: Floats, errors: Floats) -> ClassMoments:
+        """Means moved towards noisy ones (classes, p), as far as their noise (classes,) lets."""
+        gaps, noise = (told - self.means) @ self.directions, errors[:, None] ** 2
+        variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
+        kept = gaps * variance / (variance + noise + _TINY) @ self.directions.T
+        return replace(self, means=self.means + kept)
+
+    def with_covariances(self, told: Floats, errors: Floats) -> ClassMoments:
+        """Covariances moved likewise; of the noisy ones, diagonals have these errors (classes,)."""
+        moved = shrink_to_zero(told - self.covariances, errors, self.scale)
+        return replace(self, covariances=self.covariances + moved)
+
+
+def transported(
+    x: Floats, y: NDArray[np.int64], source: ClassMoments, target: ClassMoments
+) -> Floats:
+    """Source records (n, p) moved, class by class, to the target's moments."""
+    moved = np.empty_like(x)
+    for c, (mean, covariance) in enumerate(zip(source.means, source.covariances, strict=True)):
+        own = y == c
+        change = gaussian_map(covariance, target.covariances[c]) - np.eye(len(covariance))
+        residuals = x[own] - mean
+        moved[own] = (
+            target.means[c] + residuals + residuals @ source.basis @ change @ source.basis.T
+        )
+    return moved
+
+
+def gaussian_map(source: Floats, target: Floats) -> Floats:
+    """The symmetric matrix A with A Σ A = Σ' that moves N(0, Σ) least.
+
+    Arguments:
+        source: Σ, positive definite (k, k).
+        target: Σ', symmetric; what is negative counts as 0.
+
+    Examples:
+        >>> gaussian_map(np.diag([1.0, 4.0]), np.diag([9.0, 4.0])).round(6).tolist()
+        [[3.0, 0.0], [0.0, 1.0]]
+    """
+    values, vectors = np.linalg.eigh(source)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    inverse = (vectors / np.sqrt(values)) @ vectors.T
+    values, vectors = np.linalg.eigh(target)
+    positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    values, vectors = np.linalg.eigh(root @ positive @ root)
+    between = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.asarray(inverse @ between @ inverse)
+
+
+_SUMS = 0.4  # of a round's share of μ²; its products have the rest
+_LAST = 0.6  # share of the last round, where there are several
+_MOST_NUMBERS = 4096  # of a record
+_FEW, _NOTHING_TOLD = (
+    20.0,
+    1e9,
+)  # classes of fewer records stay as in the source: noise times as much
+_RESIDUALS = 0.99, 1.25  # length of residuals: the source's quantile, and how much more
+_SOURCE_SHARE = 0.25  # of a batch after the first round
+_MOVED_JITTER = 0.5  # of the source's
+
+
+def adapt(
+    source_x: np.ndarray,
+    source_y: np.ndarray,
+    target_x: np.ndarray,
+    settings: AdaptationSettings,
+    *,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> AdaptedClassifier:
+    """Learn to classify a private, unlabeled target from a public, labeled source.
+
+    Arguments:
+        source_x: Public records (n, …), scaled by public numbers; images to [0, 1].
+        source_y: Their classes (n,), from 0.
+        target_x: Private records (m, …), scaled alike.
+        settings: Budget and method.
+        checkpoint: File of the run's answers; its ledger lies beside it.
+        resume: Whether to go on with both.
+        progress: Told after every step of training.
+
+    Raises:
+        PrivotError: for records that do not fit each other, so few that noise would drown them, a
+            ledger of another plan, or a run to be resumed whose source or target was another.
+        Interrupted: on a signal, after saving.
+    """
+    course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
+    if course.shape != tuple(target.shape[1:]):
+        raise PrivotError(
+            f"source of {course.shape} and target of {tuple(target.shape[1:])} do not fit: give "
+            "records of one shape"
+        )
+    path = None if checkpoint is None else Path(checkpoint)
+    plan = course.plan(len(target))
+    ledger = open_ledger(plan, path, resume)
+    made_of = {"ledger": ledger.id, "settings": asdict(settings), "source": course.fingerprint}
+    state = Checkpoint(path, made_of, resume)
+    try:
+        with threads_for(0):
+            course.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
+    finally:
+        ledger.close()
+    return AdaptedClassifier(course.classifier.eval(), plan, ledger.spent, settings, course.shape)
+
+
+class Course:
+    """A public source, what is known of it, and the classifier that learns.
+
+    Arguments:
+        x: Records (n, …).
+        y: Their classes (n,).
+        num_classes: How many there are.
+        settings: Budget and method.
+    """
+
+    def __init__(
+        self, x: Tensor, y: Tensor, num_classes: int, settings: AdaptationSettings
+    ) -> None:
+        self.settings, self.shape, self.y = settings, tuple(x.shape[1:]), y
+        self.classifier = Classifier(self.shape, num_classes, settings)
+        self.x = x.reshape(len(x), *self.classifier.shape)
+        self.flat = x.flatten(1).double().numpy()
+        if self.flat.shape[1] > _MOST_NUMBERS:
+            raise PrivotError(
+                f"records of {self.flat.shape[1]:,} numbers: give up to {_MOST_NUMBERS:,}, of which "
+                "principal directions are found in a minute: smaller images, or features of them"
+            )
+        self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), 1e-6)
+
+    @classmethod
+    def of(cls, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings) -> Course:
+        """The course that begins at a source, given as arrays."""
+        x = as_records("source_x", source_x)
+        if not bool(torch.isfinite(x).all()):
+            raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
+        y = given_labels(source_y, len(x), MOST_CODES)
+        return cls(x, y, int(y.max()) + 1, settings)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the source, in its order: public, as the source is."""
+        digest = blake2b(repr(self.shape).encode(), digest_size=16)
+        for part in (self.x, self.y):
+            digest.update(part.contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Source records, changed at random where they are images, and their classes."""
+        return self._drawn(self.x, self.settings.source_batch, self._jitter, rng)
+
+    def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """Cross-entropy on a batch of the source."""
+        x, y = self.batch(rng)
+        return nn.functional.cross_entropy(self.classifier(x), y), 0.0
+
+    def moments(self) -> ClassMoments:
+        """Of the source's classes."""
+        classes = self.classifier.num_classes
+        return ClassMoments.of(self.flat, self.y.numpy(), classes, self.settings.directions)
+
+    def plan(self, count: int) -> SumPlan:
+        """The rounds of so many target records; nothing is spent on what noise would drown.
+
+        Raises:
+            PrivotError: if noise on the mean of a class of average size, along the directions in which
+                covariances are told, is longer than `most_noise` times what the source's class means
+                lie from their center.
+        """
+        settings, moments = self.settings, self.moments()
+        plan = SumPlan.calibrate(
+            settings.epsilon, settings.delta, shares(settings.rounds), count, settings.unit
+        )
+        question = self._sums()
+        error = sensitivity(question) / plan.ratios[-2] * question.unit
+        noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
+        ratio = noise / max(moments.contrast, 1e-12)
+        if ratio > settings.most_noise:
+            more = ratio / settings.most_noise
+            whole = math.sqrt(math.fsum(each**2 for each in plan.ratios))
+            needed = gaussian_epsilon(1.0, whole * more, settings.delta)
+            raise PrivotError(
+                f"epsilon {at_most(settings.epsilon)} for {count:,} target records: noise on a class's "
+                f"mean would be {ratio:.3g} times what the source's classes lie apart, and the source "
+                f"alone about as good a teacher; give {math.ceil(count * more):,} records, or epsilon "
+                f"{at_most(needed)}"
+            )
+        return plan
+
+    def run(self, rounds: Rounds, progress: Progress | None = None) -> None:
+        """Train on the source, and after every round on what it was moved to."""
+        settings, source = self.settings, self.moments()
+        how = settings.training(settings.training_steps, 0)
+        train(self.classifier, self.classify, how, progress=progress)
+        for turn in range(1, settings.rounds + 1):
+            target = self.told(rounds, source)
+            moved = transported(self.flat, self.y.numpy(), source, target)
+            x = torch.from_numpy(moved).float().reshape(self.x.shape)
+            x = x.clamp(0.0, 1.0) if self.classifier.images else x
+
+            def mixed(rng: torch.Generator, x: Tensor = x) -> tuple[Tensor, float]:
+                return self._mixed(x, rng), 0.0
+
+            how = settings.training(settings.round_steps, turn)
+            train(self.classifier, mixed, how, progress=progress)
+
+    def told(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
+        """Moments of the target's classes, from one round."""
+        sums = self._sums()
+        released = rounds.ask(sums)
+        found = released.sums[:, -1] / sums.one
+        counts, doubt = np.maximum(found, _FEW), np.where(found < _FEW, _NOTHING_TOLD, 1.0)
+        means = released.sums[:, :-1] * sums.unit / counts[:, None]
+        target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
+        products = self._products(sums, source, target)
+        released = rounds.ask(products)
+        scale = products.unit**2 / counts
+        return target.with_covariances(
+            released.sums * scale[:, None, None], doubt * released.stddev * scale
+        )
+
+    def questions(self) -> tuple[ClassSums, ClassProducts]:
+        """What a round asks by class, were the source's means the target's."""
+        sums, source = self._sums(), self.moments()
+        return sums, self._products(sums, source, source)
+
+    @property
+    def _jitter(self) -> float:
+        return self.settings.jitter if self.classifier.images else 0.0
+
+    def _sums(self) -> ClassSums:
+        frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
+        signless = bool((self.flat >= 0).all())
+        return ClassSums(frozen, self.flat.shape[1], self.norm, signless)
+
+    def _products(
+        self, sums: ClassSums, source: ClassMoments, target: ClassMoments
+    ) -> ClassProducts:
+        residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
+        quantile, more = _RESIDUALS
+        longest = float(np.quantile(np.linalg.norm(residuals, axis=1), quantile))
+        norm = max(more * longest, 1e-6)
+        return ClassProducts(sums.classifier, target.means, source.basis, norm)
+
+    def _drawn(
+        self, x: Tensor, count: int, amount: float, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(x), (count,), generator=rng)
+        return augmented(x[rows], amount, rng), self.y[rows]
+
+    def _mixed(self, moved: Tensor, rng: torch.Generator) -> Tensor:
+        """Cross-entropy on a batch of source records and moved ones."""
+        size = self.settings.source_batch
+        own = math.ceil(_SOURCE_SHARE * size)
+        first, y = self._drawn(self.x, own, self._jitter, rng)
+        second, z = self._drawn(moved, size - own, _MOVED_JITTER * self._jitter, rng)
+        scores = self.classifier(torch.cat([first, second]))
+        return nn.functional.cross_entropy(scores, torch.cat([y, z]))
+
+
+def shares(rounds: int) -> list[float]:
+    """Of μ², by release: sums and products of each round in turn."""
+    last = _LAST if rounds > 1 else 1.0
+    each = [(1 - last) / max(rounds - 1, 1)] * (rounds - 1) + [last]
+    return [part * share for share in each for part in (_SUMS, 1 - _SUMS)]

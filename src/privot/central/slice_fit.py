@@ -1,0 +1,545 @@
+r"""A network that makes raw values of latents and labels, and what trains it on noisy slices.
+
+Per release one step of Adam on
+
+$$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
+
+that is d times the smoothed sliced loss (`privot.central.slice_fit`) with its mean part taken from all
+releases (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without bias as
+the inner product of the residuals of two independent halves of the generated batch, so that small
+batches do not shrink the spread. Weights are averaged.
+
+A budget that runs out (a resumed run may lack what a kill cost) ends the releases, not the fit: the
+pooled mean is followed to the end, or, by the published loss, the weights are left as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from privot.central.components import LabeledLaw
+from privot.central.records import RecordMap, Records
+from privot.central.slices import Counted, SlicePlan, Slices, SlicingMechanism
+from privot.core.errors import (
+    MOST_BATCH,
+    MOST_COORDINATES,
+    MOST_PEOPLE,
+    MOST_PROJECTIONS,
+    MOST_STEPS,
+    PrivotError,
+    require_choice,
+    require_count,
+    require_seed,
+)
+from privot.models import NOWHERE, Checkpoint, History
+from privot.privacy.ledger import BudgetExhausted
+from privot.privacy.slice_accounting import Method, SlicedAccounting
+from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
+from privot.training import Progress
+from privot.training.generators import make_network
+from privot.training.loop import TrainingSettings, train
+from privot.training.settings import Architecture
+from privot.transport import entropic_cost
+from privot.transport.exact import transport_cost_1d
+
+# How a run through noisy slices is made, and the plan that follows from it: public numbers only.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSettings:
+    """What every run through noisy slices decides.
+
+    Arguments:
+        steps: Number of releases.
+        batch_size: Records a release; on average for padded Poisson batches.
+        num_projections: Directions k of a release.
+        neighboring: `"replace_one"` with batches of fixed size, or `"zero_out"` with padded Poisson.
+        orthonormal: Whether a release's directions are a frame (k ≤ d).
+        method: Accounting by `"pld"` (least noise, seconds) or `"rdp"`.
+        q: Exponent of the sliced loss, 1 or 2.
+        hidden: Widths of a network's hidden layers.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights.
+        seed: Of initial weights and latents; never of noise, batches or directions.
+    """
+
+    steps: int
+    batch_size: int
+    num_projections: int
+    neighboring: CentralNeighboring = "replace_one"
+    orthonormal: bool = False
+    method: Method = "pld"
+    q: int = 2
+    hidden: tuple[int, ...] = (256, 256)
+    learning_rate: float = 2e-3
+    averaging: float = 0.995
+    seed: int = 0
+
+    # Most of each count; the least is 1.
+    most: ClassVar[dict[str, int]] = {
+        "steps": MOST_STEPS,
+        "batch_size": MOST_PEOPLE,
+        "num_projections": MOST_PROJECTIONS,
+    }
+
+    def __post_init__(self) -> None:
+        for name, most in self.most.items():
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+        object.__setattr__(self, "seed", require_seed(self.seed))
+        _ = self.training  # refuses what cannot learn, before anything is spent on it
+        hints = get_type_hints(type(self))
+        for field in fields(self):
+            choices, value = get_args(hints[field.name]), getattr(self, field.name)
+            if choices and all(isinstance(one, str) for one in choices):
+                require_choice(field.name, value, choices)
+        if self.q not in (1, 2):
+            raise PrivotError(f"q {self.q}: use 1 or 2")
+
+    @property
+    def training(self) -> TrainingSettings:
+        """How a network is trained."""
+        return TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
+
+    @property
+    def sampling(self) -> Sampling:
+        """The scheme of batches that the adjacency is accounted with."""
+        return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
+
+    def accounting(self, count: int, records: RecordMap, grid: float = 0.0) -> SlicedAccounting:
+        """The setting of a run on that many records, whose privacy is accounted."""
+        return SlicedAccounting(
+            dim=records.num_labels * records.width,
+            num_projections=self.num_projections,
+            records=count,
+            batch_size=count if self.sampling == "none" else self.batch_size,
+            sampling=self.sampling,
+            neighboring=self.neighboring,
+            non_negative=records.non_negative,
+            orthonormal=self.orthonormal,
+            grid=grid,
+            unit=records.unit,
+        )
+
+    def plan(self, epsilon: float, delta: float, count: int, records: RecordMap) -> SlicePlan:
+        """The releases that keep (ε, δ) of that many records."""
+        steps = 1 if self.sampling == "none" else self.steps
+        return SlicePlan.calibrate(
+            epsilon, delta, steps, lambda grid: self.accounting(count, records, grid), self.method
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlicedSettings(ReleaseSettings):
+    """What is released of a curator's records, and what is made of it; see `ReleaseSettings`, too.
+
+    Arguments:
+        release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
+            slices of all records a single time and trains on them for as long as it likes
+            (Greenewald et al. 2024).
+        degree: Of the features: 1 for means of coordinates, 2 for second moments as well.
+        low_pass: Of images: frequencies kept along each axis; None for the pixels themselves.
+        anchor: Of images of degree 2: the constant of the lifted vector, in units of an image's norm.
+        scale: Of images of degree 1: the norm that becomes 1. Longer ones are clipped.
+        loss: Of a network: `"mean_first"` follows the mean pooled over all releases and the spread of
+            the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
+            with `release="once"`, entropic transport at the noise's own cost and weight.
+        optimizer_steps: Of a network with `release="once"`; else one a release.
+        generated: Records that a network makes a step.
+        latent_dim: Of a network.
+        architecture: Of a network: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
+            that without batch normalization, `"dcgan_unnormalized"`.
+    """
+
+    steps: int = 60_000
+    batch_size: int = 100
+    num_projections: int = 16
+    release: Literal["every_step", "once"] = "every_step"
+    degree: int = 2
+    low_pass: int | None = 7
+    anchor: float = 5.0
+    scale: float = 12.0
+    loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
+    optimizer_steps: int = 3000
+    generated: int = 500
+    latent_dim: int = 16
+    architecture: Architecture = "mlp"
+
+    most: ClassVar[dict[str, int]] = ReleaseSettings.most | {
+        "optimizer_steps": MOST_STEPS,
+        "generated": MOST_BATCH,
+        "latent_dim": MOST_COORDINATES,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("generated", self.generated, MOST_BATCH, least=2)
+        if self.loss == "entropic" and self.release != "once":
+            raise PrivotError(
+                "loss 'entropic' needs release='once': its plans are drawn from one release again "
+                "and again"
+            )
+
+    @property
+    def training(self) -> TrainingSettings:
+        """How a network is trained."""
+        steps = self.optimizer_steps if self.release == "once" else self.steps
+        return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
+
+    @property
+    def sampling(self) -> Sampling:
+        """See `ReleaseSettings`: a single release is of all records."""
+        return "none" if self.release == "once" else super().sampling
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """What `records_of` makes a schema's records with."""
+        return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
+
+
+# The smoothed sliced Wasserstein loss, on noisy slices.
+#
+# With noise N(0, σ²) on the slices of both sides, the mean over directions of W_q^q between them is
+# the sliced Wasserstein distance of the two laws convolved with N(0, σ²I): a metric for every σ ≥ 0
+# (Rakotomamonjy, Ralaivola 2021, theorem 3). The private side is a constant; gradient flows to the
+# generated side alone, through the sort: optimal transport on the line matches ranks, and the
+# matching is constant where no two points tie.
+#
+# **Mean first.** For q = 2 the loss splits exactly,
+#
+# $$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
+#
+# and averaging the first part over uniform directions gives ‖m_P − m_Q‖²/d of the laws in R^d. Each
+# part may use a different estimate: `spread_loss` is the second part, of one release; the first is
+# far better estimated from all releases so far (`PooledMean`).
+#
+# **The mean record**, pooled over all releases so far, is what slices tell best. A release of n rows
+# along U has column means s = Uᵀμ + noise, with noise N(0, σ²/n). Back-projection (d/k)·U s is
+# unbiased for μ, but its variance holds ‖μ‖²·d/k of the directions' own. Following the residual does
+# away with it: with μ̂_0 = 0 and A = (d/k) U Uᵀ, E A = I,
+#
+# $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
+# \qquad γ_t = \frac{1}{t + d/k}. $$
+#
+# U_t is independent of the past, so the error's mean shrinks by exactly 1 − γ_t a step, and with
+# β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
+#
+# **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
+# frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
+# of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
+#
+# $$ E‖\hat μ − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
+# \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
+#
+# V_0 = 0, D_0 = 1. Directions spread it evenly over the coordinates. Here ν = σ²·rows/batch² (blank
+# rows of padded batches bring noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of fixed
+# size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a record's
+# norm, and is it for squares. ‖μ‖² is estimated from ‖μ̂‖² less its own error. For large T all but
+# the noise vanishes against σ²d·rows/(T k batch²). Post-processing of releases: no cost of privacy.
+
+
+def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
+    """Rows (n, k) with as large a share of zeros as a plan's batch has of blank ones."""
+    blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
+    return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
+
+
+class PooledMean(nn.Module):
+    """An unbiased running estimate of the mean record (d,); its state travels with a checkpoint.
+
+    Arguments:
+        plan: Of the releases to come.
+    """
+
+    mean: Tensor
+    bias: Tensor
+    count: Tensor
+    gathered: Tensor
+    memory: Tensor
+
+    def __init__(self, plan: SlicePlan) -> None:
+        super().__init__()
+        accounting = plan.accounting
+        self._dim, self._radius = accounting.dim, accounting.radius
+        self.ratio = accounting.dim / accounting.num_projections
+        # a of the recursion.
+        count = accounting.num_projections
+        self._second = self.ratio if accounting.orthonormal else self.ratio + (count - 1) / count
+        # Rows hold the mean record times batch_size/rows: blanks count as zeros.
+        self.padding = plan.rows / accounting.batch_size
+        noise = plan.stddev**2 * self.padding / accounting.batch_size
+        self._noise = self.ratio * accounting.dim * noise
+        self._fixed_size = accounting.sampling == "without_replacement"
+        others = max(accounting.records - 1, 1)
+        left_out = (
+            1 - (accounting.batch_size - 1) / others if self._fixed_size else 1 - accounting.rate
+        )
+        self._batch = self._second * left_out / accounting.batch_size
+        self.register_buffer("mean", torch.zeros(accounting.dim))
+        for name, start in (("bias", 1.0), ("count", 0.0), ("gathered", 0.0), ("memory", 1.0)):
+            self.register_buffer(name, torch.tensor(start, dtype=torch.float64))
+
+    @torch.no_grad()
+    def add(self, slices: Slices) -> None:
+        """Take one release into account."""
+        self.count += 1
+        gain = 1.0 / (float(self.count) + self.ratio)
+        told = slices.values.mean(dim=0) * self.padding
+        residual = told - slices.directions.T @ self.mean
+        self.mean += gain * self.ratio * (slices.directions @ residual)
+        self.bias *= 1.0 - gain
+        kept = 1.0 - 2.0 * gain + gain**2 * self._second
+        self.gathered.mul_(kept).add_(gain**2)
+        self.memory *= kept
+
+    @property
+    def estimate(self) -> Tensor:
+        """The unbiased mean record (d,); zeros before the first release."""
+        return self.mean / max(float(1.0 - self.bias), 1e-12)
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a coordinate's error: noise, batches and directions; ∞ before any.
+
+        A function of releases: it may be published.
+        """
+        if not self.count:
+            return math.inf
+        bias, gathered, memory = float(self.bias), float(self.gathered), float(self.memory)
+        scale = (1.0 - bias) ** 2
+        noise = gathered * self._noise / scale
+        batch = gathered * self._batch / scale
+        start = max(memory - bias**2, 0.0) / scale
+        longest = self._radius**2
+        # ‖μ̂‖² = ‖μ‖² + error on average, where the error itself holds ‖μ‖².
+        slope = start - batch if self._fixed_size else start
+        seen = float(self.estimate.double().square().sum())
+        length = (seen - noise - batch * longest) / (1.0 + slope)
+        error = noise + batch * longest + slope * min(max(length, 0.0), longest)
+        return math.sqrt(error / self._dim)
+
+
+def smoothed_sliced_loss(
+    private: Tensor, generated: Tensor, stddev: float, q: int, rng: torch.Generator
+) -> Tensor:
+    """Mean over k slices of W_q^q between `private` (n, k), noisy, and `generated` (m, k) plus noise.
+
+    Arguments:
+        private: Released slices; constants.
+        generated: Projections of what the generator made, along the same directions.
+        stddev: Standard deviation σ of the noise that the released slices carry.
+        q: 1 or 2.
+        rng: Of the generated side's noise.
+
+    Examples:
+        >>> x = torch.tensor([[0.0], [1.0]])
+        >>> smoothed_sliced_loss(x + 2, x, 0.0, 2, torch.Generator())
+        tensor(4.)
+    """
+    if q not in (1, 2):
+        raise PrivotError(f"q is {q}: the sliced loss is made for 1 and 2")
+    noise = torch.randn(generated.shape, generator=rng, dtype=generated.dtype)
+    noisy = generated + stddev * noise
+    if len(private) != len(generated):
+        return transport_cost_1d(noisy, private.detach(), q).mean()
+    # Sorting contiguous rows is several times faster than sorting columns.
+    target = np.sort(private.detach().numpy().T, axis=1)
+    columns = noisy.T.contiguous()
+    order = torch.from_numpy(np.argsort(columns.detach().numpy(), axis=1))
+    gaps = columns.gather(1, order) - torch.from_numpy(target)
+    return gaps.square().mean() if q == 2 else gaps.abs().mean()
+
+
+def spread_loss(private: Tensor, generated: Tensor, stddev: float, rng: torch.Generator) -> Tensor:
+    """Mean over slices of W_2² between the two sides, each moved to mean 0."""
+    centered = private - private.mean(dim=0)
+    return smoothed_sliced_loss(centered, generated - generated.mean(dim=0), stddev, 2, rng)
+
+
+_CENTERED_ROWS = 1000  # rows of a single release that one step looks at
+
+
+class LabeledNetwork(nn.Module, LabeledLaw):
+    """A multilayer perceptron, or a DCGAN, from (z, one-hot label) to raw values of records.
+
+    A fitted network makes every record from its own latent and label alone. Privacy: it sees released
+    slices and its own draws, never a record; batch normalization, where there is any, is of its draws.
+    """
+
+    kind: ClassVar[str] = "network"
+
+    def __init__(
+        self,
+        records: Records,
+        latent_dim: int,
+        hidden: tuple[int, ...],
+        seed: int = 0,
+        architecture: Architecture = "mlp",
+    ) -> None:
+        super().__init__()
+        self.records, self.latent_dim = records, latent_dim
+        labels = records.num_labels if records.num_labels > 1 else 0
+        self.network = make_network(
+            architecture, latent_dim + labels, records.array_shape, hidden, seed
+        )
+        # Every label alike: that is assumed in public.
+        self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
+
+    def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
+        """Raw values of latents (n, latent_dim) and labels (n,)."""
+        count = self.records.num_labels
+        if count > 1:
+            latent = torch.cat([latent, nn.functional.one_hot(labels, count).to(latent)], dim=1)
+        return self.records.activate(self.network(latent))
+
+    def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
+        """Raw values for labels, from fresh latents."""
+        latent = self.network.draw_latent(len(labels), rng)[:, : self.latent_dim]
+        values: Tensor = self(latent, labels)
+        return values
+
+    @torch.no_grad()
+    def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
+        """See `LabeledLaw`."""
+        return self.draw(labels, rng)
+
+    def fields(self) -> dict[str, Any]:
+        """See `LabeledLaw`."""
+        hidden, architecture = list(self.network.hidden), self.network.architecture
+        return {"latent_dim": self.latent_dim, "hidden": hidden, "architecture": architecture}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """See `LabeledLaw`."""
+        return self.state_dict()
+
+    @classmethod
+    def of_tensors(
+        cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Self:
+        """See `LabeledLaw`."""
+        shape = (fields["latent_dim"], tuple(fields["hidden"]))
+        network = cls(records, *shape, architecture=fields["architecture"])
+        network.load_state_dict(dict(tensors))
+        return network.eval()
+
+
+def train_network(
+    mechanism: SlicingMechanism,
+    records: Records,
+    settings: SlicedSettings,
+    checkpoint: Checkpoint,
+    progress: Progress | None,
+) -> tuple[LabeledNetwork, History]:
+    """A network that follows the mechanism's releases, and its losses."""
+    shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
+    network = LabeledNetwork(records, *shape)
+    pooled, ledger = PooledMean(mechanism.ledger.plan), mechanism.ledger
+    follow = SliceObjective(mechanism, pooled, network, settings)
+    counted = Counted(network=network, pooled=pooled)
+    if settings.release == "once":
+        if checkpoint.resume:
+            raise PrivotError(
+                "release 'once' keeps its slices in memory and cannot be resumed: start again "
+                "with a budget of its own"
+            )
+        checkpoint = NOWHERE
+
+    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
+        loss = follow(rng)
+        counted.count(ledger)
+        return loss
+
+    history = train(
+        counted,
+        objective,
+        settings.training,
+        checkpoint=checkpoint.of({"settings": asdict(settings), "records": records.to_dict()}),
+        progress=progress,
+        seek=lambda _: counted.check(ledger),
+    )
+    # How long steps took depends on raw records.
+    history.rows = [(*row[:-1], 0.0) for row in history.rows]
+    return network.eval(), history
+
+
+class SliceObjective:
+    """The loss of one step, from a fresh release or from the one that was made.
+
+    Arguments:
+        mechanism: Whom to ask for releases.
+        pooled: Estimate of the mean record that they are added to.
+        network: What is trained.
+        settings: Loss and sizes.
+    """
+
+    def __init__(
+        self,
+        mechanism: SlicingMechanism,
+        pooled: PooledMean,
+        network: LabeledNetwork,
+        settings: SlicedSettings,
+    ) -> None:
+        self.mechanism, self.pooled, self.network = mechanism, pooled, network
+        self.settings = settings
+        self.stddev = mechanism.ledger.plan.stddev
+        count = mechanism.map.num_labels
+        each = 2 * max(1, settings.generated // (2 * count))
+        self.labels = torch.arange(count).repeat_interleave(each)
+        self._released: Slices | None = None
+
+    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """Loss and 0 (there is no marginal to fit)."""
+        slices = self._next(rng)
+        record_map = self.mechanism.map
+        values = self.network.draw(self.labels, rng)
+        features = record_map.features(record_map.prepare(values))
+        # (labels, each, width): rows were drawn label by label.
+        features = features.reshape(record_map.num_labels, -1, record_map.width)
+        loss = 0.0 * features.sum()  # with the budget spent and no pooled mean, weights stay
+        if slices is not None:
+            blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
+            projected = with_blanks((features @ blocks).flatten(0, 1), self.mechanism.ledger.plan)
+            loss = self._slice_loss(slices.values, projected, rng)
+        if self.settings.loss == "mean_first":
+            halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
+            target = self.pooled.estimate.reshape(record_map.num_labels, 1, record_map.width)
+            residual = halves - target
+            loss = loss + (residual[:, 0] * residual[:, 1]).sum()
+        return loss, 0.0
+
+    def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
+        dim = self.mechanism.ledger.plan.accounting.dim
+        if self.settings.loss == "mean_first":
+            return dim * spread_loss(released, projected, self.stddev, rng)
+        if self.settings.loss == "sliced":
+            return dim * smoothed_sliced_loss(
+                released, projected, self.stddev, self.settings.q, rng
+            )
+        cost = torch.cdist(projected, released).square() / (2 * self.stddev**2)
+        return entropic_cost(cost)[0]
+
+    def _next(self, rng: torch.Generator) -> Slices | None:
+        """Slices to look at; None once the budget is spent."""
+        if self.settings.release == "once":
+            if self._released is None:
+                self._released = self.mechanism.release()
+                self.pooled.add(self._released)
+            rows = torch.randint(
+                len(self._released.values), (min(_CENTERED_ROWS, len(self.labels)),), generator=rng
+            )
+            return Slices(self._released.directions, self._released.values[rows])
+        try:
+            slices = self.mechanism.release()
+        except BudgetExhausted:
+            return None
+        if self.settings.loss == "mean_first":
+            self.pooled.add(slices)
+        return slices

@@ -1,0 +1,519 @@
+"""The slicing mechanism: the only code that touches private records.
+
+A release is (U, XU + V): U ∈ R^{d×k} public unit columns drawn afresh and independently of the
+data, X the records of a secret batch, V independent N(0, σ²) (Rakotomamonjy, Ralaivola 2021; here
+with exact accounting, see `privot.privacy.slice_accounting`). Everything computed from releases is
+post-processing.
+
+**Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
+The unit is the record map's, and the plan's must be the same. One record of each is assumed: nothing
+here can see whether two records belong to one unit.
+**Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
+are clipped to the public radius here, whatever the map does, and a record whose features overflow counts
+as zeros: NaN would pass the clipping and show who was drawn, a refusal would show that somebody has such
+a record. No batch norm, no batch maximum: the row of a slot is a function of the one record in it.
+**Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
+that were rounded to the same grid; coins of noise and of batches are the operating system's.
+**Directions** are drawn here as well, from the words that noise is made of: no resumed run and no forked
+process may repeat directions, for the accounting averages over each release's own.
+**Count first**: the plan's whole guarantee is entered in the account of these records before the first
+release (`privot.privacy.accounts`), and the ledger is charged before a batch is drawn; without budget
+nothing happens. Threads may share a mechanism: the ledger keeps them apart.
+
+**Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
+records stays with the curator: the fingerprint of values and labels by which a second run on the same
+records is seen, the warning of it, and the time of a release (rows are grouped by label for speed, and
+the rejections of the samplers), so releases are not to be timed by anyone but the curator. Nothing is
+logged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from privot.central.records import RecordMap
+from privot.central.sums import whole_records
+from privot.core.errors import PrivotError
+from privot.mechanisms import random_words
+from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
+from privot.models import Checkpoint
+from privot.privacy import ApproximateDP
+from privot.privacy.accounts import charge, fingerprint
+from privot.privacy.ledger import Ledger
+from privot.privacy.slice_accounting import Method, SlicedAccounting
+
+# The plan of a run: what will be released, with which noise, for which guarantee; and where it stands.
+#
+# Public. Everything that decides privacy: the accounting (dimension, slices, records, batch,
+# sampling, who may differ, radius), the noise, δ, the number of releases it was calibrated for, and
+# the grid. It is fixed before private data are touched.
+#
+# **Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is told
+# (2 + √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error
+# of the projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused. The
+# rest pays for the **other** rows of a batch: which rows are multiplied together depends on all
+# labels, and with it the last bits of every row. Each of their projections may come out one g
+# further, √(rows·k)·g in all.
+#
+# **Its guarantee** is that of all its releases, however many of them are made:
+# `privot.privacy.ledger` says why nothing smaller may be claimed of a part.
+#
+# **Where a run stands** is what it has learned, and the ledger beside its checkpoint. The ledger of
+# `run` is `run.ledger`. A checkpoint says whose releases it holds and how many were counted when it
+# was written: it is resumed with that very ledger, and only if that is not behind. A run whose
+# releases are all made and that left no checkpoint has nothing to go on from: it is finished.
+
+
+_GRID_BITS = 19  # of a slice's root mean square of the sensitivity
+
+
+@dataclass(frozen=True)
+class SlicePlan:
+    """What will be released, and the noise that keeps (ε, δ).
+
+    Arguments:
+        accounting: The setting whose privacy is accounted; its `grid` is 2 + √rows of `grid` below.
+        stddev: Standard deviation σ of the noise of one projection of one row.
+        steps: Number of releases.
+        delta: δ of the guarantee.
+        grid: Power of two to which projections and noise are rounded.
+        method: `"pld"`, the privacy-loss distribution, or `"rdp"`.
+    """
+
+    accounting: SlicedAccounting
+    stddev: float
+    steps: int
+    delta: float
+    grid: float
+    method: Method = "rdp"
+
+    noun: ClassVar[str] = "releases"
+
+    def __post_init__(self) -> None:
+        if math.frexp(self.grid)[0] != 0.5 or self.accounting.grid < accounted_grid(
+            self.grid, self.rows
+        ):
+            raise PrivotError(
+                f"grid {self.grid} is no power of two, or more than the accounted "
+                f"{self.accounting.grid} pays for in {self.rows} rows: use SlicePlan.calibrate"
+            )
+        if self.accounting.dim * self.accounting.radius * 2.0**-52 > self.grid / 2:
+            raise PrivotError(
+                f"grid {self.grid} is too fine for double precision in {self.accounting.dim} "
+                "dimensions: give fewer dimensions or more noise"
+            )
+
+    @classmethod
+    def calibrate(
+        cls,
+        epsilon: float,
+        delta: float,
+        steps: int,
+        accounting: Callable[[float], SlicedAccounting],
+        method: Method = "rdp",
+    ) -> Self:
+        """The plan with the least noise that keeps (ε, δ); `accounting` makes one of a grid."""
+        free = accounting(0.0)
+        grid, rows = fine_grid(free), free.overflow(steps, delta)[1]
+        exact = accounting(accounted_grid(grid, rows))
+        stddev = exact.calibrate(epsilon, delta, steps, method)
+        return cls(exact, stddev, steps, delta, grid, method)
+
+    @property
+    def rows(self) -> int:
+        """Rows of every release, padding included: public and constant."""
+        return self.accounting.overflow(self.steps, self.delta)[1]
+
+    @property
+    def uses(self) -> int:
+        """Releases that are declared."""
+        return self.steps
+
+    @cached_property
+    def guarantee(self) -> ApproximateDP:
+        """What all releases together promise: fixed in advance, for any number that is made."""
+        return self.accounting.guarantee(self.stddev, self.steps, self.delta, self.method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The plan of `to_dict`."""
+        return cls(**fields | {"accounting": SlicedAccounting(**fields["accounting"])})
+
+
+def accounted_grid(grid: float, rows: int) -> float:
+    """What the accountant is told of a grid on which batches of as many rows are rounded."""
+    return grid * (2 + math.sqrt(rows))
+
+
+def fine_grid(accounting: SlicedAccounting) -> float:
+    """A power of two far below a slice of the sensitivity, and so far below any useful noise."""
+    slice_of = accounting.sensitivity / math.sqrt(accounting.dim)
+    return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
+
+
+class Counted(nn.Module):
+    """Modules that learn from releases, and how many of them were counted by then.
+
+    Arguments:
+        learned: What travels with a checkpoint, by name.
+    """
+
+    spent: Tensor
+
+    def __init__(self, **learned: nn.Module) -> None:
+        super().__init__()
+        self.learned = nn.ModuleDict(learned)
+        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
+
+    def count(self, ledger: Ledger[SlicePlan]) -> None:
+        """Note what the ledger has counted; call after every release that is learned from."""
+        self.spent.fill_(ledger.spent)
+
+    def check(self, ledger: Ledger[SlicePlan]) -> None:
+        """Refuse a ledger that has counted fewer releases than were learned from."""
+        if int(self.spent) > ledger.spent:
+            raise PrivotError(
+                f"ledger {ledger.path} is behind its checkpoint, which holds what {int(self.spent):,} "
+                f"releases told: {ledger.spent:,} are counted; restore the newest ledger"
+            )
+
+    def keep(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
+        """Write all that was learned; an existing file survives any failure."""
+        self.count(ledger)
+        checkpoint.save({name: x.cpu().numpy() for name, x in self.state_dict().items()})
+
+    def restore(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
+        """Read what `keep` wrote, if there is anything to go on from."""
+        state = checkpoint.load()
+        if state is None:
+            return
+        try:
+            self.load_state_dict({name: torch.from_numpy(x) for name, x in state.items()})
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise PrivotError(
+                f"checkpoint {checkpoint.path} cannot be read ({reason}): what the ledger counted "
+                "stays spent"
+            ) from None
+        self.check(ledger)
+
+
+# What is drawn for a release: which private records enter it, in secret, and public directions.
+#
+# **Batches** are drawn by the very scheme that is accounted. Amplification by sampling holds only if
+# nobody knows who was drawn, so the coins come from the operating system's entropy and are neither
+# seeded, logged nor kept.
+#
+# - `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**.
+#   Words of 64 bits, those beyond the largest multiple of n redrawn, taken modulo n are exactly
+#   uniform; keeping first occurrences in order of appearance gives an ordered sample without
+#   replacement.
+# - `padded_poisson`: every record enters with probability at most q, independently of the others,
+#   into uniformly random slots of a public, constant number of rows; the other slots stay empty.
+#   Conditioned on the records not overflowing the slots, whose probability δ has paid for; should
+#   they do, the rest is cut.
+# - `none`: all records.
+#
+# Who sees what: the index of each slot stays inside the mechanism. Its drawing time depends on the
+# coins alone, and on the number of records.
+#
+# **Directions** are drawn afresh, uniform on the sphere and never longer than 1: the accounting
+# averages over U with independent uniform unit columns (or a uniform frame). Columns are normalized
+# Gaussian vectors of the words that noise is made of (`privot.mechanisms.samplers.entropy`), so that
+# no two runs, threads or forked processes share directions: two releases along the same ones would
+# not be what the accounting composes. They do not depend on the data. Box and Muller's pairs
+#
+# $$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31}
+# $$
+#
+# in single precision, from 32-bit words w, w′, take half the time of a ziggurat. What that costs is
+# resolution of public directions only: coordinates beyond 6.76 standard deviations (1.4e-11 of them)
+# do not occur, which makes the law of the projected sensitivity lighter, not heavier.
+#
+# **Length.** In single precision a norm is not exact. With u = 2^−24, a square (u), numpy's pairwise
+# sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more on the length) leave
+# a relative error below 17·u·(1 + …) < 2^−19 for d < 2^20, so columns are aimed at length 1 − 2^−19
+# and never exceed 1. A column shorter by a factor c ≤ 1 has c² of its share of H = ‖Uᵀz‖²: given U
+# the mechanism is a Gaussian one of smaller sensitivity than the one accounted.
+#
+# References:
+#     Box, Muller, *A note on the generation of random normal deviates* (1958).
+
+
+Indices = NDArray[np.int64]
+EMPTY = -1
+# Columns aim at this length, so that errors of single precision never make one longer than 1.
+_LENGTH = 1.0 - 2.0**-19
+
+
+def draw_batch(plan: SlicePlan, rows: int) -> Indices:
+    """The record in each of `rows` slots, or `EMPTY`."""
+    accounting = plan.accounting
+    if accounting.sampling == "none":
+        return np.arange(accounting.records)
+    if accounting.sampling == "padded_poisson":
+        return fill_slots(poisson_sample(accounting.records, accounting.rate), rows)
+    return ordered_sample(accounting.records, rows)
+
+
+def ordered_sample(population: int, size: int) -> Indices:
+    """A uniformly random subset of `size` of range(population), in uniformly random order."""
+    if 4 * size > population:
+        return random_order(population)[:size]
+    chosen = np.empty(0, np.int64)
+    limit = np.uint64(2**64 // population * population - 1)
+    while len(chosen) < size:
+        words = random_words(2 * (size - len(chosen)) + 8)
+        more = (words[words <= limit] % np.uint64(population)).astype(np.int64)
+        chosen = np.concatenate([chosen, more])
+        first = np.sort(np.unique(chosen, return_index=True)[1])
+        chosen = chosen[first]
+    return chosen[:size]
+
+
+def random_order(count: int) -> Indices:
+    """A uniformly random permutation: the ranks of 64-bit words, all drawn again if two agree."""
+    while True:
+        words = random_words(count)
+        order = np.argsort(words, kind="stable")
+        ranked = words[order]
+        if not (ranked[1:] == ranked[:-1]).any():
+            return order.astype(np.int64)
+
+
+def poisson_sample(population: int, rate: float) -> Indices:
+    """Each of range(population) independently with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
+    if rate >= 1:
+        return np.arange(population)
+    return np.flatnonzero(random_words(population) < np.uint64(int(rate * 2**64)))
+
+
+def fill_slots(chosen: Indices, rows: int) -> Indices:
+    """The chosen records in uniformly random slots of `rows`, the others `EMPTY`."""
+    slots = np.full(rows, EMPTY, np.int64)
+    order = random_order(rows)
+    kept = chosen[:rows]
+    slots[order[: len(kept)]] = kept
+    return slots
+
+
+def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
+    """Columns (d, k), float32: uniform and independent on the sphere, or a uniform frame.
+
+    Arguments:
+        dim: Dimension d.
+        count: Number k, at most d for a frame.
+        orthonormal: Whether columns are orthogonal to each other.
+
+    Examples:
+        >>> columns = draw_directions(5, 3)
+        >>> columns.shape, bool((columns.norm(dim=0) - 1).abs().max() < 1e-5)
+        (torch.Size([5, 3]), True)
+    """
+    normal = _normal(count, dim)
+    if orthonormal:
+        return (_LENGTH * torch.linalg.qr(normal.T.double()).Q).float()
+    # Rows are contiguous: numpy then sums pairwise, which the bound on the length counts on.
+    squares = np.square(normal.numpy()).sum(axis=1)
+    empty = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
+    normal[empty, 0], squares[empty] = 1.0, 1.0
+    normal *= torch.from_numpy(_LENGTH / np.sqrt(squares))[:, None]
+    return normal.T
+
+
+def _normal(rows: int, columns: int) -> Tensor:
+    """Standard Gaussians (rows, columns) by Box and Muller."""
+    half = (rows * columns + 1) // 2
+    words = torch.from_numpy(random_words(half).view(np.int32).reshape(2, half))
+    angle = words[0].float().mul_(math.pi / 2**31)
+    # Signed words move up by 2^31 in double precision: small u keep all their bits.
+    radius = words[1].double().add_(2.0**31 + 0.5).mul_(2.0**-32).float()
+    radius = radius.log_().mul_(-2.0).sqrt_()
+    pairs = torch.empty(2, half)
+    torch.cos(angle, out=pairs[0]).mul_(radius)
+    torch.sin(angle, out=pairs[1]).mul_(radius)
+    return pairs.flatten()[: rows * columns].reshape(rows, columns)
+
+
+_CHUNK = 4096
+# Clipped records aim this much inside the ball, so that rounding errors never leave it.
+_INSIDE = 1.0 - 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """One release: noisy projections `values` (rows, k) and the `directions` (d, k) they belong to.
+
+    Examples:
+        >>> Slices(directions=torch.eye(4)[:, :2], values=torch.zeros(8, 2)).values.shape
+        torch.Size([8, 2])
+    """
+
+    directions: Tensor
+    values: Tensor
+
+
+class SlicingMechanism:
+    """Owns private records and the ledger; gives out noisy slices until the budget is spent.
+
+    Arguments:
+        values: Raw records (n, …), floats, as the map takes them.
+        labels: Their labels (n,), in range(num_labels); None where there are none.
+        record_map: How they become features.
+        ledger: What may be released.
+
+    Raises:
+        PrivotError: if records and plan do not fit each other, or a value is not finite.
+    """
+
+    def __init__(
+        self,
+        values: ArrayLike | Tensor,
+        labels: ArrayLike | Tensor | None,
+        record_map: RecordMap,
+        ledger: Ledger[SlicePlan],
+    ) -> None:
+        accounting = ledger.plan.accounting
+        values = given_values(values)
+        dim = record_map.num_labels * record_map.width
+        if len(values) != accounting.records or dim != accounting.dim:
+            raise PrivotError(
+                f"{len(values):,} records of {dim} coordinates do not fit a plan for "
+                f"{accounting.records:,} of {accounting.dim}: calibrate it for them"
+            )
+        if accounting.non_negative and not record_map.non_negative:
+            raise PrivotError(
+                "the plan counts on non_negative records, this map's may point apart: "
+                "calibrate with non_negative=False"
+            )
+        if accounting.unit != record_map.unit:
+            raise PrivotError(
+                f"the plan promises per {accounting.unit}, a record belongs to one {record_map.unit}: "
+                "calibrate it for the unit of the records"
+            )
+        self.map, self.ledger = record_map, ledger
+        self._values = _prepared(values, record_map)
+        self._labels = given_labels(labels, len(values), record_map.num_labels)
+        self._rows = ledger.plan.rows
+        self._digest = fingerprint(
+            whole_records(values.numpy(force=True), self._labels.numpy(force=True))
+        )
+        self._entered = False
+
+    def release(self) -> Slices:
+        """Noisy slices of one batch, along fresh directions; counted first.
+
+        Raises:
+            BudgetExhausted: if no release is left.
+        """
+        if not self._entered:
+            charge(self._digest, self.ledger)
+            self._entered = True
+        self.ledger.spend()
+        directions = self._draw_directions()
+        batch = draw_batch(self.ledger.plan, self._rows)
+        values = np.empty((self._rows, directions.shape[1]), np.float32)
+        for start in range(0, self._rows, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            values[part] = self._noisy(self._project(batch[part], directions))
+        return Slices(directions, torch.from_numpy(values))
+
+    def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
+        """XU of the records in the slots, zeros in empty ones; (rows, k) in double precision."""
+        chosen = torch.from_numpy(np.maximum(batch, 0))
+        labels, order = self._labels[chosen].sort()
+        batch, chosen = batch[order.numpy()], chosen[order]
+        features = self.map.features(self._values[chosen].double()).double()
+        radius = self.ledger.plan.accounting.radius
+        norm = features.norm(dim=1, keepdim=True)
+        features = torch.where(torch.isfinite(norm), features, 0.0)
+        scale = torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
+        scale[torch.from_numpy(batch == EMPTY)] = 0.0
+        blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
+        ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
+        # Records are grouped for speed; what that does to last bits, the plan's grid pays for.
+        projected = torch.cat(
+            [
+                features[start:end] @ block
+                for block, start, end in zip(blocks, [0, *ends], ends, strict=False)
+            ]
+        )
+        return (projected * scale)[torch.argsort(order)]
+
+    def _noisy(self, projected: Tensor) -> np.ndarray:
+        """Projections rounded to the grid, plus exactly rounded Gaussian noise, in integers."""
+        plan = self.ledger.plan
+        steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
+        noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
+        return (steps + noise) * plan.grid
+
+    def _draw_directions(self) -> Tensor:
+        accounting = self.ledger.plan.accounting
+        return draw_directions(accounting.dim, accounting.num_projections, accounting.orthonormal)
+
+
+def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
+    prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
+    finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
+    if not bool(torch.isfinite(values[~finite]).all()):
+        raise PrivotError("values hold NaN or infinity: replace or drop such records first")
+    # Finite values that overflowed on the way are a record like any other.
+    prepared[~finite] = 0.0
+    return prepared
+
+
+def given_values(values: ArrayLike | Tensor) -> Tensor:
+    """Raw records (n, …) as numbers with fractions."""
+    tensor = _as_tensor("values", values)
+    if tensor.ndim == 0 or len(tensor) == 0:
+        raise PrivotError("there are no records: give at least one")
+    if not tensor.is_floating_point():
+        raise PrivotError(
+            f"values are {tensor.dtype}: give floats, scaled by public numbers (pixels to [0, 1])"
+        )
+    return tensor
+
+
+def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
+    """Their labels (n,), int64; zeros where there are none."""
+    if labels is None:
+        if num_labels > 1:
+            raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")
+        return torch.zeros(count, dtype=torch.int64)
+    given = _as_tensor("labels", labels)
+    if given.shape != (count,):
+        raise PrivotError(
+            f"labels of shape {tuple(given.shape)} do not fit {count:,} records: give one a record"
+        )
+    whole = given.long()
+    if bool(((whole != given) | (whole < 0) | (whole >= num_labels)).any()):
+        raise PrivotError(
+            f"labels hold what is no class of num_labels {num_labels}: give whole numbers from 0 to "
+            f"{num_labels - 1}"
+        )
+    return whole
+
+
+def _as_tensor(name: str, given: Any) -> Tensor:
+    if isinstance(given, Tensor):
+        return given
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise PrivotError(f"{name} are no array ({error}): give one of numbers") from None
+    if array.dtype.kind not in "biuf":
+        raise PrivotError(f"{name} are of {array.dtype}: give an array of numbers")
+    return torch.tensor(array)

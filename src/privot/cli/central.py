@@ -1,0 +1,347 @@
+"""Commands of a trusted curator who learns through noisy sums and slices. They need PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
+from privot.core.errors import PrivotError
+from privot.privacy.rounding import at_most
+
+if TYPE_CHECKING:
+    from privot.integral import IntegralModel
+    from privot.tables.csv_records import RecordForm
+
+# Commands of a curator who holds raw records and publishes nothing but draws. They need PyTorch.
+
+
+def fit_integral(
+    people: Annotated[Path, Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
+    schema: Annotated[Path, Option(help="What a record may be: schema.toml.")],
+    draws: Annotated[int, Option(help="How many draws will ever be published.")],
+    output: Annotated[Path, Option("-o", "--output", help="The secret folder.")] = Path("secret"),
+    epsilon: Annotated[
+        float | None, Option(help="Of ALL draws together; each costs epsilon/draws.")
+    ] = None,
+    epsilon_per_draw: Annotated[
+        float | None, Option(help="Of each draw, instead; all cost draws times that.")
+    ] = None,
+    method: Annotated[str, Option(help="clip (a clipped ratio) or boost.")] = "clip",
+    estimator: Annotated[
+        str, Option(help="What learns the ratio: auto, spline, mlp or trees.")
+    ] = "auto",
+    seed: Annotated[int, Option(help="Of weights and batches; never of a draw.")] = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
+) -> None:
+    """Learn a density from raw records. The folder stays secret; only draws from it may leave.
+
+    Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
+    """
+    from privot.core.files import require_place
+    from privot.integral import BoostSettings, ClippedRatioSettings
+    from privot.integral import fit as fit_model
+    from privot.schema import Schema
+    from privot.tables.files import read_table
+
+    if method not in ("clip", "boost"):
+        raise PrivotError(f"method is {method!r}: choose clip or boost")
+    require_place(output, [people, schema])
+    if output.exists():  # before an hour of fitting, not after
+        raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
+    if method == "boost" and estimator == "spline":
+        raise PrivotError(
+            "estimator is 'spline', which --method boost cannot use: choose mlp or trees"
+        )
+    settings: ClippedRatioSettings | BoostSettings
+    if method == "clip":
+        settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there
+    else:
+        settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
+    declared = Schema.load(schema)
+    model = fit_model(
+        read_table(people, declared, record_form(separator, ignore)),
+        declared,
+        draws=draws,
+        epsilon=epsilon,
+        epsilon_per_draw=epsilon_per_draw,
+        settings=settings,
+    )
+    model.save(output)
+    price = model.density.epsilon
+    print(f"{output}: {draws:,} draws of ε = {at_most(price)} each, together {model.guarantee}")
+    note("keep this folder secret: the density, its weights and plots of it are not private")
+    _tell_edges(model)
+
+
+def _tell_edges(model: IntegralModel) -> None:
+    """What boosting is proven to gain, to the curator alone: not on standard output."""
+    if not model.edges:
+        return
+    from privot.integral.tilts import gain_limit
+
+    rounds = [f"{edge.gamma_p:.2f} / {edge.gamma_q:.2f}" for edge in model.edges]
+    note(
+        f"for your eyes alone, as they are functions of the raw records: edges γ_P / γ_Q of the "
+        f"rounds {', '.join(rounds)}; so records are at least {model.proven_gain:.3f} nats likelier "
+        f"than under the reference, in the mean (a limit for any records: "
+        f"{gain_limit(model.density):.3f})"
+    )
+
+
+def sample_integral(
+    model: Annotated[Path, Argument(help="The secret folder.")],
+    num_rows: Annotated[int, Option("-n", "--num-rows", help="Records to draw.")] = 1,
+    output: Annotated[Path, Option("-o", "--output", help="csv, csv.gz, parquet, npz.")] = Path(
+        "draws.csv"
+    ),
+    shortfall: Annotated[
+        float | None,
+        Option(
+            help="Do the same work whatever the data is; draws are then this close to exact, such "
+            "as 1e-6, in total variation."
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Spend draws of the declared budget, and write them. They may be published.
+
+    Example: privot integral sample secret/ -n 10 -o draws.csv
+    """
+    from privot.core.files import claim_file
+    from privot.integral import IntegralModel
+    from privot.tables.files import SUFFIXES, write_table
+
+    # Whatever can be refused is refused before draws are spent.
+    claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
+    loaded = IntegralModel.load(model)
+    proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
+    write_table(loaded.sample(num_rows, proposals=proposals), output)
+    print(
+        f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.plan.draws:,} left; "
+        f"together {loaded.guarantee}"
+    )
+
+
+Records = Annotated[
+    Path, Argument(help="Private: csv, parquet, npz (arrays named as columns), image folder.")
+]
+Declared = Annotated[
+    Path, Option("--schema", help="What a record may be: columns, or images and their label.")
+]
+Epsilon = Annotated[float, Option(help="ε of the whole run.")]
+Delta = Annotated[float, Option(help="δ of the whole run.")]
+Folder = Annotated[Path, Option("-o", "--output", help="Folder of the model.")]
+Seed = Annotated[int, Option(help="Of what is drawn in public, never of noise.")]
+Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
+
+
+def fit(
+    data: Records,
+    schema: Declared,
+    epsilon: Epsilon,
+    output: Folder = Path("model"),
+    delta: Delta = 1e-5,
+    components: Annotated[int | None, Option(help="Of images, a label; by ε and n.")] = None,
+    low_pass: Annotated[
+        int | None, Option(help="Of images: frequencies kept along each axis.")
+    ] = None,
+    residual_low_pass: Annotated[
+        int | None, Option(help="Of what is left of images; more of them for textures.")
+    ] = None,
+    classes: Annotated[
+        int | None, Option(help="Of tables: latent classes; as many as are heard.")
+    ] = None,
+    seed: Seed = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
+    resume: Resume = False,
+    force: Force = False,
+) -> None:
+    """Learn a mixture of a curator's records by a few noisy sums: central privacy, in seconds.
+
+    Ctrl-C saves state and ledger, --resume continues both.
+
+    Example: privot sliced fit digits.npz --schema schema.toml --epsilon 10 -o model/
+    """
+    from privot.central import MixtureSettings
+
+    settings = MixtureSettings(
+        components=components,
+        low_pass=low_pass,
+        residual_low_pass=residual_low_pass or low_pass,
+        classes=classes,
+        seed=seed,
+    )
+    form = record_form(separator, ignore)
+    _learn(data, schema, form, output, settings, (epsilon, delta), resume=resume, force=force)
+
+
+def train(
+    data: Records,
+    schema: Declared,
+    epsilon: Epsilon,
+    output: Folder = Path("model"),
+    delta: Delta = 1e-5,
+    low_pass: Annotated[int, Option(help="Of images: frequencies kept along each axis.")] = 7,
+    degree: Annotated[int, Option(help="1: means; 2: second moments as well.")] = 2,
+    steps: Annotated[int, Option(help="Number of releases.")] = 60_000,
+    batch_size: Annotated[int, Option(help="Records a release.")] = 100,
+    num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
+    neighboring: Annotated[
+        str, Option(help="replace_one, or zero_out with padded Poisson batches.")
+    ] = "replace_one",
+    release: Annotated[str, Option(help="every_step or once.")] = "every_step",
+    loss: Annotated[str, Option(help="mean_first, sliced, or (once) entropic.")] = "mean_first",
+    seed: Seed = 0,
+    separator: Separator = ",",
+    ignore: Ignore = None,
+    resume: Resume = False,
+    force: Force = False,
+) -> None:
+    """Train a network on a curator's records through noisy slices: central privacy, in minutes.
+
+    Ctrl-C saves state and ledger, --resume continues both.
+
+    Example: privot sliced train people.csv --schema schema.toml --epsilon 10 -o model/
+    """
+    from privot.central import SlicedSettings
+
+    settings = SlicedSettings(
+        steps=steps,
+        batch_size=batch_size,
+        num_projections=num_projections,
+        neighboring=neighboring,  # type: ignore[arg-type]  # checked by the settings
+        release=release,  # type: ignore[arg-type]  # checked by the settings
+        degree=degree,
+        low_pass=low_pass,
+        loss=loss,  # type: ignore[arg-type]  # checked by the settings
+        seed=seed,
+    )
+    form = record_form(separator, ignore)
+    _learn(data, schema, form, output, settings, (epsilon, delta), resume=resume, force=force)
+
+
+def _learn(
+    data: Path,
+    schema: Path,
+    form: RecordForm,
+    output: Path,
+    settings: Any,
+    budget: tuple[float, float],
+    **how: bool,
+) -> None:
+    """What both commands do with their settings, ε and δ."""
+    from privot.central import fit as fit_model
+    from privot.core.files import claim_folder
+    from privot.models import FILES
+    from privot.schema import Schema
+    from privot.tables.files import read_table
+
+    claim_folder(output, FILES, inputs=[data, schema], force=how["force"])
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    declared = Schema.load(schema)
+    table = read_table(data, declared, form)
+    note_unit(declared.unit)
+    with training_bar() as progress:
+        model = fit_model(
+            table,
+            declared,
+            epsilon=budget[0],
+            delta=budget[1],
+            settings=settings,
+            checkpoint=checkpoint,
+            resume=how["resume"],
+            progress=progress,
+        )
+    model.save(output)
+    checkpoint.unlink(missing_ok=True)
+    print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
+    note(
+        f"{checkpoint}.ledger is the budget's book: keep it; another run on these records adds to it"
+    )
+
+
+def adapt(
+    source: Annotated[Path, Argument(help="Public npz: records x, classes y.")],
+    target: Annotated[Path, Argument(help="Private npz: records x, no classes.")],
+    epsilon: Annotated[float, Option(help="ε of the target records.")],
+    unit: Annotated[str, Option(help="Whom one target record belongs to: person, ….")],
+    output: Annotated[Path, Option("-o", "--output", help="Folder of it.")] = Path("classifier"),
+    delta: Annotated[float, Option(help="δ of the target records.")] = 1e-5,
+    maximum: Annotated[float, Option(help="Value that means 1 (public).")] = 255.0,
+    rounds: Annotated[int, Option(help="How often the target's classes are told.")] = 2,
+    training_steps: Annotated[
+        int, Option(help="On the source alone, before the first round; half as many after each.")
+    ] = 1000,
+    seed: Annotated[int, Option(help="Of weights and source batches.")] = 0,
+    resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
+    force: Force = False,
+) -> None:
+    """Learn to classify private, unlabeled records from public, labeled ones, by a few noisy sums.
+
+    Refused before anything is spent where noise would drown what so few records tell.
+
+    Example: privot sliced adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
+    """
+    import numpy as np
+
+    from privot.central import AdaptationSettings
+    from privot.central import adapt as adapt_classifier
+    from privot.core.files import claim_folder
+    from privot.models import FILES
+
+    settings = AdaptationSettings(
+        epsilon=epsilon,
+        unit=unit,
+        delta=delta,
+        rounds=rounds,
+        training_steps=training_steps,
+        seed=seed,
+    )
+    claim_folder(output, FILES, inputs=[source, target], force=force)
+    if not 0 < maximum < float("inf"):
+        raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")
+    public = _arrays(source, ("x", "y"))
+    private = _arrays(target, ("x",))
+    note_unit(unit)
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    with training_bar() as progress:
+        adapted = adapt_classifier(
+            np.clip(public["x"] / maximum, 0, 1),
+            public["y"],
+            np.clip(private["x"] / maximum, 0, 1),
+            settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
+    adapted.save(output)
+    checkpoint.unlink(missing_ok=True)
+    print(f"{output}: adapted through {adapted.releases:,} noisy sums, {adapted.guarantee}")
+
+
+def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
+    """Arrays x and y of an npz, whatever split they are named after (`x_train`)."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {
+                name.removesuffix("_train"): file[name]
+                for name in file.files
+                if name.removesuffix("_train") in ("x", "y")
+            }
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise PrivotError(f"{path} cannot be read ({error}): give an npz of x and y") from None
+    for name in needed:
+        if name not in arrays:
+            raise PrivotError(f"{path} has no array {name!r}: name it {name} or {name}_train")
+        if arrays[name].dtype.kind not in "biuf":
+            raise PrivotError(f"{path} has an array {name!r} of {arrays[name].dtype}: give numbers")
+    return arrays

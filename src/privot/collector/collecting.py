@@ -1,0 +1,470 @@
+"""Reports of many devices, each counted once: what cannot be a report is put aside, and copies are one.
+
+**Ids.** A report that is sent again, or copied, has the id and the content of the first, and counts
+once, however often and in however many files it comes. **The same id with other content is another
+report, and counts too**: one of them is forged, and which cannot be told. Any other rule would let
+whoever knows an id, from the report's way or from a release, replace that report (where the first
+counts) or strike it out (where neither does). So they add one that is made up, as anybody can under an
+id of their own, and that is all. A collector counts alike (`privot.collector.store`).
+
+**How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
+(`privot.randomizer.publishing`); equal ids are in one bucket, and a bucket fits in memory, unless
+strangers make up ids to the contrary. They lie beside the output, in a hidden folder `.<name>.….draft`
+that its owner alone may read. A kill leaves it there, to be removed by hand: its maker may be at work.
+
+**Influence.** A report that can be moves the log-likelihood ratio of any two records by at most ε, of
+Gaussian noise by what its reach allows (`privot.mechanisms.additive_noise`): one among n.
+"""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError, printable
+from privot.core.files import beside, cannot_write, replacing_file
+from privot.randomizer.publishing import as_text, gather, read_text, write_scattered
+from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.rows import (
+    METADATA_KEY,
+    PIECE,
+    REPORT_ID,
+    ReportTable,
+    id_words,
+    in_order,
+    is_release,
+    one_array,
+    shard_files,
+    write_reports,
+)
+from privot.randomizer.reports.validation import first_fault, reasons
+from privot.tables.files import damage_of
+
+# Reports as many devices send them: files of Parquet or CSV, of one report or of any number.
+#
+# Files are opened one after the other, and read a piece at a time. Each report is followed by where it
+# comes from, so that what is refused later can be shown to its sender.
+#
+# **The quarantine** is what was received and is not counted: a CSV of its source, row (counted from
+# 1) and reason, and the report as it came. A whole file that cannot be used is one line, without a
+# row. The file is for the curator, who can ask its senders; it holds reports, and nothing private. Of
+# what strangers wrote, names of files and words about them have control characters escaped.
+
+
+SOURCE, ROW = "source", "row"
+ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
+_KINDS = (".parquet", ".csv", ".csv.gz")
+_FILES_AT_ONCE, _SMALL_BYTES = 4096, 2**20
+
+
+def report_files(sources: Iterable[Path]) -> list[Path]:
+    """Files, those in folders at any depth, and those that a pattern with `*` names; each once."""
+    files: dict[Path, None] = {}
+    for source in sources:
+        if source.is_dir():
+            found = shard_files(source) if is_release(source) else sorted(_inside(source), key=str)
+        elif source.exists():
+            found = [source]
+        else:
+            found = [Path(name) for name in sorted(glob.glob(str(source), recursive=True))]
+        if not found:
+            raise PrivotError(
+                f"release {source} is not there, or a folder without reports: check it"
+            )
+        files |= dict.fromkeys(found)
+    return list(files)
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+        if path.name.endswith(_KINDS) and not hidden and not path.name.endswith(".quarantine.csv"):
+            yield path
+
+
+def their_randomizer(files: Iterable[Path]) -> Randomizer:
+    """The randomizer that the first release among them carries."""
+    for file in files:
+        try:
+            held = file.is_file() and not _is_text(file)
+            text = randomizer_of(_opened(file)) if held else None
+        except (pa.ArrowException, OSError):
+            continue
+        if text is not None:
+            return Randomizer.from_json(text)
+    raise PrivotError(
+        "no file carries a randomizer, so the noise is unknown: give it by -r randomizer.json"
+    )
+
+
+def quarantine_of(output: Path) -> Path:
+    """Where what does not go to `output` is put, unless another place is said."""
+    return output.with_name(output.name + ".quarantine.csv")
+
+
+class Quarantine:
+    """Lines of a CSV, written as they are found.
+
+    Arguments:
+        path: Where; there is no file before the first line.
+        types: Of the columns of a report.
+        sources: Names of the sources, which rows give by their numbers.
+    """
+
+    def __init__(self, path: Path, types: dict[str, pa.DataType], sources: Sequence[str]) -> None:
+        self._path, self._types = path, types
+        self._sources = [printable(source) for source in sources]
+        self.count = 0
+        self.first = ""
+
+    def add(self, reports: pa.Table, reasons: pa.Array | pa.ChunkedArray) -> None:
+        """Rows with their origins, and why each is here."""
+        if not len(reports):
+            return
+        named = pa.array(
+            [self._sources[k] for k in reports.column(SOURCE).to_pylist()], pa.string()
+        )
+        columns = {SOURCE: named, ROW: reports.column(ROW), "reason": reasons}
+        self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
+
+    def add_file(self, source: int, reason: str, row: int | None = None) -> None:
+        """A source, or a line of one, that is no report at all."""
+        fields = {
+            SOURCE: [self._sources[source]],
+            ROW: pa.array([row], pa.int64()),
+            "reason": [printable(reason)],
+        }
+        nothing = {name: pa.nulls(1, pa.string()) for name in self._types}
+        self._write(pa.table(fields | nothing))
+
+    def _write(self, lines: pa.Table) -> None:
+        with open(self._path, "ab") as file:
+            csv.write_csv(lines, file, csv.WriteOptions(include_header=self.count == 0))
+        first = lines.slice(0, 1).to_pylist()[0]
+        row = "" if first[ROW] is None else f", report {first[ROW]:,}"
+        self.first = self.first or f"{first[SOURCE]}{row}: {first['reason']}"
+        self.count += lines.num_rows
+
+
+def received(
+    files: list[Path], randomizer: Randomizer, quarantine: Quarantine, *, named: bool
+) -> Iterator[pa.Table]:
+    """The reports of files with their origins, about `PIECE` at a time, or of some thousand files.
+
+    Arguments:
+        files: Parquet and CSV.
+        randomizer: Whose reports they are.
+        quarantine: For what is no report: files that cannot be read, or are of others.
+        named: Whether the curator has said whose reports they are; otherwise, others' are refused.
+    """
+    text, types = randomizer.to_json().encode(), randomizer.types
+    held: list[pa.Table] = []
+    rows = 0
+    for number, file in enumerate(files):
+        aside, first = partial(quarantine.add_file, number), 1
+        try:
+            for piece in _reports_of(file, randomizer, text, aside, named):
+                columns = list(zip(piece.schema.names, piece.schema.types, strict=True))
+                if dict(columns) != types or len(columns) != len(types):
+                    aside("its columns are not what is reported")
+                    break
+                count = len(piece)
+                origin = [np.full(count, number, np.int32), np.arange(first, first + count)]
+                told = [piece.column(name) for name in types]
+                held.append(pa.table([*told, *origin], [*types, *ORIGIN]))
+                first, rows = first + count, rows + count
+                if rows >= PIECE or len(held) >= _FILES_AT_ONCE:
+                    yield pa.concat_tables(held).combine_chunks()
+                    held, rows = [], 0
+        except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+            if isinstance(error, _OthersReportsError):
+                raise
+            ours = isinstance(error, PrivotError)
+            aside(f"the file cannot be read ({error if ours else damage_of(error)})")
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _reports_of(
+    file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
+) -> Iterator[pa.Table]:
+    """The rows of a file; a whole file that is of no use, and lines of text that are none, go aside."""
+    if not file.is_file():  # nobody may ever write to a pipe
+        aside("it is no file")
+    elif _is_text(file):
+        if not named:
+            raise _OthersReportsError(
+                f"release {file} is a table of reports without their randomizer: give it by "
+                "-r randomizer.json"
+            )
+        yield from read_text(file, randomizer, aside)
+    else:
+        with _opened(file) as parquet:
+            if randomizer_of(parquet) == text:
+                for batch in parquet.iter_batches(PIECE, use_threads=False):
+                    yield pa.table(batch)
+            elif named:
+                aside("it was made by another randomizer, or carries none")
+            else:
+                raise _OthersReportsError(
+                    f"release {file} was made by another randomizer than the first: collect reports of "
+                    "one, and fit others apart; or say by -r which to collect"
+                )
+
+
+class _OthersReportsError(PrivotError):
+    """Nobody has said whose reports are collected."""
+
+
+def _is_text(file: Path) -> bool:
+    return file.name.endswith((".csv", ".csv.gz"))
+
+
+def _opened(file: Path) -> pq.ParquetFile:
+    # A small file is opened four times as fast from memory.
+    small = file.stat().st_size < _SMALL_BYTES
+    return pq.ParquetFile(pa.BufferReader(file.read_bytes()) if small else file)
+
+
+def randomizer_of(file: pq.ParquetFile) -> bytes | None:
+    """The JSON of the randomizer that a file carries."""
+    return (file.schema_arrow.metadata or {}).get(METADATA_KEY)
+
+
+_BUCKET_BYTES = 2**25
+
+
+@dataclass(frozen=True)
+class Collection:
+    """How many reports there are, how many more were copies, and how many were put aside.
+
+    Arguments:
+        randomizer: That made them.
+        num_reports: Counted once each.
+        copies: The same again.
+        quarantined: Impossible ones, and files that cannot be read.
+        quarantine: Where they are, if there are any.
+        first: The first of them, in words.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> Collection(randomizer, 900, copies=3, quarantined=0, quarantine=None, first="").copies
+        3
+    """
+
+    randomizer: Randomizer
+    num_reports: int
+    copies: int
+    quarantined: int
+    quarantine: Path | None
+    first: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A release of all that can be counted, and the rest.
+
+    Arguments:
+        release: In random order.
+        quarantined: With the reason, and reports as in a CSV.
+        copies: How many reports were there again.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> found = collect([release])
+        >>> len(found.release), found.quarantined.num_rows, found.copies
+        (2, 0, 0)
+    """
+
+    release: Release
+    quarantined: pa.Table
+    copies: int
+
+
+def collect(releases: Iterable[Release]) -> Collected:
+    """All reports of some releases that the same randomizer made, in memory and in random order.
+
+    Each person's guarantee is that of their own report: reports of different people do not compose.
+    (A person who has noised their record twice has spent two budgets; nobody can tell from here.)
+
+    Raises:
+        PrivotError: if there are none, their randomizers differ, or nothing of them can be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> sent = [randomizer.privatize({"bit": [bit]}) for bit in (True, False)]
+        >>> len(collect(sent).release), collect([*sent, sent[0]]).copies
+        (2, 1)
+    """
+    parts = list(releases)
+    if not parts:
+        raise PrivotError("releases are none: give at least one")
+    randomizer = parts[0].randomizer
+    for number, part in enumerate(parts[1:], start=2):
+        if part.randomizer.to_json() != randomizer.to_json():
+            raise PrivotError(
+                f"release {number} was made by another randomizer than the first: "
+                "collect reports of one randomizer, and fit others apart"
+            )
+    names = list(randomizer.types)
+    whole = pa.concat_tables([part.table.select(names) for part in parts]).combine_chunks()
+    return collect_table(randomizer, whole)
+
+
+def collect_table(
+    randomizer: Randomizer, whole: pa.Table, refused: Sequence[str] = ()
+) -> Collected:
+    """Of a table of reports, those that count, once each; beside what was refused before, and why."""
+    against = reasons(randomizer, whole)
+    kept, copies = count_once(in_order(whole.filter(pc.is_null(against))))
+    nothing = whole.slice(0, 0)
+    unread = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(nothing)}
+    told = [pa.table({"reason": pa.array(list(refused), pa.string())} | unread)]
+    text = as_text(whole.filter(pc.is_valid(against)))
+    columns = {name: column.cast(pa.string()) for name, column in text}
+    told.append(pa.table({"reason": against.drop_null()} | columns))
+    aside = pa.concat_tables(told)
+    if not len(kept):
+        raise _nothing_left(str(aside["reason"][0]) if len(aside) else "there is none")
+    return Collected(Release(ReportTable.of(kept), randomizer), aside, copies)
+
+
+def collect_files(
+    sources: Iterable[Path],
+    output: Path,
+    randomizer: Randomizer | None = None,
+    *,
+    quarantine: Path | None = None,
+    strict: bool = False,
+) -> Collection:
+    """Write the reports of files, folders and patterns to one Parquet file, in random order.
+
+    Arguments:
+        sources: Parquet and CSV files, folders of them at any depth, or patterns with `*`.
+        output: The release; an existing one survives any failure.
+        randomizer: Whose reports they are; that of the first file otherwise. CSV needs it.
+        quarantine: Where to put what is not counted; `<output>.quarantine.csv` by default.
+        strict: Refuse instead.
+
+    Raises:
+        PrivotError: if nothing can be counted, or `strict` and something cannot; if a file is of another
+            randomizer, and none was given.
+    """
+    files = report_files(sources)
+    made_by = randomizer or their_randomizer(files)
+    aside = quarantine or quarantine_of(output)
+    work = beside(output)
+    try:
+        work.mkdir(mode=0o700)
+        found = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
+        buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
+        reports = received(files, made_by, found, named=randomizer is not None)
+        parts = list(_scattered(reports, made_by, found, work, buckets))
+        rows = copies = 0
+
+        def counted() -> Iterator[pa.Table]:
+            """The reports that count, by increasing id, without their origins."""
+            nonlocal copies
+            for bucket in range(buckets):
+                kept, more = count_once(gather(parts, bucket, bucket + 1))
+                copies += more
+                if len(kept):
+                    yield kept.drop_columns(list(ORIGIN))
+
+        with replacing_file(output) as draft:
+            if parts:
+                rows = write_reports(draft, counted(), made_by.to_json())
+            if not rows or (strict and found.count):
+                raise _nothing_left(found.first) if not rows else _refused(found)
+            if found.count:
+                with replacing_file(aside) as lines:
+                    shutil.copyfile(work / "aside.csv", lines)
+        where = aside if found.count else None
+        return Collection(made_by, rows, copies, found.count, where, found.first)
+    except OSError as error:
+        raise cannot_write(output, error) from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _scattered(
+    pieces: Iterable[pa.Table], made_by: Randomizer, found: Quarantine, work: Path, buckets: int
+) -> Iterator[Path]:
+    """Parts of all reports that can be, in buckets by id; the others go to quarantine."""
+    for number, reports in enumerate(pieces):
+        against = reasons(made_by, reports)
+        found.add(reports.filter(pc.is_valid(against)), against.drop_null())
+        if len(possible := reports.filter(pc.is_null(against))):
+            path = work / f"part-{number:06d}.arrow"
+            write_scattered(path, [possible], buckets)
+            yield path
+
+
+@contextmanager
+def checked(
+    path: Path, quarantine: Path, strict: bool
+) -> Iterator[tuple[Release, Collection | None]]:
+    """A release to learn from: the file itself, or what can be counted of it, and what was found."""
+    release = Release.open(path)
+    if first_fault(release.randomizer, release.rows) is None:
+        yield release, None
+        return
+    with TemporaryDirectory(prefix="privot-") as folder:
+        counted = Path(folder) / "release.parquet"
+        found = collect_files([path], counted, quarantine=quarantine, strict=strict)
+        yield Release.open(counted), found
+
+
+def count_once(reports: pa.Table) -> tuple[pa.Table, int]:
+    """Of reports in the order of their ids: each id and content once, and how many copies there were."""
+    words = id_words(one_array(reports.column(REPORT_ID)))
+    same = (words[1:] == words[:-1]).all(axis=1)
+    if not same.any():
+        return reports, 0
+    # Of the reports whose ids come more than once, and of no others, the content is looked at.
+    several = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    kept = np.ones(len(words), bool)
+    kept[several] = _firsts(reports.take(pa.array(several)))
+    return reports.filter(pa.array(kept)), int((~kept).sum())
+
+
+def _firsts(reports: pa.Table) -> NDArray[np.bool_]:
+    """Which reports say, with their ids, what none before them says."""
+    texts = [text.cast(pa.string()) for name, text in as_text(reports) if name not in ORIGIN]
+    told = pc.binary_join_element_wise(
+        *texts, "\x1f", null_handling="replace", null_replacement="\0"
+    )
+    _, first = np.unique(np.asarray(told.dictionary_encode().indices), return_index=True)
+    firsts = np.zeros(len(reports), bool)
+    firsts[first] = True
+    return firsts
+
+
+def _nothing_left(first: str) -> PrivotError:
+    return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
+
+
+def _refused(found: Quarantine) -> PrivotError:
+    return PrivotError(
+        f"{found.count:,} reports cannot be counted, the first is {found.first}; without --strict they "
+        "are put in quarantine, and the others collected"
+    )

@@ -1,0 +1,1 @@
+"""What everything stands on: errors, files, the folder of state, processes, compiled loops."""

@@ -1,0 +1,111 @@
+"""Loops compiled by Numba when they are first called, and cached on disk between processes.
+
+Importing a module with compiled loops costs nothing: Numba itself, a third of a second, is imported by
+the first call. That call also puts Numba's own function into the module, in place of the `Loop` that
+stood for it, so that loops call each other without a detour. Compiled code runs without the
+interpreter's lock: plain threads can share the work.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from functools import partial, update_wrapper
+from threading import RLock
+from types import CodeType
+from typing import Any
+
+from privot.core.errors import PrivotError
+
+# Additions may be reordered, so that sums use vector registers; NaN and infinity keep their meaning.
+_REORDERING = {"reassoc", "contract", "nsz", "arcp"}
+_lock = RLock()
+
+
+class Loop:
+    """A function that Numba compiles at its first call, for the types that it is given.
+
+    Arguments:
+        function: In the part of Python that Numba knows; it may call other loops of any module by name.
+        options: Of `numba.njit`.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.function, self.options = function, options
+        self._dispatcher: Any = None
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function."""
+        return (self._dispatcher or self.dispatcher())(*args)
+
+    def dispatcher(self) -> Any:
+        """Numba's function, put in the place of this one wherever its module's loops look for it.
+
+        Raises:
+            PrivotError: where Numba is not installed.
+        """
+        with _lock:
+            if self._dispatcher is None:
+                try:
+                    numba = importlib.import_module("numba")
+                except ImportError:
+                    raise PrivotError(
+                        f"{self.function.__name__} needs numba, which is not installed: "
+                        "pip install 'privot[learn]'"
+                    ) from None
+                names = self.function.__globals__
+                for name in _names(self.function.__code__):
+                    if isinstance(names.get(name), Loop):
+                        names[name] = names[name].dispatcher()
+                self._dispatcher = numba.njit(**self.options)(self.function)
+                if names.get(self.function.__name__) is self:
+                    names[self.function.__name__] = self._dispatcher
+            return self._dispatcher
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Global names in a function and in what is defined within."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def compiled(
+    function: Callable[..., Any], *, reordering: bool = False, entered: bool = True
+) -> Callable[..., Any]:
+    """`function` as a loop that is compiled at its first call.
+
+    Arguments:
+        function: What to compile.
+        reordering: Whether sums may be added up in any order, which is several times faster; the order
+            is the same in every run on a machine.
+        entered: Whether Python calls it, and not only other loops.
+
+    Examples:
+        >>> @compiled
+        ... def total(x):
+        ...     s = 0.0
+        ...     for each in x:
+        ...         s += each
+        ...     return s
+        >>> total.options["nogil"]
+        True
+    """
+    # Division by zero gives infinity, as in NumPy: to raise would keep loops from vector registers,
+    # and take as long to compile as the loop. So would entries that nobody calls.
+    options = {
+        "cache": True,
+        "nogil": True,
+        "fastmath": _REORDERING if reordering else False,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": not entered,
+    }
+    return Loop(function, options)
+
+
+compiled_part = partial(compiled, entered=False)
+compiled_reordering = partial(compiled, reordering=True)
+compiled_reordering_part = partial(compiled, reordering=True, entered=False)

@@ -1,0 +1,492 @@
+"""Public image data sets: MNIST, Fashion-MNIST, USPS; where they come from, and how to read them.
+
+| name | images | source |
+|---|---|---|
+| mnist | 60 000 + 10 000, 28 × 28 | LeCun, Cortes, Burges; copies kept for PyTorch and TensorFlow |
+| fashion_mnist | 60 000 + 10 000, 28 × 28 | Xiao, Rasul, Vollgraf (Zalando), MIT license |
+| usps | 7 291 + 2 007, 16 × 16 | Hastie, Tibshirani, Friedman, *Elements of statistical learning* |
+
+A folder holds, for each of them, either `NAME.npz` (arrays `x_train`, `y_train`, `x_test`, `y_test` of
+bytes) or a folder `NAME` with the publisher's own files, compressed or not. Which one it was makes no
+difference: the known checksums are SHA-256 sums of the *values*, one byte a pixel or label in row-major
+order. (The publishers' own sums cover compressed files, which mirrors compress again.) No record of
+these sets is private; in experiments they stand in for records that would be.
+
+The **IDX format** of MNIST: two zero bytes, a type (8: unsigned bytes), the number of axes, one
+big-endian 32-bit size for each axis, then the values in row-major order.
+
+References:
+    LeCun, Cortes, Burges, *The MNIST database of handwritten digits* (1998), file formats.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import math
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from scipy import ndimage
+
+from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.core.files import cannot_write
+
+PARTS = ("x_train", "y_train", "x_test", "y_test")
+_IDX = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+IDX_FILES = tuple(f"{stem}-ubyte.gz" for stem in _IDX)
+ZIP_CODE_FILES = ("zip.train.gz", "zip.test.gz")
+_IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
+
+
+@dataclass(frozen=True)
+class LabeledImages:
+    """Gray images (n, height, width) of bytes with labels (n,): to learn from, and held out.
+
+    Examples:
+        >>> shapes = (2, 4, 4), 2, (1, 4, 4), 1
+        >>> dots = LabeledImages("dots", *(np.zeros(shape, np.uint8) for shape in shapes))
+        >>> dots.x_train.shape, len(dots.checksums())
+        ((2, 4, 4), 4)
+    """
+
+    name: str
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+    def checksums(self) -> tuple[str, ...]:
+        """SHA-256 of the values of each part."""
+        parts = (np.ascontiguousarray(getattr(self, part)) for part in PARTS)
+        return tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in parts)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set: where its files are, what they are called, what they hold.
+
+    Arguments:
+        name: What users call it; also the name of its folder, and of its npz file.
+        addresses: Folders on the web that hold all of its files; tried in turn.
+        files: Names of the files.
+        checksums: SHA-256 of the values of `x_train`, `y_train`, `x_test`, `y_test`.
+    """
+
+    name: str
+    addresses: tuple[str, ...]
+    files: tuple[str, ...]
+    checksums: tuple[str, ...]
+
+    def found(self, folder: Path) -> list[Path]:
+        """The publisher's files in `folder/NAME`, compressed or not; fewer if some are missing."""
+        whole = [folder / self.name / file for file in self.files]
+        pairs = [
+            [path for path in (file, file.with_suffix("")) if path.is_file()] for file in whole
+        ]
+        return [pair[0] for pair in pairs if pair]
+
+    def read(self, folder: Path) -> LabeledImages:
+        """The images in `folder`, of which no pixel and no label was changed.
+
+        Raises:
+            PrivotError: if the files are missing, damaged, or not what was published.
+        """
+        archive = folder / f"{self.name}.npz"
+        arrays = _read_npz(archive) if archive.is_file() else self._read_files(folder)
+        images = LabeledImages(self.name, *arrays)
+        for part, sum_, known in zip(PARTS, images.checksums(), self.checksums, strict=True):
+            if sum_ != known:
+                raise PrivotError(
+                    f"{part} of {self.name} in {folder} has checksum {sum_[:12]}…, not {known[:12]}…: "
+                    f"remove the file and run `privot datasets fetch {self.name} --to {folder}`"
+                )
+        return images
+
+    def _read_files(self, folder: Path) -> list[np.ndarray]:
+        files = self.found(folder)
+        if len(files) < len(self.files):
+            raise PrivotError(
+                f"{folder} has neither {self.name}.npz nor {self.name}/ with "
+                f"{', '.join(self.files)}: run `privot datasets fetch {self.name} --to {folder}`"
+            )
+        if self.files == IDX_FILES:
+            return [read_idx(path) for path in files]
+        return [array for path in files for array in _read_zip_codes(path)]
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        Source(
+            "mnist",
+            (
+                "https://ossci-datasets.s3.amazonaws.com/mnist/",
+                "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            ),
+            IDX_FILES,
+            (
+                "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+                "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+                "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+                "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+            ),
+        ),
+        Source(
+            "fashion_mnist",
+            (
+                "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+                "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            ),
+            IDX_FILES,
+            (
+                "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
+                "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+                "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
+                "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+            ),
+        ),
+        Source(
+            "usps",
+            ("https://hastie.su.domains/ElemStatLearn/datasets/",),
+            ZIP_CODE_FILES,
+            (
+                "2f7c143ae36230217969192bdf6cf789ab7d6b192094d8469106db85e5f32496",
+                "ee5027fd47b76715ac18ca27e72fa1332bde98e0b8ce593b503bb2bdb6c03da0",
+                "0d676bfeece8e58939a4cf88aa0de0b720c60556b6ab1d02e37e9c1ca07b758b",
+                "0b8b792b8ca1c5c704fd9d5bbd1b261623a359e6c8c65b23db428257beea7800",
+            ),
+        ),
+    )
+}
+
+
+def find_source(name: str) -> Source:
+    """The data set of that name; a `PrivotError` if there is none."""
+    if name not in SOURCES:
+        raise PrivotError(f"dataset {name!r} is not known: use one of {', '.join(SOURCES)}")
+    return SOURCES[name]
+
+
+def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
+    """The data set `name` from `folder`, by default the one that PRIVOT_DATA names.
+
+    Arguments:
+        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
+        folder: Holds `name.npz`, or the publisher's files in a folder `name`.
+
+    Raises:
+        PrivotError: if the files are missing, damaged, or not what they should be.
+    """
+    source = find_source(name)
+    chosen = folder if folder is not None else os.environ.get("PRIVOT_DATA")
+    if chosen is None:
+        raise PrivotError(
+            f"no folder holds {name}: run `privot datasets fetch {name} --to DIR`, then give DIR "
+            "(--data DIR, or the environment variable PRIVOT_DATA)"
+        )
+    return source.read(Path(chosen))
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """The array of unsigned bytes in an IDX file whose name ends with `.gz` or not."""
+    content = _read_bytes(path)
+    if len(content) < 4 or content[:3] != _IDX_OF_BYTES:
+        raise PrivotError(f"{path} is no IDX file of unsigned bytes: fetch it again")
+    start = 4 + 4 * content[3]
+    if not 1 <= content[3] <= _MOST_AXES or len(content) < start:
+        raise PrivotError(f"{path} has a damaged IDX header: fetch it again")
+    shape = np.frombuffer(content[4:start], ">u4").tolist()
+    if len(content) - start != math.prod(shape):
+        raise PrivotError(
+            f"{path} holds {len(content) - start} values where its header says {math.prod(shape)}: "
+            "fetch it again"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _read_bytes(path: Path) -> bytes:
+    """The content of a file, uncompressed if its name ends with `.gz`."""
+    raw = path.read_bytes()
+    try:
+        return gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise PrivotError(f"{path} is not a whole gzip file ({error}): fetch it again") from error
+
+
+def _read_npz(path: Path) -> list[np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return [file[part] for part in PARTS]
+    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise PrivotError(
+            f"{path} is no archive of {', '.join(PARTS)} ({error}): remove or replace it"
+        ) from error
+
+
+def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """USPS digits: a line is a label and 256 gray values in [−1, 1]; bytes are 255 (value + 1)/2."""
+    try:
+        lines = [line.split() for line in _read_bytes(path).split(b"\n") if line.strip()]
+        rows = np.array(lines, float)
+        labels, gray = rows[:, 0].astype(np.uint8), rows[:, 1:].reshape(-1, 16, 16)
+    except (ValueError, IndexError) as error:
+        raise PrivotError(
+            f"{path} is no file of zip code digits ({error}): fetch it again"
+        ) from error
+    # Published with three decimals: whole thousandths first, so that halves round one way.
+    thousandths = np.rint(1000 * gray).astype(np.int64)
+    return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
+
+
+# Made-up handwriting: many people who write real digits, each in a hand of their own.
+#
+# The shapes are the 1 797 digits that come with scikit-learn, without a download: bitmaps of 32 × 32
+# by 43 people, of which blocks of 4 × 4 were counted, so that a pixel is a number from 0 to 16
+# (Alpaydin and Kaynak, *Optical recognition of handwritten digits*, 1998, of the UCI repository, CC
+# BY 4.0). A fifth is held out, as it is. A person draws one of the others and writes it turned,
+# slanted, stretched and moved by amounts of their own, drawn at random, on a sheet of 20 × 20 pixels.
+
+
+SIDE = 20
+MOST_PEOPLE = 10**7
+_FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
+# What of a pixel is paper still, and ink already: strokes were blurred by counting.
+_PAPER, _INK = 0.25, 0.85
+# Standard deviations of a hand: radians, slant, logarithms of both stretches, shares of the sheet.
+_TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
+_AT_ONCE = 4096
+
+
+def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
+    """Digits that people write, and held-out ones that nobody copied.
+
+    Arguments:
+        num_people: How many.
+        seed: Of shapes and hands; which shapes are held out is always the same.
+
+    Raises:
+        PrivotError: without scikit-learn, or anyone.
+
+    Examples:
+        >>> images = draw_digits(100)
+        >>> images.x_train.shape, images.x_test.shape
+        ((100, 20, 20), (359, 20, 20))
+    """
+    num_people = require_count("people", num_people, MOST_PEOPLE)
+    shapes, labels = _shapes()
+    order = np.random.default_rng(0).permutation(len(shapes))
+    held, copied = np.split(order, [int(_HELD_OUT * len(shapes))])
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(copied, num_people)
+    written = np.empty((num_people, SIDE, SIDE), np.uint8)
+    for start in range(0, num_people, _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        hands = _hands(len(chosen[rows]), rng)
+        written[rows] = _write(shapes[chosen[rows]], hands)
+    plain = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held), 2, 3))
+    return LabeledImages(
+        "digits", written, labels[chosen], _write(shapes[held], plain), labels[held]
+    )
+
+
+def _shapes() -> tuple[np.ndarray, np.ndarray]:
+    """All digits, finer, from 0 to 1, and their labels."""
+    try:
+        loaded = import_module("sklearn.datasets").load_digits()
+    except ModuleNotFoundError:
+        raise PrivotError(
+            "the digits come with scikit-learn, which is not installed: pip install 'privot[evaluate]'"
+        ) from None
+    coarse = np.asarray(loaded.images, np.float32) / 16
+    factor = _FINE / coarse.shape[1]
+    # A cubic spline is linear in what it interpolates, and one axis after the other: two products.
+    units = np.eye(coarse.shape[1], dtype=np.float32)
+    along = ndimage.zoom(units, (1, factor), order=3, mode="grid-constant", grid_mode=True)
+    fine = along.T @ coarse @ along
+    return ((fine - _PAPER) / (_INK - _PAPER)).clip(0, 1), loaded.target.astype(np.uint8)
+
+
+def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
+    """Affine maps (n, 2, 3) from a sheet to a shape, both being [−1, 1]², as (row, column)."""
+    turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
+    cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
+    turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
+    one, zero = np.ones(count), np.zeros(count)
+    slanted = np.moveaxis(np.array([[one, zero], [_SLANT * slant, one]]), 2, 0)
+    stretches = _MARGIN * np.exp(_STRETCH * np.stack([tall, wide], axis=1))
+    moves = 2 * _MOVE * np.stack([down, right], axis=1)
+    return np.concatenate([turned @ slanted * stretches[:, None], moves[:, :, None]], axis=2)
+
+
+def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
+    """Bytes (n, side, side): each shape (n, fine, fine) as its hand writes it, interpolated."""
+    ends = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
+    sheet = np.stack([*np.meshgrid(ends, ends, indexing="ij"), np.ones((SIDE, SIDE))])
+    places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
+    places = places.reshape(len(shapes), 2, SIDE, SIDE)
+    padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
+    corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
+    down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
+    rows, columns = (corner + 1).swapaxes(0, 1)
+    who = np.arange(len(shapes))[:, None, None]
+    above = padded[who, rows, columns] * (1 - right) + padded[who, rows, columns + 1] * right
+    below = (
+        padded[who, rows + 1, columns] * (1 - right) + padded[who, rows + 1, columns + 1] * right
+    )
+    return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
+
+
+# Public data sets, fetched: resumed where a download broke off, checked when whole; made-up people.
+#
+# A file grows as `NAME.part`; what is there already is asked for no second time (an HTTP Range
+# request; a server that knows none sends the whole file again). Only when all files of a data set are
+# there and their values have the known checksums is it called fetched. Damaged files that were
+# fetched are removed, so that the next try starts clean; those that were there before are kept.
+#
+# **People** of the demo live in 5 383 populated places of the United Kingdom, © GeoNames
+# (https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. They are drawn in
+# proportion to population, and made up: the file describes towns, not persons.
+
+
+_BLOCK = 2**16
+_SECONDS = 30.0
+_PARTIAL, _PAST_THE_END = 206, 416
+
+
+def fetch(
+    name: str,
+    folder: str | Path,
+    *,
+    address: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Bring the data set `name` to `folder/name` and return that folder.
+
+    Arguments:
+        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
+        folder: Where data sets live; made if it is not there.
+        address: Folder on the web to take the files from, instead of the publishers'.
+        say: Told what happens.
+
+    Raises:
+        PrivotError: if no address answers, or what came is not the published data set.
+    """
+    source = find_source(name)
+    if address is not None:
+        parts = urllib.parse.urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise PrivotError(
+                f"address {address!r} is no folder on the web: give one such as "
+                "https://example.org/mnist"
+            )
+        source = replace(source, addresses=(address.rstrip("/") + "/",))
+    return fetch_source(source, Path(folder), say)
+
+
+def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
+    """`fetch`, for any source; resumes partial files, verifies the checksums at the end."""
+    target, archive = folder / source.name, folder / f"{source.name}.npz"
+    if archive.exists():
+        raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(target, error) from None
+    missing = [target / file for file in source.files if not (target / file).exists()]
+    for path in missing:
+        _from_any(source, path, say)
+    try:
+        source.read(folder)
+    except PrivotError as error:
+        for path in missing:
+            path.unlink()
+        kept = sorted(map(str, source.found(folder)))
+        more = f"; there before, and kept: {', '.join(kept)}" if kept else ""
+        raise PrivotError(f"{error}{more}") from None
+    say(f"{source.name} is in {target}, checksums verified")
+    return target
+
+
+def _from_any(source: Source, path: Path, say: Callable[[str], None]) -> None:
+    failures = []
+    for address in source.addresses:
+        url = address + path.name
+        try:
+            say(url)
+            download(url, path)
+            return
+        except (OSError, http.client.HTTPException) as error:
+            failures.append(f"{url}: {error}")
+    raise PrivotError(
+        f"{path.name} could not be fetched ({'; '.join(failures)}): run the command again to resume, "
+        f"or put the file at {path} by hand"
+    )
+
+
+def download(url: str, path: Path) -> None:
+    """One file; continues `path.part` if it is there, and renames it when all of it has come.
+
+    Raises:
+        OSError: if the server does not answer, or stops in the middle; what came is kept.
+    """
+    part = path.with_name(path.name + ".part")
+    start = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+            expected = answer.headers.get("Content-Length")
+            received = 0
+            with open(part, "ab" if answer.status == _PARTIAL else "wb") as file:
+                while block := answer.read(_BLOCK):
+                    received += file.write(block)
+            if expected is not None and received < int(expected):
+                raise OSError(f"the connection ended after {received} of {expected} bytes")
+    except urllib.error.HTTPError as error:
+        # Nothing beyond what is there: it was whole, only not renamed yet.
+        if not (start and error.code == _PAST_THE_END):
+            raise
+    part.replace(path)
+
+
+# Longitudes and latitudes that the demo's schema declares.
+BOX = ((-8.7, 1.8), (49.8, 60.9))
+PLACES_FILE = Path(__file__).with_name("places.csv")
+
+SCHEMA_TOML = """\
+unit = "person"
+
+[columns.home]
+kind = "vector"
+columns = ["longitude", "latitude"]
+bounds = [[-8.7, 1.8], [49.8, 60.9]]
+"""
+
+
+def draw_people(num_people: int, seed: int) -> pa.Table:
+    """Home towns of made-up people, drawn in proportion to population: longitude, latitude.
+
+    Examples:
+        >>> people = draw_people(3, seed=0)
+        >>> people.num_rows, people.column_names
+        (3, ['longitude', 'latitude'])
+    """
+    num_people = require_count("people", num_people, MOST_ROWS)
+    places = pa_csv.read_csv(PLACES_FILE)
+    population = places["population"].to_numpy().astype(float)
+    town = np.random.default_rng(seed).choice(
+        len(population), size=num_people, p=population / population.sum()
+    )
+    return places.select(["longitude", "latitude"]).take(town)

@@ -1,1 +1,0 @@
-"""Densities that may not stray far from a public one."""

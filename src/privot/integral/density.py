@@ -1,0 +1,457 @@
+r"""Tilted densities, exact draws from them, and why a draw is ε-integrally private.
+
+A model is $q ∝ q_0 e^{s}$: a public reference $q_0$ and a tilt $s$ learned from the data and clipped
+to public limits $[\ell, h]$, $w = h − \ell$. Nothing else of the data enters a draw.
+
+**Drawing.** Propose $x ∼ q_0$, accept with probability $a(x) = e^{s(x) − h}$, repeat. What is accepted
+has density $q_0 a / \bar a$, $\bar a = E_{q_0} a$: no normalizer is needed, no chain burns in.
+
+**Theorem.** Let $\log Z$, $Z = E_{q_0} e^{s}$, lie in a public interval $[z_-, z_+]$ whatever the data
+is. For any two data sets, of any sizes, and every $x$,
+
+$$ \frac{q(x)}{q′(x)} = e^{s(x) − s′(x)} \frac{Z′}{Z} ≤ e^{w + z_+ − z_-} =: e^{ε} . $$
+
+So one draw is ε-integrally private, and $N$ draws, independent given the model, are $Nε$ (the
+densities of independent draws multiply). Always $\ell ≤ \log Z ≤ h$, hence $ε = 2w$ for a tilt that
+is not normalized; a normalizer known up to $e^{±η}$ gives $w + 2η$, and the whole width.
+
+**What floating point does to this: nothing.** Let $Q_0$ be the law of the floats that the reference's
+sampler really gives. It is not exactly $q_0$, but it is the same law for all data, and the proof
+needs no more. The tilt is computed in floats, whatever their errors: it is *some* number, and it is
+clipped. The coin compares a uniform 63-bit integer with $T(x) = ⌈2^{63} e^{s − h}⌉$, clipped to
+$[⌈2^{63} e^{−w}⌉, 2^{63}]$, whose lower end is computed in decimals and rounded up. So the ratio of
+two accept probabilities is at most $e^w$ *in integers*, and the theorem holds for $Q_0$ with nothing
+added. Where $z_±$ are certified, the certificate's own rounding is inside $η$.
+
+**Timing.** Running time tells how many proposals a draw took, a geometric number of mean $1/\bar a$
+that depends on the data through $\bar a$ alone (it is independent of the draw's value): at most
+$e^{h − z_-}$, which is $e^{ε/2}$ for a tilt that is not normalized. Where $Z$ is certified, $\bar a$ is
+public up to $e^{±η}$. For anyone who can watch the clock `draw(n, proposals=m)` closes this channel: it
+always evaluates $m$ proposals a draw and one more draw of $q_0$, takes the first accepted, and the
+reference's draw if none is. That has density $(1 − f) q + f q_0$ with $f = (1 − \bar a)^m$. The set
+of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains $q_0$ and every $q$, so
+**ε is the same, without a δ**; what is paid is accuracy: a total variation of at most
+$δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for(δ)` inverts.
+The tilt does the same work for any data, too: networks of declared widths, tables of a public grid,
+values at public points, and trees whose number and depth are fixed (`privot.integral.learners`).
+Counted are operations; caches, branch prediction and the speed of single instructions are not hidden.
+
+**Who sees what.** The curator holds the data, the tilt, acceptance rates, running times: all of them
+depend on the data, and none may leave; none is in what an object prints of itself. What may leave are
+draws, as many as were declared.
+
+References:
+    Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
+    guarantees* (2018/2020), Lemma 3; Park, Asoodeh, Lee, *Exactly minimax-optimal locally
+    differentially private sampling* (2024).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.integral.references import (
+    Floats,
+    Generator,
+    Marginal,
+    ProductReference,
+    Reference,
+    SecureGenerator,
+    require_points,
+)
+from privot.mechanisms import random_words
+from privot.privacy.rounding import at_most, round_up
+
+Arrays = Mapping[str, NDArray[Any]]
+Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+_COINS = 2**63
+_MOST_PROPOSALS = 2.0**24  # expected, a draw
+_MOST_FIXED = 2**22
+_BATCH = 2**14
+_LARGEST_BATCH = 2**17
+_EXACT = Context(prec=60)
+
+
+class Tilt(Protocol):
+    """A learned log density ratio, before it is clipped. Secret."""
+
+    kind: ClassVar[str]
+
+    def __call__(self, x: Floats, /) -> Floats:
+        """Values (n,) at points (n, dim)."""
+
+    def pack(self) -> Packed:
+        """Plain values and named arrays, from which `unpack` builds it again."""
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
+        """The tilt of such values and arrays, and the reference that it was learned with."""
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """Public limits of log E e^s, and the probability that the limits fail (0 where proven).
+
+    Examples:
+        >>> Normalizer(low=-0.1, high=0.1).delta
+        0.0
+    """
+
+    low: float
+    high: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class TiltedDensity:
+    """The density ∝ reference · e^tilt, the tilt clipped to [low, high]. **Not private**; draws are.
+
+    Arguments:
+        reference: Public.
+        tilt: Learned; secret.
+        low: Public lower limit of the tilt.
+        high: Public upper limit, the envelope.
+        normalizer: Public limits of log Z; by default those that always hold, [low, high].
+
+    Raises:
+        PrivotError: if the limits are no interval, or the envelope leaves next to nothing accepted.
+
+    Examples:
+        >>> from privot.integral import StandardNormal
+        >>> TiltedDensity(StandardNormal(1), lambda x: x[:, 0], low=-0.5, high=0.5).epsilon
+        2.0
+    """
+
+    reference: Reference
+    tilt: Tilt = field(repr=False)
+    low: float
+    high: float
+    normalizer: Normalizer | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
+            raise PrivotError(
+                f"limits [{self.low}, {self.high}] of the tilt are no interval: give two finite "
+                "numbers, the smaller first"
+            )
+        if self._log_envelope > math.log(_MOST_PROPOSALS):
+            raise PrivotError(
+                f"epsilon of one draw is {at_most(self.epsilon)}: the envelope may take "
+                f"e^{self._log_envelope:.3g} proposals a draw; give a smaller epsilon (below 33), "
+                "or split it over more draws"
+            )
+
+    @property
+    def log_normalizer_limits(self) -> tuple[float, float]:
+        """Public limits of log Z."""
+        if self.normalizer is None:
+            return self.low, self.high
+        return max(self.low, self.normalizer.low), min(self.high, self.normalizer.high)
+
+    @property
+    def delta(self) -> float:
+        """Probability that the limits of log Z fail; covers all draws together."""
+        return 0.0 if self.normalizer is None else self.normalizer.delta
+
+    @property
+    def epsilon(self) -> float:
+        """ε of one draw: width of the tilt and of log Z's limits, rounded up."""
+        z_low, z_high = self.log_normalizer_limits
+        exact = Fraction(self.high) - Fraction(self.low) + Fraction(z_high) - Fraction(z_low)
+        return round_up(exact)
+
+    @property
+    def _log_envelope(self) -> float:
+        return self.high - self.log_normalizer_limits[0]
+
+    @property
+    def acceptance_floor(self) -> float:
+        """Public lower bound of the share of proposals accepted, e^(z₋ − high)."""
+        return math.exp(-self._log_envelope)
+
+    def log_tilt(self, x: Any, /) -> Floats:
+        """The clipped tilt (n,) at points (n, dim) (**not private**)."""
+        raw = np.asarray(self.tilt(require_points(x, self.reference.dim)), np.float64)
+        return np.clip(np.where(np.isnan(raw), self.low, raw), self.low, self.high)
+
+    def log_unnormalized(self, x: Any, /) -> Floats:
+        """Values log q₀ + tilt (n,) at points (n, dim); less log Z the log density (**not private**)."""
+        points = require_points(x, self.reference.dim)
+        return self.reference.log_density(points) + self.log_tilt(points)
+
+    def draw(self, n: int, proposals: int | None = None) -> Floats:
+        """Exact draws (n, dim), from OS entropy; each costs `epsilon`.
+
+        Arguments:
+            n: How many.
+            proposals: If given, always evaluate this many a draw, to close the timing channel; the
+                law is then within `shortfall(proposals)` of q in total variation, ε unchanged.
+        """
+        if n < 0:
+            raise PrivotError(f"n {n} is negative: give how many records to draw")
+        if proposals is not None:
+            return self._draw_fixed(n, proposals)
+        generator = SecureGenerator()
+        kept, have = [np.empty((0, self.reference.dim))], 0
+        batch = int(min(max(64, 1.2 * n / self.acceptance_floor), _BATCH))
+        while have < n:
+            points = self.reference.sample(batch, generator)
+            accepted = points[self._toss(points)][: n - have]
+            kept.append(accepted)
+            have += len(accepted)
+            batch = min(2 * batch, _LARGEST_BATCH)
+        return np.concatenate(kept)
+
+    def draw_seeded(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draws (n, dim) that a seed repeats, for use inside a fit: **never to be published**."""
+        kept, have = [np.empty((0, self.reference.dim))], 0
+        while have < n:
+            points = self.reference.sample(_BATCH, rng)
+            accepted = points[np.log(rng.random(_BATCH)) < self.log_tilt(points) - self.high]
+            kept.append(accepted)
+            have += len(accepted)
+        return np.concatenate(kept)[:n]
+
+    def shortfall(self, proposals: int) -> float:
+        """δ = (1 − acceptance_floor)^proposals: how far fixed proposals are from q at most."""
+        if not 1 <= proposals <= _MOST_FIXED:
+            raise PrivotError(
+                f"proposals {proposals} is not positive, or beyond memory: give 1 to {_MOST_FIXED}"
+            )
+        return math.exp(proposals * math.log1p(-min(self.acceptance_floor, 1 - 2.0**-53)))
+
+    def proposals_for(self, shortfall: float) -> int:
+        """The number of fixed proposals whose `shortfall` is at most this."""
+        if not 0 < shortfall < 1:
+            raise PrivotError(f"shortfall {shortfall} is not in (0, 1): give a probability")
+        floor = min(self.acceptance_floor, 1 - 2.0**-53)
+        return max(1, math.ceil(math.log(shortfall) / math.log1p(-floor)))
+
+    def _draw_fixed(self, n: int, proposals: int) -> Floats:
+        self.shortfall(proposals)  # refuses numbers below 1
+        generator = SecureGenerator()
+        each = proposals + 1  # the last is the reference's draw: taken if no other is
+        out, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // each)
+        for start in range(0, n, at_once):
+            rows = min(at_once, n - start)
+            points = self.reference.sample(rows * each, generator)
+            accepted = self._toss(points).reshape(rows, each)
+            # A search for the first would end the earlier the more is accepted.
+            first = np.where(accepted, np.arange(each), proposals).min(axis=1)
+            out.append(points.reshape(rows, each, -1)[np.arange(rows), first])
+        return np.concatenate(out)
+
+    @cached_property
+    def _fewest_coins(self) -> int:
+        """⌈2^63 e^−w⌉, rounded up."""
+        width = Fraction(self.high) - Fraction(self.low)
+        # Too narrow a width, hence too large a power, errs on the safe side.
+        narrow = Decimal(math.nextafter(float(width), 0.0)) if width else Decimal(0)
+        power = _EXACT.next_plus(_EXACT.exp(-narrow))
+        coins = int((power * _COINS).to_integral_value(ROUND_CEILING))
+        return min(coins, _COINS)
+
+    def coins(self, x: Floats) -> NDArray[np.uint64]:
+        """T(x): how many of 2^63 equally likely coins accept a proposal (**not private**)."""
+        return self.coins_of(self.log_tilt(x))
+
+    def coins_of(self, tilt: Floats) -> NDArray[np.uint64]:
+        """⌈2^63 e^(tilt − high)⌉, clipped, of tilts of any shape."""
+        wanted = np.ceil(np.exp(np.minimum(tilt - self.high, 0.0)) * float(_COINS))
+        fewest, most = np.uint64(self._fewest_coins), np.uint64(_COINS)
+        return np.clip(wanted.astype(np.uint64), fewest, most)
+
+    def _toss(self, points: Floats) -> NDArray[np.bool_]:
+        words = random_words(len(points)) >> np.uint64(1)
+        return np.asarray(words < self.coins(points), np.bool_)
+
+
+# References cut into cells: on them a tilt is a table, and its normalizer a finite sum.
+#
+# Cut every coordinate of a product reference into cells whose probabilities are integers over
+# $2^{64}$, and let the tilt be constant on the cells' product. Then $Z = \sum_i M_i e^{s_i}$ has
+# finitely many terms, and it is the normalizer of what is *really* drawn: a cell is drawn by one
+# 64-bit word a coordinate, exactly with probability $M_i / 2^{64}$, and the place within it is public
+# noise that no tilt looks at. There is no quadrature, hence no quadrature error: all that is left is
+# the rounding of a sum of positive floats, a relative $10^{−12}$.
+#
+# A table of steps costs accuracy of second order: with cells of width $g$ and a tilt of slope $c$, a
+# Kullback–Leibler divergence of about $(cg)^2/24$. One coordinate gets 16 384 cells, two get 1024
+# each; a table of categories gets one for every combination. Where that would be more than a million
+# cells (or fewer than 256 a continuous coordinate) there is no grid.
+
+
+MOST_CELLS = 2**20
+_ONE_AXIS = 2**14
+_FEWEST = 256
+_WHOLE = 2**64
+_BLOCK = 2**16
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The cells of one coordinate: `edges` (k + 1,), and integers over 2^64 that add up to 1."""
+
+    marginal: Marginal
+    edges: Floats
+
+    @property
+    def size(self) -> int:
+        """Number of cells k."""
+        return len(self.edges) - 1
+
+    @cached_property
+    def masses(self) -> NDArray[np.uint64]:
+        """The integers M_i (k,), k ≥ 2."""
+        shares = self.marginal.mass(self.edges[:-1], self.edges[1:])
+        exact = [int(share * _WHOLE) for share in (shares / shares.sum()).tolist()]
+        largest = int(np.argmax(shares))
+        exact[largest] += _WHOLE - sum(exact)
+        if exact[largest] == _WHOLE:  # no 64-bit number: some other cell gets the last word
+            exact[largest] -= 1
+            exact[largest - 1] += 1
+        return np.array(exact, np.uint64)
+
+    @cached_property
+    def _ends(self) -> NDArray[np.uint64]:
+        return np.cumsum(self.masses[:-1], dtype=np.uint64)
+
+    @cached_property
+    def middles(self) -> Floats:
+        """The median point of every cell (k,)."""
+        return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
+
+    def draw(self, num: int, place: Floats) -> Floats:
+        """Points (num,): a cell by its integer mass, and the point at `place` within it."""
+        cell = np.searchsorted(self._ends, random_words(num), side="right")
+        low, high = self.edges[cell], self.edges[cell + 1]
+        x = self.marginal.within(low, high, place)
+        # Rounding must not carry a point over an edge: its cell was drawn exactly.
+        return np.clip(x, low, np.nextafter(high, -np.inf))
+
+    def locate(self, x: Floats) -> NDArray[np.int64]:
+        """The cells (n,) of points (n,)."""
+        return np.searchsorted(self.edges[1:-1], x, side="right").astype(np.int64)
+
+
+class GridReference(ProductReference):
+    """A product reference, drawn as cells and places within them.
+
+    Given a `SecureGenerator`, `sample` draws cells by their integer masses; given any other, which
+    never serves a published draw, it samples the marginals themselves.
+
+    Examples:
+        >>> from privot.integral.references import StandardNormal
+        >>> grid = make_grid(StandardNormal(2))
+        >>> grid.shape
+        (1024, 1024)
+        >>> sum(grid.axes[0].masses.tolist()) == 2**64
+        True
+    """
+
+    def __init__(self, marginals: Sequence[Marginal], sizes: Sequence[int]) -> None:
+        super().__init__(marginals)
+        pairs = zip(marginals, sizes, strict=True)
+        self.axes = tuple(Axis(marginal, marginal.edges(size)) for marginal, size in pairs)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells of each coordinate."""
+        return tuple(axis.size for axis in self.axes)
+
+    def sample(self, n: int, generator: Generator, /) -> Floats:
+        """Draws (n, dim)."""
+        if not isinstance(generator, SecureGenerator):
+            return super().sample(n, generator)
+        places = [generator.random(n) for _ in self.axes]
+        drawn = [axis.draw(n, place) for axis, place in zip(self.axes, places, strict=True)]
+        return np.stack(drawn, axis=1)
+
+    def locate(self, x: Floats) -> NDArray[np.int64]:
+        """Index (n,) of each point's cell, in C order."""
+        parts = [axis.locate(x[:, j]) for j, axis in enumerate(self.axes)]
+        return np.asarray(np.ravel_multi_index(tuple(parts), self.shape), np.int64)
+
+    def centers(self) -> Floats:
+        """The median point of every cell, (number of cells, dim), in C order."""
+        middles = np.meshgrid(*[axis.middles for axis in self.axes], indexing="ij")
+        return np.stack([m.ravel() for m in middles], axis=1)
+
+    def mean(self, values: Floats) -> float:
+        """Σ M_i v_i / 2^64 of positive values (number of cells,), to a relative 10^−12."""
+        table = values.reshape(self.shape)
+        for axis in reversed(self.axes):
+            table = table @ (axis.masses.astype(np.float64) / _WHOLE)
+        return float(table)
+
+
+@dataclass(frozen=True, repr=False)
+class TabulatedTilt:
+    """A tilt that is constant on every cell: values (number of cells,), in C order."""
+
+    kind: ClassVar[str] = "table"
+    grid: GridReference
+    values: Floats
+
+    def __call__(self, x: Floats, /) -> Floats:
+        """The values of the points' cells."""
+        return self.values[self.grid.locate(x)]
+
+    def pack(self) -> Packed:
+        """See `Tilt`: the table; the grid follows from the reference."""
+        return {}, {"values": self.values}
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
+        """See `Tilt`."""
+        grid, values = make_grid(reference), arrays["values"]
+        if grid is None or values.shape != (math.prod(grid.shape),):
+            raise PrivotError("the table does not fit the reference's grid: the model is damaged")
+        return cls(grid, values)
+
+
+def make_grid(reference: Reference) -> GridReference | None:
+    """The reference cut into at most 2^20 cells, or None where there is no fitting grid."""
+    if isinstance(reference, GridReference):
+        return reference
+    if reference.marginals is None:
+        return None
+    sizes = [marginal.num_values for marginal in reference.marginals]
+    listed = math.prod(size for size in sizes if size is not None)
+    free = sizes.count(None)
+    if listed > MOST_CELLS or any(size == 1 for size in sizes):
+        return None
+    each = min(_ONE_AXIS, int((MOST_CELLS / listed) ** (1 / free) + 1e-9)) if free else 0
+    if free and each < _FEWEST:
+        return None
+    return GridReference(reference.marginals, [each if size is None else size for size in sizes])
+
+
+def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Floats:
+    """Values (number of cells,) of a function of points (n, dim), at the cells' centers."""
+    centers = grid.centers()
+    parts = [function(centers[i : i + _BLOCK]) for i in range(0, len(centers), _BLOCK)]
+    return np.asarray(np.concatenate(parts), np.float64)
+
+
+def require_inside(reference: Reference, records: object) -> Floats:
+    """Records as points (n, dim) within the support, or a refusal that tells nothing of them."""
+    points = require_points(records, reference.dim)
+    if len(points) == 0:
+        raise PrivotError("records are empty: give at least one")
+    if not reference.contains(points).all():
+        raise PrivotError(
+            "records lie outside the reference's support (or are not finite): project them to it "
+            "by a public rule, or choose a wider reference"
+        )
+    return points

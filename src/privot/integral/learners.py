@@ -1,0 +1,520 @@
+r"""Networks that tell the data from draws of a density: their log odds are a log density ratio.
+
+With as many records as draws, the logistic loss is least at $f = \log p/q$ (Sugiyama, Suzuki, Kanamori
+2012). Networks see a fresh batch of both at every step; a tenth of the records is held out, and the
+weights that are kept are a moving average of those at the step where the held-out loss was least, so
+that a network cannot do worse than its first guess, $f = 0$, on records it has not seen.
+
+A network is trained by PyTorch and kept as its weights: drawing needs no PyTorch, and a saved model is
+arrays and nothing else.
+
+$$ f(x) = W_L \tanh(… \tanh(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
+
+and, where a bound $β$ is set, $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$: bounded by construction, whatever the
+weights are.
+
+Everything here depends on the data and stays with the curator. Seeds are welcome: they cover weights,
+batches and inner draws, none of which leave.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from privot.core.compiled import compiled
+from privot.core.errors import PrivotError
+from privot.integral.density import Arrays, Axis, Packed
+from privot.integral.references import Floats, Marginal, Reference
+
+# How many draws' features are wanted, and with which generator.
+Negatives = Callable[[int, np.random.Generator], Floats]
+
+_BLOCK = 2**15
+_HELD_OUT = 0.1
+_MOST_HELD_OUT = 5000
+_CHECKS = 30
+_AVERAGING = 0.98
+_WEIGHT_DECAY = 1e-3  # decoupled
+
+
+@dataclass(frozen=True, repr=False)
+class Network:
+    """Weights and biases of the layers, first to last; `bound` limits the output.
+
+    Examples:
+        >>> net = Network((np.eye(2), np.ones((1, 2))), (np.zeros(2), np.zeros(1)), bound=0.5)
+        >>> bool((np.abs(net(np.array([[9.0, 9.0], [-9.0, 0.0]]))) <= 0.5).all())
+        True
+    """
+
+    kind: ClassVar[str] = "mlp"
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+    bound: float | None = None
+
+    def __call__(self, features: Floats) -> Floats:
+        """Outputs (n,) for features (n, k)."""
+        parts = [self._forward(features[i : i + _BLOCK]) for i in range(0, len(features), _BLOCK)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _forward(self, u: Floats) -> Floats:
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            u = np.tanh(u @ weight.T + bias)
+        f: Floats = (u @ self.weights[-1].T + self.biases[-1])[:, 0]
+        return f if self.bound is None else self.bound * np.tanh(f / self.bound)
+
+    def spec(self) -> dict[str, Any]:
+        """What the arrays do not say."""
+        return {"bound": self.bound}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Named arrays to be written."""
+        named = {f"weight{i}": weight for i, weight in enumerate(self.weights)}
+        return named | {f"bias{i}": bias for i, bias in enumerate(self.biases)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
+        """The network of the arrays and the `spec` that were written."""
+        depth = len(arrays) // 2
+        weights, biases = ([arrays[f"{n}{i}"] for i in range(depth)] for n in ("weight", "bias"))
+        return cls(tuple(weights), tuple(biases), bound)
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """How a classifying network is trained; tanh, its activation, stays level beyond the data.
+
+    Arguments:
+        hidden: Widths of the hidden layers.
+        steps: Optimizer steps.
+        batch_size: Records, and as many draws, a step.
+        learning_rate: Peak learning rate of Adam; warm-up and cosine decay around it.
+    """
+
+    hidden: tuple[int, ...] = (64, 64, 64)
+    steps: int = 1500
+    batch_size: int = 1024
+    learning_rate: float = 4e-3
+
+    def __post_init__(self) -> None:
+        if min((self.steps, self.batch_size, *self.hidden)) < 1:
+            raise PrivotError(
+                f"hidden {self.hidden}, steps {self.steps}, batch_size {self.batch_size}: "
+                "give sizes of at least 1"
+            )
+        if not 0 < self.learning_rate <= 1:
+            raise PrivotError(f"learning_rate {self.learning_rate}: give (0, 1], such as 4e-3")
+
+
+def train_network(
+    positives: Floats,
+    negatives: Negatives,
+    settings: NetworkSettings,
+    seed: int,
+    bound: float | None = None,
+) -> Network:
+    """A network that tells `positives` (n, k) from draws; its output is a log ratio, |·| ≤ bound."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(positives))
+    held = min(_MOST_HELD_OUT, int(_HELD_OUT * len(positives)))
+    held = held if held >= 20 else 0
+    training, testing = positives[order[held:]], positives[order[:held]]
+    judged = None
+    if held:
+        judged = (_tensor(testing), _tensor(negatives(max(held, 2000), rng)))
+    layers = _build(positives.shape[1], settings, seed)
+    optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
+    average = [p.detach().clone() for p in layers.parameters()]
+    best = (_judge(layers, average, judged, bound), [p.clone() for p in average])
+    every = max(1, settings.steps // _CHECKS)
+    for step in range(settings.steps):
+        rate = min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * rate
+        batch = training[rng.integers(0, len(training), settings.batch_size)]
+        loss = _loss(layers, _tensor(batch), _tensor(negatives(settings.batch_size, rng)), bound)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            decay = min(_AVERAGING, (step + 1) / (step + 10))
+            for kept, now in zip(average, layers.parameters(), strict=True):
+                kept.lerp_(now, 1 - decay)
+        if (step + 1) % every == 0 or step + 1 == settings.steps:
+            score = _judge(layers, average, judged, bound)
+            if judged is None or score < best[0]:
+                best = (score, [p.clone() for p in average])
+    arrays = [p.double().numpy() for p in best[1]]
+    return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), bound)
+
+
+def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
+    widths = [num_features, *settings.hidden]
+    parts: list[nn.Module] = []
+    # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for width_in, width_out in pairwise(widths):
+            parts += [nn.Linear(width_in, width_out), nn.Tanh()]
+        last = nn.Linear(widths[-1], 1)
+    with torch.no_grad():  # the first guess is 0: the reference itself
+        last.weight.zero_()
+        last.bias.zero_()
+    return nn.Sequential(*parts, last)
+
+
+def _loss(
+    layers: Callable[[Tensor], Tensor], positive: Tensor, negative: Tensor, bound: float | None
+) -> Tensor:
+    f = layers(torch.cat([positive, negative]))[:, 0]
+    if bound is not None:
+        f = bound * torch.tanh(f / bound)
+    return softplus(-f[: len(positive)]).mean() + softplus(f[len(positive) :]).mean()
+
+
+def _judge(
+    layers: nn.Sequential,
+    average: list[Tensor],
+    judged: tuple[Tensor, Tensor] | None,
+    bound: float | None,
+) -> float:
+    """Loss of the averaged weights on what was held out."""
+    if judged is None:
+        return math.inf
+    names = [name for name, _ in layers.named_parameters()]
+    with torch.no_grad():
+
+        def averaged(u: Tensor) -> Tensor:
+            return torch.func.functional_call(layers, dict(zip(names, average, strict=True)), (u,))
+
+        return float(_loss(averaged, *judged, bound))
+
+
+def _tensor(features: Floats) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(features, np.float32))
+
+
+# The log density ratio of one coordinate: a penalized spline.
+#
+# With cells of probability $m_i$ under the reference and $n_i$ of $n$ records in them, minimize over
+# cubic splines $g$
+#
+# $$ −\frac1n \sum_i n_i g_i + \log \sum_i m_i e^{g_i} + \frac{λ}{2} \int (g‴)^2 , $$
+#
+# the penalized likelihood of $p ∝ q_0 e^{g}$ (Silverman 1982). The penalty leaves quadratics alone:
+# with a normal reference, $λ → ∞$ gives the normal law of the records' mean and variance. Knots stand
+# at quantiles of the records and of the reference; beyond the records $g$ goes on as a straight line.
+# λ is chosen by five-fold cross-validation.
+#
+# What is kept of $g$ are its values at the cells' middles, which are public, and straight lines
+# between them: how many knots there are, and where, depends on the records, and must not show in what
+# an evaluation costs.
+#
+# All of this looks at the records as often as it likes: whatever $g$ is, it is clipped before
+# anything is drawn, and the guarantee is that of the clipped tilt.
+#
+# References:
+#     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
+#     method* (1982); Eilers, Marx, *Flexible smoothing with B-splines and penalties* (1996).
+
+
+_CELLS = 2048
+_INTERVALS = 32
+_FOLDS = 5
+_PENALTIES = np.logspace(2, -8, 21)
+_RIDGE = 1e-7
+_MOST = 60.0  # |g| beyond this has no meaning once clipped
+
+
+@dataclass(frozen=True, repr=False)
+class SplineRatio:
+    """The ratio log p/q₀ up to a constant, of one coordinate: `values` at the middles of its cells."""
+
+    kind: ClassVar[str] = "spline"
+    marginal: Marginal
+    values: Floats
+
+    def __call__(self, x: Floats, /) -> Floats:
+        """Values (n,) at points (n, 1)."""
+        return np.interp(self.marginal.features(x[:, 0])[:, 0], self._middles, self.values)
+
+    @cached_property
+    def _middles(self) -> Floats:
+        return _middles(Axis(self.marginal, self.marginal.edges(_CELLS)))
+
+    def pack(self) -> Packed:
+        """See `Tilt`: the values; where they hold follows from the reference."""
+        return {}, {"values": self.values}
+
+    @classmethod
+    def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
+        """See `Tilt`."""
+        if reference.marginals is None:
+            raise PrivotError("a spline needs a reference with a marginal: the model is damaged")
+        return cls(reference.marginals[0], arrays["values"])
+
+
+def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
+    """The penalized spline of records (n, 1); one record, or equal ones, will do."""
+    axis = Axis(marginal, marginal.edges(_CELLS))
+    masses = axis.masses.astype(np.float64) / 2.0**64
+    z = _middles(axis)
+    own = marginal.features(records[:, 0])[:, 0]
+    knots = _knots(own, z, masses)
+    low, high = float(knots[3]), float(knots[-4])
+    size = len(knots) - 4
+    basis = np.stack(
+        [_evaluate(BSpline(knots, unit, 3), z, low, high) for unit in np.eye(size)], axis=1
+    )
+    penalty = _roughness(knots, size)
+    folds = np.random.default_rng(seed).permutation(len(records)) % _FOLDS
+    cells = axis.locate(records[:, 0])
+    counts = np.zeros((_FOLDS, axis.size))
+    np.add.at(counts, (folds, cells), 1.0)
+    chosen = _cross_validate(basis, masses, penalty, counts) if len(records) >= 50 else 1.0
+    beta = _fit(basis, masses, penalty, counts.sum(axis=0) / len(records), chosen, np.zeros(size))
+    return SplineRatio(marginal, np.clip(basis @ beta, -_MOST, _MOST))
+
+
+def _middles(axis: Axis) -> Floats:
+    """What is seen of the median points (cells,) of cells."""
+    return axis.marginal.features(axis.middles)[:, 0]
+
+
+def _knots(own: Floats, z: Floats, masses: Floats) -> Floats:
+    """Knots at quantiles of the records and of the reference, as a padded B-spline needs them."""
+    shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
+    of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
+    low, high = float(own.min()), float(own.max())
+    if high - low < 1e-3:  # equal records
+        low, high = low - 0.5, high + 0.5
+    inner = np.concatenate([np.quantile(own, shares[1:-1]), of_reference])
+    inner = np.sort(inner[(inner > low) & (inner < high)])
+    least = (high - low) / (8 * _INTERVALS)
+    kept = [low]
+    for knot in inner:
+        if knot - kept[-1] > least and high - knot > least:
+            kept.append(float(knot))
+    return np.concatenate([[low] * 3, kept, [high] * 4])
+
+
+def _evaluate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
+    inside = np.clip(z, low, high)
+    slope = spline.derivative(1)
+    slopes = np.where(z < low, slope(low), np.where(z > high, slope(high), 0.0))
+    return np.asarray(spline(inside) + slopes * (z - inside), np.float64)
+
+
+def _roughness(knots: Floats, size: int) -> Floats:
+    """∫ (g‴)² as a quadratic form: g‴ of a cubic spline is constant between knots."""
+    spans = np.unique(knots)
+    middles, lengths = (spans[:-1] + spans[1:]) / 2, np.diff(spans)
+    third = np.stack(
+        [BSpline(knots, unit, 3).derivative(3)(middles) for unit in np.eye(size)], axis=1
+    )
+    return np.asarray(third.T @ (third * lengths[:, None]), np.float64)
+
+
+def _cross_validate(basis: Floats, masses: Floats, penalty: Floats, counts: Floats) -> float:
+    """The penalty with the best likelihood on folds (folds, cells) left out."""
+    scores = np.zeros(len(_PENALTIES))
+    for fold in counts:
+        rest = counts.sum(axis=0) - fold
+        beta = np.zeros(basis.shape[1])
+        for i, weight in enumerate(_PENALTIES):
+            beta = _fit(basis, masses, penalty, rest / rest.sum(), weight, beta)
+            scores[i] += _spline_loss(basis @ beta, masses, fold)
+    return float(_PENALTIES[np.argmin(scores)])
+
+
+def _spline_loss(g: Floats, masses: Floats, counts: Floats) -> float:
+    top = g.max()
+    return float(counts.sum() * (np.log(masses @ np.exp(g - top)) + top) - counts @ g)
+
+
+def _fit(
+    basis: Floats, masses: Floats, penalty: Floats, shares: Floats, weight: float, beta: Floats
+) -> Floats:
+    """Newton's method with step halving; the loss is convex."""
+    form = weight * penalty + _RIDGE * np.eye(len(beta))
+
+    def loss(b: Floats) -> float:
+        return _spline_loss(basis @ b, masses, shares) + 0.5 * float(b @ form @ b)
+
+    now = loss(beta)
+    for _ in range(50):
+        g = basis @ beta
+        p = masses * np.exp(g - g.max())
+        p /= p.sum()
+        mean = basis.T @ p
+        gradient = mean - basis.T @ shares + form @ beta
+        hessian = (basis.T * p) @ basis - np.outer(mean, mean) + form
+        try:
+            step = cho_solve(cho_factor(hessian), gradient)
+        except LinAlgError:
+            break
+        decrease, length = float(gradient @ step), 1.0
+        if decrease < 1e-10:
+            break
+        while (new := loss(beta - length * step)) > now - 0.1 * length * decrease and length > 1e-6:
+            length /= 2
+        if length <= 1e-6:
+            break
+        beta, now = beta - length * step, new
+    return beta
+
+
+# Gradient-boosted trees as plain arrays.
+#
+# scikit-learn grows the trees; what is kept of them are arrays, and a loop over them: a saved model
+# runs no code. `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$ and
+# refuses to be made where it does not. Where a bound $β$ is set, $f$ is clipped to $[−β, β]$.
+#
+# **Constant work.** How many trees were grown before they stopped, how many nodes they have and how
+# deep a point falls are functions of raw records. None of it shows in what an evaluation costs: there
+# are always `MOST_TREES` trees of `_NODES` nodes, those that were not grown being leaves of value 0,
+# and every point takes `_DEPTH` steps down each of them. A leaf is its own child, so that further
+# steps stay there.
+#
+# Needs scikit-learn (extra `evaluate`).
+
+
+MOST_TREES = 100
+_LEAVES = 15
+_NODES = 2 * _LEAVES - 1
+_ARRAYS = ("feature", "threshold", "children", "value")
+_DEPTH = 8  # deeper than balanced trees of as many leaves, which are 4
+
+try:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+except ModuleNotFoundError:  # an optional extra; asking for trees says so
+    HistGradientBoostingClassifier = None
+
+
+@dataclass(frozen=True, repr=False)
+class Trees:
+    """`MOST_TREES` trees of `_NODES` nodes each, in one list; a leaf is its own child.
+
+    Arguments:
+        feature: Feature that a node looks at.
+        threshold: It goes left if the feature is at most this.
+        children: (nodes, 2), left and right.
+        value: What a leaf adds.
+        start: f_0.
+        bound: Limit of the output, or None.
+    """
+
+    kind: ClassVar[str] = "trees"
+    feature: NDArray[np.int64]
+    threshold: Floats
+    children: NDArray[np.int64]
+    value: Floats
+    start: float
+    bound: float | None = None
+
+    def __call__(self, features: Floats) -> Floats:
+        """Outputs (n,) for features (n, k)."""
+        total = self.start + _sum_leaves(
+            np.ascontiguousarray(features, np.float64),
+            self.feature,
+            self.threshold,
+            self.children,
+            self.value,
+        )
+        return total if self.bound is None else np.clip(total, -self.bound, self.bound)
+
+    def spec(self) -> dict[str, Any]:
+        """What the arrays do not say."""
+        return {"bound": self.bound}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Named arrays to be written."""
+        named = {name: getattr(self, name) for name in _ARRAYS}
+        return named | {"start": np.array([self.start])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
+        """The trees of the arrays and the `spec` that were written."""
+        named: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        return cls(**named, start=float(arrays["start"][0]), bound=bound)
+
+
+@compiled
+def _sum_leaves(
+    features: Floats,
+    feature: NDArray[np.int64],
+    threshold: Floats,
+    children: NDArray[np.int64],
+    value: Floats,
+) -> Floats:
+    """What the leaves of all trees add, (n,): the same number of steps for any trees and points."""
+    total = np.zeros(len(features))
+    for i in range(len(features)):
+        for root in range(0, len(value), _NODES):
+            node = root
+            for _ in range(_DEPTH):
+                node = children[node, int(features[i, feature[node]] > threshold[node])]
+            total[i] += value[node]
+    return total
+
+
+def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
+    """Trees that tell `positives` (n, k) from `negatives`, stopped early on a tenth held out."""
+    if HistGradientBoostingClassifier is None:
+        raise PrivotError(
+            "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"
+        )
+    features = np.concatenate([positives, negatives])
+    labels = np.repeat([1.0, 0.0], [len(positives), len(negatives)])
+    classifier = HistGradientBoostingClassifier(
+        max_iter=MOST_TREES,
+        learning_rate=0.1,
+        max_leaf_nodes=_LEAVES,
+        max_depth=_DEPTH,
+        min_samples_leaf=20,
+        early_stopping=min(len(positives), len(negatives)) >= 50,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        random_state=seed,
+    ).fit(features, labels)
+    grown = _as_arrays(classifier, bound)
+    exact, ours = classifier.decision_function(features[:256]), grown(features[:256])
+    if bound is not None:
+        exact = np.clip(exact, -bound, bound)
+    if not np.allclose(exact, ours, rtol=0, atol=1e-9):
+        raise PrivotError(
+            "this version of scikit-learn keeps its trees in a form that is not known: "
+            "choose 'mlp', or another version"
+        )
+    return grown
+
+
+def _as_arrays(classifier: HistGradientBoostingClassifier, bound: float | None) -> Trees:
+    """The grown trees, each in its own block of nodes; what is not used is a leaf of value 0."""
+    size = MOST_TREES * _NODES
+    feature, threshold = np.zeros(size, np.int64), np.zeros(size)
+    children, value = np.stack([np.arange(size)] * 2, axis=1), np.zeros(size)
+    for j, (predictor,) in enumerate(classifier._predictors):
+        nodes = predictor.nodes
+        inner, root = ~nodes["is_leaf"].astype(bool), j * _NODES
+        own = slice(root, root + len(nodes))
+        feature[own] = np.where(inner, nodes["feature_idx"], 0)
+        threshold[own] = np.where(inner, nodes["num_threshold"], 0.0)
+        value[own] = np.where(inner, 0.0, nodes["value"])
+        for side, name in enumerate(("left", "right")):
+            children[own, side][inner] = nodes[name][inner].astype(np.int64) + root
+    start = float(np.ravel(classifier._baseline_prediction)[0])
+    return Trees(feature, threshold, children, value, start, bound)

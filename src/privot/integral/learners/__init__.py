@@ -1,1 +1,0 @@
-"""What learns the ratio of two densities."""

@@ -1,0 +1,556 @@
+"""Public reference densities $q_0$: where every model of this package starts, and never ends far from.
+
+A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants, so $q_0$ decides what
+can be drawn at all: it must cover the data, and it must not come from it. Where $q_0$ is small
+against the truth, ε is spent on making up for it.
+
+- `StandardNormal(dim)`, `TruncatedNormal(lower, upper)`, `UniformBox(lower, upper)`;
+- `ProductReference(marginals)`: any product of [marginals][privot.integral.references], such as
+  `privot.integral.records` makes of a schema;
+- `CustomReference`: your own sampler and log density. Its sampler is trusted to draw from nothing but
+  the generator it is given.
+
+**Who sees what.** References are public. They see no data but in `contains` and `log_density`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from privot.core.errors import PrivotError
+from privot.mechanisms import random_words
+
+# Randomness for draws that leave: from the operating system's entropy, in NumPy's words.
+#
+# A reference's sampler takes "a generator" and asks it for uniforms, normals and integers, as it would
+# ask `numpy.random.Generator`. While a model is fitted that may well be NumPy's own, seeded: what is
+# fitted stays with the curator, and the guarantee holds whatever was fitted. For a draw that is
+# published it is `SecureGenerator`, whose numbers come from
+# [`random_words`][privot.mechanisms.samplers.entropy.random_words]: with a seed, a draw would be a
+# function of the data.
+#
+# Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, hence never 0 or 1. A normal is $Φ^{−1}$
+# of a magnitude of 63 bits and a sign of its own, so that both tails are equally fine and reach 9.2
+# standard deviations. These floats are not exactly normal, and they need not be: the law of proposals
+# is the same whatever the data is (`privot.integral.density`).
+
+
+Floats = NDArray[np.float64]
+Size = int | tuple[int, ...]
+
+
+class Generator(Protocol):
+    """What a sampler may ask for: a part of `numpy.random.Generator`."""
+
+    def random(self, size: Size, /) -> Floats:
+        """Uniform numbers on [0, 1)."""
+
+    def standard_normal(self, size: Size, /) -> Floats:
+        """Standard normal numbers."""
+
+    def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
+        """Uniform integers low … high − 1."""
+
+
+class SecureGenerator:
+    """Uniforms, normals and integers from OS entropy: no seed, no state, nothing to repeat.
+
+    Examples:
+        >>> SecureGenerator().random((2, 3)).shape
+        (2, 3)
+    """
+
+    def random(self, size: Size, /) -> Floats:
+        """Uniform numbers inside (0, 1), on a grid of 2^−53."""
+        words = random_words(_count(size)) >> np.uint64(11)
+        uniform: Floats = (words.astype(np.float64) + 0.5) * 2.0**-53
+        # The largest word rounds to 1.
+        return np.minimum(uniform, 1.0 - 2.0**-53).reshape(size)
+
+    def standard_normal(self, size: Size, /) -> Floats:
+        """Standard normal numbers, both tails alike."""
+        words = random_words(_count(size))
+        magnitude = ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
+        sign = np.where(words & np.uint64(1), 1.0, -1.0)
+        return np.asarray(sign * magnitude, np.float64).reshape(size)
+
+    def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
+        """Uniform integers low … high − 1, exactly, by rejecting the words left over."""
+        span, count = high - low, _count(size)
+        limit = np.uint64(2**64 - 1 - 2**64 % span)
+        kept = np.empty(0, np.uint64)
+        while len(kept) < count:
+            words = random_words(count - len(kept) + 8)
+            kept = np.concatenate([kept, words[words <= limit]])
+        return (low + (kept[:count] % np.uint64(span)).astype(np.int64)).reshape(size)
+
+
+def _count(size: Size) -> int:
+    return size if isinstance(size, int) else math.prod(size)
+
+
+# Public laws of one coordinate: what a reference density is a product of.
+#
+# Each can be drawn from, has a log density (with respect to length, or to counting where the
+# coordinate is discrete), and can be cut into **cells**: intervals $[e_i, e_{i+1})$ whose
+# probabilities are integers $M_i$ over $2^{64}$ that add up to exactly $2^{64}$. A coordinate is then
+# drawn as a cell, by one 64-bit word, and a place within it. The cell's law is exact;
+# `privot.integral.density` rests on that.
+
+
+_NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
+Bools = NDArray[np.bool_]
+
+
+class Marginal(ABC):
+    """The public law of one coordinate on [low, high]."""
+
+    kind: ClassVar[str]
+    low: float
+    high: float
+
+    @property
+    def num_values(self) -> int | None:
+        """How many values a discrete coordinate has; None for a continuous one."""
+        return None
+
+    def sample(self, num: int, rng: Generator, /) -> Floats:
+        """Independent draws (num,), by inverting the distribution function."""
+        low, high = np.full(num, self.low), np.full(num, self.high)
+        return self.within(low, high, rng.random(num))
+
+    @abstractmethod
+    def log_density(self, x: Floats, /) -> Floats:
+        """Log density at x (n,), −∞ outside the support."""
+
+    def contains(self, x: Floats, /) -> Bools:
+        """Whether x lies in the support."""
+        return np.isfinite(x) & (x >= self.low) & (x <= self.high)
+
+    def features(self, x: Floats, /) -> Floats:
+        """What a network sees of x: (n, k), of mean about 0 and variance about 1."""
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return ((x - middle) / half * math.sqrt(3))[:, None]
+
+    @abstractmethod
+    def edges(self, num_cells: int, /) -> Floats:
+        """Edges of cells that cover the support, increasing; the outer two may be infinite."""
+
+    @abstractmethod
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
+        """Probability of [low, high)."""
+
+    @abstractmethod
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
+        """The point of [low, high) below which a share `place` of the cell's probability lies."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `marginal_from_dict`."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]  # all are dataclasses
+
+
+@dataclass(frozen=True)
+class Normal(Marginal):
+    """A normal coordinate, optionally truncated to [low, high].
+
+    Examples:
+        >>> Normal(mean=1.0).log_density(np.array([1.0])).round(4).tolist()
+        [-0.9189]
+    """
+
+    kind: ClassVar[str] = "normal"
+    mean: float = 0.0
+    stddev: float = 1.0
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.stddev) and self.stddev > 0):
+            raise PrivotError(
+                f"mean {self.mean} and stddev {self.stddev} are no normal law: give finite "
+                "numbers, stddev > 0"
+            )
+        if not self.low < self.high or self._total < 1e-12:
+            raise PrivotError(
+                f"bounds [{self.low}, {self.high}] hold next to nothing of the normal law: "
+                "give the smaller first, near the mean"
+            )
+
+    @cached_property
+    def _total(self) -> float:
+        return float(_normal_mass(*self._standard(np.array([self.low, self.high]))))
+
+    def _standard(self, x: Floats) -> Floats:
+        return (x - self.mean) / self.stddev
+
+    def sample(self, num: int, rng: Generator, /) -> Floats:
+        """Draws (num,), by inverting the distribution function if truncated."""
+        if math.isinf(self.low) and math.isinf(self.high):
+            return self.mean + self.stddev * rng.standard_normal(num)
+        return super().sample(num, rng)
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """−z²/2 − log(σ√2π) − log P(support)."""
+        constant = math.log(self.stddev * math.sqrt(2 * math.pi) * self._total)
+        return np.where(self.contains(x), -0.5 * self._standard(x) ** 2 - constant, -np.inf)
+
+    def features(self, x: Floats, /) -> Floats:
+        """The standardized number."""
+        return self._standard(x)[:, None]
+
+    def edges(self, num_cells: int, /) -> Floats:
+        """Equal cells within 8 standard deviations, and what is beyond."""
+        reach = _NORMAL_REACH * self.stddev
+        low, high = max(self.low, self.mean - reach), min(self.high, self.mean + reach)
+        inner = np.linspace(low, high, num_cells - 1)
+        ends = [self.low] * (self.low < low), [self.high] * (self.high > high)
+        return np.concatenate([ends[0], inner, ends[1]])
+
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
+        """Φ(high) − Φ(low), from the nearer tail, over that of the support."""
+        return _normal_mass(self._standard(low), self._standard(high)) / self._total
+
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
+        """Φ⁻¹ between the ends' values, from the nearer tail."""
+        a, b = self._standard(low), self._standard(high)
+        flip = a > 0
+        a, b = np.where(flip, -b, a), np.where(flip, -a, b)
+        share = np.where(flip, 1 - place, place)
+        z = ndtri(ndtr(a) + share * (ndtr(b) - ndtr(a)))
+        x = self.mean + self.stddev * np.where(flip, -z, z)
+        return np.clip(x, low, high)
+
+
+@dataclass(frozen=True)
+class Uniform(Marginal):
+    """A number uniform on [low, high].
+
+    Examples:
+        >>> Uniform(0.0, 10.0).mass(np.array([2.0]), np.array([4.0])).tolist()
+        [0.2]
+    """
+
+    kind: ClassVar[str] = "uniform"
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise PrivotError(
+                f"bounds [{self.low}, {self.high}] are not an interval: give two finite numbers, "
+                "the smaller first"
+            )
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """−log(high − low) inside."""
+        return np.where(self.contains(x), -math.log(self.high - self.low), -np.inf)
+
+    def edges(self, num_cells: int, /) -> Floats:
+        """Equal cells."""
+        return np.linspace(self.low, self.high, num_cells + 1)
+
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
+        """(high − low)/length."""
+        return (high - low) / (self.high - self.low)
+
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
+        """Linear."""
+        return np.clip(low + place * (high - low), low, high)
+
+
+class _Discrete(Marginal):
+    """A law of whole numbers low … high; a cell is half a unit to either side of one."""
+
+    low: int
+    high: int
+
+    @property
+    def num_values(self) -> int:
+        """How many whole numbers."""
+        return self.high - self.low + 1
+
+    def contains(self, x: Floats, /) -> Bools:
+        """Whether x is one of them."""
+        return super().contains(x) & (x == np.rint(x))
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """Log probability."""
+        inside = self.contains(x)
+        whole = np.where(inside, x, self.low)
+        return np.where(inside, np.log(self.mass(whole, whole)), -np.inf)
+
+    def edges(self, num_cells: int, /) -> Floats:
+        """Half a unit to either side of every one."""
+        return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
+
+    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
+        """The whole number itself."""
+        return np.rint((low + high) / 2)
+
+
+@dataclass(frozen=True)
+class Categorical(_Discrete):
+    """One of the codes 0 … k−1, with public probabilities."""
+
+    kind: ClassVar[str] = "categorical"
+    probabilities: tuple[float, ...]
+    low: ClassVar[int] = 0  # type: ignore[misc]  # the first code
+
+    def __post_init__(self) -> None:
+        p = self.probabilities
+        if not p or any(not value > 0 for value in p) or abs(sum(p) - 1) > 1e-9:
+            raise PrivotError(
+                f"probabilities {list(p)} are of no categorical law: give positive numbers that "
+                "add up to 1 (a value of probability 0 could never be drawn)"
+            )
+
+    @property
+    def high(self) -> int:  # type: ignore[override]  # the last code
+        """The last code."""
+        return len(self.probabilities) - 1
+
+    def sample(self, num: int, rng: Generator, /) -> Floats:
+        """Draws (num,) of codes, as floats."""
+        sums = np.cumsum(self.probabilities)[:-1]
+        return np.searchsorted(sums, rng.random(num), side="right").astype(np.float64)
+
+    def features(self, x: Floats, /) -> Floats:
+        """One indicator a code; of two codes, one number of variance about 1."""
+        if self.num_values == 2:
+            return (2 * x - 1)[:, None]
+        return (x[:, None] == np.arange(self.num_values)).astype(np.float64)
+
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
+        """The probability of the code between two edges."""
+        return np.asarray(self.probabilities)[np.rint((low + high) / 2).astype(np.int64)]
+
+
+@dataclass(frozen=True)
+class Integers(_Discrete):
+    """An integer uniform on low … high, both included.
+
+    Examples:
+        >>> Integers(1, 6).num_values
+        6
+    """
+
+    kind: ClassVar[str] = "integers"
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high or max(abs(self.low), abs(self.high)) > 2**52:
+            raise PrivotError(
+                f"bounds [{self.low}, {self.high}] are not of integers: give two, the smaller "
+                "first, below 2^52"
+            )
+
+    def sample(self, num: int, rng: Generator, /) -> Floats:
+        """Draws (num,), as floats."""
+        return rng.integers(self.low, self.high + 1, num).astype(np.float64)
+
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
+        """The share of one integer."""
+        return np.full(len(low), 1 / self.num_values)
+
+
+_KINDS: dict[str, type[Marginal]] = {
+    kind.kind: kind for kind in (Normal, Uniform, Categorical, Integers)
+}
+
+
+def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
+    """The marginal of plain values: its fields, and its `kind`."""
+    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k != "kind"}
+    if fields.get("kind") not in _KINDS:
+        raise PrivotError(f"kind of marginal is {fields.get('kind')!r}: one of {', '.join(_KINDS)}")
+    return _KINDS[fields["kind"]](**plain)
+
+
+def _normal_mass(low: Floats, high: Floats) -> Floats:
+    flip = low > 0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    return np.asarray(ndtr(b) - ndtr(a), np.float64)
+
+
+class Reference(Protocol):
+    """A public density on R^dim (or, coordinates being discrete, on a part of it)."""
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+
+    @property
+    def marginals(self) -> tuple[Marginal, ...] | None:
+        """The coordinates' laws if they are independent, else None."""
+
+    def sample(self, n: int, generator: Generator, /) -> Floats:
+        """Independent draws (n, dim), from nothing but the generator."""
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """Log density (n,) of points (n, dim); −∞ outside the support."""
+
+    def contains(self, x: Floats, /) -> Bools:
+        """Whether points (n, dim) lie in the support."""
+
+    def features(self, x: Floats, /) -> Floats:
+        """What a classifier sees of points: (n, k), of order 1."""
+
+    def to_dict(self) -> list[dict[str, Any]] | None:
+        """Plain values of its marginals, for `marginal_from_dict`; None if there are none."""
+
+
+class ProductReference:
+    """Independent coordinates with public marginals.
+
+    Examples:
+        >>> from privot.integral.references import Categorical, Uniform
+        >>> reference = ProductReference((Uniform(0.0, 10.0), Categorical((0.25, 0.75))))
+        >>> reference.log_density(np.array([[5.0, 1.0]])).round(4).tolist()
+        [-2.5903]
+    """
+
+    def __init__(self, marginals: Sequence[Marginal]) -> None:
+        if not marginals:
+            raise PrivotError("marginals are empty: give one a coordinate")
+        self.marginals: tuple[Marginal, ...] = tuple(marginals)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return len(self.marginals)
+
+    def sample(self, n: int, generator: Generator, /) -> Floats:
+        """Draws (n, dim)."""
+        return np.stack([marginal.sample(n, generator) for marginal in self.marginals], axis=1)
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """Sum of the marginals' log densities."""
+        x = require_points(x, self.dim)
+        parts = [m.log_density(x[:, j]) for j, m in enumerate(self.marginals)]
+        return np.asarray(np.sum(parts, axis=0), np.float64)
+
+    def contains(self, x: Floats, /) -> Bools:
+        """Whether every coordinate is in its support."""
+        x = require_points(x, self.dim)
+        parts = [m.contains(x[:, j]) for j, m in enumerate(self.marginals)]
+        return np.asarray(np.all(parts, axis=0), np.bool_)
+
+    def features(self, x: Floats, /) -> Floats:
+        """The marginals' features, side by side."""
+        parts = [m.features(x[:, j]) for j, m in enumerate(self.marginals)]
+        return np.concatenate(parts, axis=1)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """See `Reference`."""
+        return [marginal.to_dict() for marginal in self.marginals]
+
+
+class StandardNormal(ProductReference):
+    """N(0, I) on R^dim.
+
+    Examples:
+        >>> StandardNormal(2).log_density(np.zeros((1, 2))).round(4).tolist()
+        [-1.8379]
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__([Normal()] * dim)
+
+
+class TruncatedNormal(ProductReference):
+    """Independent normals given that they lie in the box [lower, upper].
+
+    Examples:
+        >>> TruncatedNormal([0.0], [1.0]).contains(np.array([[0.5], [2.0]])).tolist()
+        [True, False]
+    """
+
+    def __init__(
+        self,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        mean: float = 0.0,
+        stddev: float = 1.0,
+    ) -> None:
+        pairs = zip(lower, upper, strict=True)
+        super().__init__([Normal(mean, stddev, float(low), float(high)) for low, high in pairs])
+
+
+class UniformBox(ProductReference):
+    """Uniform on the box [lower, upper].
+
+    Examples:
+        >>> UniformBox([0.0, 0.0], [2.0, 2.0]).log_density(np.ones((1, 2))).round(4).tolist()
+        [-1.3863]
+    """
+
+    def __init__(self, lower: Sequence[float], upper: Sequence[float]) -> None:
+        pairs = zip(lower, upper, strict=True)
+        super().__init__([Uniform(float(low), float(high)) for low, high in pairs])
+
+
+@dataclass(frozen=True)
+class CustomReference:
+    """Your own public density.
+
+    Arguments:
+        dim: Number of coordinates.
+        sampler: n and a generator (`random`, `standard_normal`, `integers`) to draws (n, dim). It
+            must use no other randomness: a seeded one would make draws a function of the data.
+        density: Points (n, dim) to log densities (n,), −∞ outside the support.
+
+    Examples:
+        >>> uniform = CustomReference(1, lambda n, rng: rng.random((n, 1)), lambda x: np.zeros(len(x)))
+        >>> uniform.sample(3, np.random.default_rng(0)).shape
+        (3, 1)
+    """
+
+    dim: int
+    sampler: Callable[[int, Generator], Floats]
+    density: Callable[[Floats], Floats]
+    marginals = None
+
+    def sample(self, n: int, generator: Generator, /) -> Floats:
+        """Draws (n, dim), of the shape promised."""
+        points = require_points(self.sampler(n, generator), self.dim)
+        if len(points) != n:
+            raise PrivotError(f"sampler gave {len(points)} draws for n = {n}: give n of them")
+        return points
+
+    def log_density(self, x: Floats, /) -> Floats:
+        """Log density (n,)."""
+        return np.asarray(self.density(require_points(x, self.dim)), np.float64)
+
+    def contains(self, x: Floats, /) -> Bools:
+        """Whether the log density is finite."""
+        return np.isfinite(self.log_density(x))
+
+    def features(self, x: Floats, /) -> Floats:
+        """The points themselves."""
+        return x
+
+    def to_dict(self) -> None:
+        """See `Reference`."""
+
+
+def require_points(x: Any, dim: int) -> Floats:
+    """Points as float64 of shape (n, dim), or a refusal that carries none of them."""
+    try:
+        points = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        raise PrivotError("points are not numbers: give an array of shape (n, dim)") from None
+    if points.ndim == 1 and dim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] != dim:
+        raise PrivotError(f"points have shape {points.shape}: give (n, {dim})")
+    return points

@@ -1,0 +1,294 @@
+"""What latent classes draw records from: atoms of columns, and values within them.
+
+A class is drawn, then an atom of every column (`privot.local.releases`) by the class's probabilities,
+then a value of the atom: of a number or date by a density that goes on from atom to atom in this class
+(`privot.schema.columns.vector`), of anything else by its code. Conditions and comparisons are in the
+schema's codes, which are sums of atoms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.local.classes.counts import Array, ReportGroup, count_tables
+from privot.local.classes.expectation import expectation
+from privot.local.releases import Atoms
+from privot.randomizer import Randomizer
+from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
+from privot.schema.columns.vector import LineCells
+
+# Latent classes: a mixture of product distributions over categorical columns.
+#
+# $$ p(v_1, …, v_m) = \sum_z π_z \prod_c p_c(v_c | z) . $$
+#
+# Every marginal and every conditional is again a mixture of products, so both are exact: the joint of
+# a few columns is the sum over classes of outer products, and given that columns lie in sets $W_c$,
+# class z has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$ and the named columns are drawn from
+# their restricted probabilities. With enough classes any distribution can be written so; how many are
+# used is chosen from the reports (`latent_classes`).
+#
+# References:
+#     Lazarsfeld, Henry, *Latent structure analysis* (1968); Dunson, Xing, *Nonparametric Bayes modeling
+#     of multivariate categorical data* (2009).
+
+
+Condition = Mapping[int, int | Sequence[int]]
+_LARGEST_TABLE = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClasses:
+    """Weights π (C,) and, for each column of K categories, probabilities (K, C), columns sum to 1.
+
+    Examples:
+        >>> table = np.array([[0.9, 0.2], [0.1, 0.8]])
+        >>> model = LatentClasses(np.array([0.5, 0.5]), (table, table))
+        >>> model.marginal([0, 1]).round(3).tolist()
+        [[0.425, 0.125], [0.125, 0.325]]
+        >>> model.sample(3, np.random.default_rng(0), where={0: 1})[:, 0].tolist()
+        [1, 1, 1]
+    """
+
+    weights: Array
+    probabilities: tuple[Array, ...]
+
+    def __post_init__(self) -> None:
+        wrong = [p.shape for p in self.probabilities if p.shape[1:] != self.weights.shape]
+        if wrong or not self.weights.size:
+            raise PrivotError(f"probabilities have shapes {wrong}: (categories, weights) each")
+        for array in (self.weights, *self.probabilities):
+            sums = array.sum(axis=0)
+            if not (array >= 0).all() or not np.allclose(sums, 1, rtol=0, atol=1e-6):
+                raise PrivotError(
+                    "weights or probabilities are no distributions: make them sum to 1"
+                )
+
+    def gathered(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
+        """The law of coarser values: each column's value has one of its `codes` (K,) instead."""
+        coarse = []
+        for table, code in zip(self.probabilities, codes, strict=True):
+            sums = np.zeros((int(code.max()) + 1, table.shape[1]))
+            np.add.at(sums, code, table)
+            coarse.append(sums)
+        return LatentClasses(self.weights, tuple(coarse))
+
+    def spread(self, laws: Sequence[Array]) -> LatentClasses:
+        """The law of finer values: each column's category v has `laws` (values, categories) at v."""
+        tables = zip(laws, self.probabilities, strict=True)
+        return LatentClasses(self.weights, tuple(law @ table for law, table in tables))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many categories each column has."""
+        return tuple(len(p) for p in self.probabilities)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return self.weights.size
+
+    def marginal(self, columns: Sequence[int]) -> Array:
+        """The joint distribution of `columns`, an array with one axis for each, in their order.
+
+        Raises:
+            PrivotError: if a column is named twice or does not exist, or the table has over 2^26 cells.
+        """
+        require_columns(columns, self.sizes)
+        shape = tuple(self.sizes[column] for column in columns)
+        if math.prod(shape) > _LARGEST_TABLE:
+            raise PrivotError(f"columns have {math.prod(shape)} cells: name fewer of them")
+        if not columns:
+            return np.array(1.0)
+        table = self.weights[None]
+        for column in columns[:-1]:
+            part = table[:, None] * self.probabilities[column][None]
+            table = part.reshape(-1, self.num_classes)
+        return (table @ self.probabilities[columns[-1]].T).reshape(shape)
+
+    def sample(
+        self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
+    ) -> NDArray[np.int64]:
+        """Rows of codes (n, m), given that the columns in `where` have one code or one of a set.
+
+        Raises:
+            PrivotError: if the condition has probability zero.
+        """
+        return self.sample_classes(num_rows, rng, where)[1]
+
+    def sample_classes(
+        self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same rows, and before them the class (n,) that each was drawn of."""
+        probabilities = list(self.probabilities)
+        weights = self.weights
+        for column, codes in (where or {}).items():
+            mask = np.isin(np.arange(self.sizes[column]), codes)
+            kept = probabilities[column] * mask[:, None]
+            mass = kept.sum(axis=0)
+            weights = weights * mass
+            probabilities[column] = kept / np.where(mass > 0, mass, 1)
+        if not weights.sum() > 0:
+            raise PrivotError(f"where is {dict(where or {})!r}, which has probability 0: relax it")
+        classes = rng.choice(weights.size, size=num_rows, p=weights / weights.sum())
+        out = np.empty((num_rows, len(probabilities)), np.int64)
+        for column, table in enumerate(probabilities):
+            out[:, column] = draw_categories(table, classes, rng)
+        return classes, out
+
+    def log_likelihood(self, groups: Iterable[ReportGroup]) -> Array:
+        """$\\ln L$ of every report, groups one after the other, up to the answers' constants c(y)."""
+        tables = count_tables(groups, self.sizes, merge=False)
+        stacked = np.concatenate(self.probabilities)
+        return expectation(tables, stacked, self.weights).log_likelihood
+
+    def to_dict(self) -> dict[str, Array]:
+        """Plain arrays by name, for storage."""
+        named = {f"column_{i}": table for i, table in enumerate(self.probabilities)}
+        return {"weights": self.weights, **named}
+
+    @classmethod
+    def from_dict(cls, arrays: Mapping[str, Array]) -> LatentClasses:
+        """The model that `to_dict` wrote.
+
+        Raises:
+            PrivotError: if arrays are missing or are no distributions.
+        """
+        names = ["weights", *(f"column_{i}" for i in range(len(arrays) - 1))]
+        if missing := [name for name in names if name not in arrays]:
+            raise PrivotError(f"arrays lack {missing}: give the dictionary that to_dict returned")
+        weights, *tables = (np.asarray(arrays[name], np.float64) for name in names)
+        return cls(weights, tuple(tables))
+
+    @classmethod
+    def average(cls, models: Sequence[LatentClasses]) -> LatentClasses:
+        """The mean of the distributions: all classes side by side, each model with equal weight."""
+        columns = zip(*(model.probabilities for model in models), strict=True)
+        weights = np.concatenate([model.weights for model in models]) / len(models)
+        return cls(weights, tuple(np.concatenate(tables, axis=1) for tables in columns))
+
+
+def require_columns(columns: Sequence[int], sizes: Sequence[int]) -> None:
+    """Refuse columns that do not exist or are named twice."""
+    if len(set(columns)) < len(columns) or not all(0 <= c < len(sizes) for c in columns):
+        raise PrivotError(
+            f"columns is {list(columns)}: name each of 0 … {len(sizes) - 1} at most once"
+        )
+
+
+def draw_categories(
+    table: Array, given: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """One draw from column `given[i]` of `table` (categories, conditions) for each i, by inversion."""
+    height = len(table)
+    cumulative = table.cumsum(axis=0).T
+    # After the last category of positive probability the sum is 1, whatever rounding made of it.
+    last = height - 1 - (table[::-1] > 0).argmax(axis=0)
+    cumulative[np.arange(height) >= last[:, None]] = 1.0
+    shifted = (cumulative + np.arange(table.shape[1])[:, None]).ravel()
+    place = np.searchsorted(shifted, rng.random(given.size) + given, side="right")
+    return np.clip(place - given * height, 0, last[given])
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the atoms of a column are.
+
+    Arguments:
+        codes: The schema's code of each (a,).
+        cells: Of numbers and dates, their intervals and points.
+    """
+
+    codes: Codes
+    cells: LineCells | None = None
+
+    @classmethod
+    def of(cls, atoms: Atoms) -> Self:
+        """Those of atoms, of which no more is needed to draw."""
+        return cls(atoms.codes, atoms.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClassSampler:
+    """A mixture of product distributions over the columns' atoms.
+
+    Arguments:
+        atoms: The mixture.
+        places: Of each column's atoms.
+        schema: Whose coded columns it is about.
+    """
+
+    atoms: LatentClasses
+    places: tuple[Places, ...]
+    schema: Schema
+    kind: ClassVar[str] = "latent_classes"
+
+    @cached_property
+    def classes(self) -> LatentClasses:
+        """The law of the schema's codes."""
+        return self.atoms.gathered([each.codes for each in self.places])
+
+    def records(
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
+    ) -> pa.Table:
+        """See `privot.local.model.Sampler`."""
+        names = list(self.schema.coded)
+        condition = {
+            index: np.flatnonzero(np.isin(self.places[index].codes, where[name])).tolist()
+            for index, name in enumerate(names)
+            if name in where
+        }
+        classes, atoms = self.atoms.sample_classes(num_rows, rng, condition)
+        columns: dict[str, pa.Array] = {}
+        for index, (name, column) in enumerate(self.schema.coded.items()):
+            place, drawn = self.places[index], atoms[:, index]
+            if place.cells is None:
+                columns |= column.decode_codes(name, place.codes[drawn], rng)
+            else:
+                masses = self.atoms.probabilities[index]
+                numbers = place.cells.draw(drawn, classes, masses, rng)
+                columns |= self.schema.point_column(name).decode_points(name, numbers[:, None])
+        return pa.table(columns)
+
+    def shape(self) -> dict[str, Any]:
+        """See `privot.local.model.Sampler`."""
+        integer = [place.cells and place.cells.integer for place in self.places]
+        return {"num_classes": self.atoms.num_classes, "integer": integer}
+
+    def arrays(self) -> dict[str, Array]:
+        """See `privot.local.model.Sampler`."""
+        arrays: dict[str, Array] = dict(self.atoms.to_dict())
+        for index, place in enumerate(self.places):
+            arrays[f"codes_{index}"] = place.codes
+            if place.cells is not None:
+                arrays[f"cells_{index}"] = np.stack([place.cells.low, place.cells.high])
+        return arrays
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> LatentClassSampler:
+        """The sampler that `shape` and `arrays` describe."""
+        return cls.stored(randomizer.schema, shape, arrays)
+
+    @classmethod
+    def stored(
+        cls, schema: Schema, shape: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> LatentClassSampler:
+        """The same, of a schema's records."""
+        arrays = dict(arrays)
+        places = []
+        for index, integer in enumerate(shape["integer"]):
+            ends = arrays.pop(f"cells_{index}", None)
+            cells = None if ends is None else LineCells(ends[0], ends[1], integer)
+            places.append(Places(arrays.pop(f"codes_{index}"), cells))
+        return cls(LatentClasses.from_dict(arrays), tuple(places), schema)

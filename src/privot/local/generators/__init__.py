@@ -1,1 +1,0 @@
-"""Generators trained by steps."""

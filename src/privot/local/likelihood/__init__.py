@@ -1,1 +1,0 @@
-"""What a report says of a record: costs, channels, heads."""

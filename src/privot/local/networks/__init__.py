@@ -1,0 +1,1 @@
+"""Generators trained by PyTorch: likelihoods of reports, the transport cost, the fit."""

@@ -1,0 +1,310 @@
+"""Fitting a generator to a release by steps: each draws reports and latents and follows a loss.
+
+What the losses are, and why, is in `privot.local.networks.steps`. `loss="auto"` is the likelihood for
+joint reports of codes alone, `plain` up to 5 features, `self_corrected` beyond.
+
+Joint reports depend on a batch's mixture through its table over few columns, so one step of the
+likelihood looks at many of them. The product of the marginals is a saddle of this likelihood, and a
+network of small output weights starts on it: the output weights of codes are made larger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from privot.core.errors import PrivotError
+from privot.local.model import Condition, LocalModel
+from privot.local.networks.cost import LikelihoodCost
+from privot.local.networks.likelihood import Head, Outputs
+from privot.local.networks.steps import (
+    LOSSES,
+    LabeledGenerator,
+    Loss,
+    Minibatches,
+    Step,
+    Strata,
+    fits_images,
+    image_generator,
+    likelihood,
+    minibatches,
+)
+from privot.local.settings import FitSettings, Run
+from privot.models import Checkpoint, History
+from privot.randomizer import Randomizer, Release
+from privot.training.generators import DCGAN, MLP, make_network, torch_generator
+from privot.training.loop import TrainingSettings, train
+from privot.training.parallel import (
+    ALONE,
+    Group,
+    join,
+    local_device,
+    short_products,
+    stay,
+    threads_for,
+)
+from privot.training.settings import learning
+from privot.transport import SinkhornSolver
+
+# What a generator's model draws records from: a network, alone or with a label.
+
+
+_CANDIDATES = 16  # latents in a pool, for each record drawn
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorSampler:
+    """A network from latents to features, and the head that reads them.
+
+    Arguments:
+        generator: Network with its learned weights.
+        head: What its features mean.
+    """
+
+    generator: MLP | DCGAN | LabeledGenerator
+    head: Head
+    kind: ClassVar[str] = "generator"
+
+    def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
+        """The head's outputs of fresh latents."""
+        return self.head(self.generator(self.generator.draw_latent(num_rows, rng)))
+
+    @torch.no_grad()
+    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
+        """See `Sampler`."""
+        for name in where:
+            if name not in self.head.coded:
+                raise PrivotError(
+                    f"where names column {name!r}, which was reported with noise added: "
+                    "only columns that were reported as codes can be given"
+                )
+        pool = num_rows * (_CANDIDATES if where else 1)
+        rng_torch = torch_generator(rng)
+        outputs = dict(self.outputs(pool, rng_torch))
+        if where and num_rows:
+            weight = torch.ones(pool, dtype=torch.float64)
+            for name, codes in where.items():
+                allowed = outputs[name].double().exp()[:, codes]
+                weight *= allowed.sum(dim=1)
+                kept = torch.full_like(outputs[name], -torch.inf)
+                kept[:, codes] = outputs[name][:, codes]
+                outputs[name] = torch.log_softmax(kept, dim=1)
+            if not float(weight.sum()) > 0:
+                raise PrivotError(f"where {dict(where)} has probability 0: relax it")
+            chosen = torch.multinomial(weight, num_rows, replacement=True, generator=rng_torch)
+            outputs = {name: output[chosen] for name, output in outputs.items()}
+        return self.head.records(outputs, rng_torch)
+
+    def shape(self) -> dict[str, Any]:
+        """See `Sampler`."""
+        network = self.generator
+        sizes = {"latent_dim": network.latent_dim, "hidden": list(network.hidden)}
+        return sizes | {"architecture": network.architecture}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Sampler`."""
+        return {name: x.cpu().numpy() for name, x in self.generator.state_dict().items()}
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> GeneratorSampler:
+        """The sampler that `shape` and `arrays` describe."""
+        head = Head(randomizer)
+        generator = _sampler_network(shape, _features(head))
+        generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
+        return cls(generator.eval(), head)
+
+
+class LabeledSampler(GeneratorSampler):
+    """The same for labeled images, whose labels can be given before anything is drawn."""
+
+    kind: ClassVar[str] = "labeled_generator"
+
+    @torch.no_grad()
+    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
+        """See `Sampler`."""
+        generator, rng_torch = self.generator, torch_generator(rng)
+        assert isinstance(generator, LabeledGenerator)
+        shares, codes = generator.conditional.shares, where.get(generator.label)
+        if codes is not None:
+            shares = torch.zeros_like(shares).index_put((torch.tensor(codes),), shares[codes])
+        labels = torch.multinomial(shares, max(num_rows, 1), replacement=True, generator=rng_torch)
+        latent = generator.draw_latent(num_rows, rng_torch, labels[:num_rows])
+        return self.head.records(self.head(generator(latent)), rng_torch)
+
+    @classmethod
+    def build(
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> LabeledSampler:
+        """The sampler that `shape` and `arrays` describe."""
+        head = Head(randomizer)
+        shares = torch.from_numpy(arrays["conditional.shares"])
+        generator = LabeledGenerator(
+            head, _sampler_network(shape, _features(head), len(shares)), shares
+        )
+        generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
+        return cls(generator.eval(), head)
+
+
+def _features(head: Head) -> tuple[int, ...]:
+    """Shape of what a generator makes: the image's, where there is just one, alone or with a label."""
+    images = [column.image_shape for column in head.images.values()]
+    alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
+    return images[0] if alone else (head.num_features,)
+
+
+def _sampler_network(
+    shape: Mapping[str, Any], features: tuple[int, ...], num_labels: int = 0
+) -> MLP | DCGAN:
+    """The network that a sampler's `shape` describes; its weights are to be loaded."""
+    latent_dim = shape["latent_dim"] + num_labels
+    return make_network(shape["architecture"], latent_dim, features, tuple(shape["hidden"]))
+
+
+_PLAIN_UP_TO = 5
+_REPORTS_OF_TABLES = 2**14
+_OUTPUT_GAIN = 10.0
+
+
+def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
+    """A model whose sampler is a network; see `privot.local.fitting.fit`."""
+    device = local_device(run.device)
+    group = join(device)
+    head = Head(release.randomizer)
+    if run.loss is not None and group.size > 1:
+        raise PrivotError("loss is a function, which one process computes: start without torchrun")
+    if settings.minutes is not None and group.size > 1:
+        raise PrivotError(
+            "minutes are counted by one process: give steps, or start without torchrun"
+        )
+    loss = run.loss or choose_loss(settings.loss, head, release.randomizer.joint is not None)
+    name = getattr(loss, "__name__", type(loss).__name__)
+    images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
+    steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
+    settings = replace(settings, steps=steps, batch_size=size, learning_rate=rate)
+    generator: MLP | DCGAN | LabeledGenerator
+    if images:
+        generator = image_generator(release, head, settings).to(device)
+    elif settings.architecture != "mlp":
+        raise PrivotError(
+            f"architecture {settings.architecture!r} is for a column of images, alone or with a label, "
+            "in one process: leave it out"
+        )
+    else:
+        generator = _network(head, settings, loss).to(device)
+    objective = TransportObjective(generator, head, release, settings, loss, device, group)
+    made_with = asdict(settings) | {"estimator": "generator", "loss": name}
+    made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
+    told = (
+        "architecture",
+        "hidden",
+        "latent_dim",
+        "batch_size",
+        "loss",
+        "tolerance",
+        "max_iterations",
+    )
+    text = release.randomizer.to_json() + release.rows.digest()
+    # Which release it is: a hash of public things, the reports and their randomizer.
+    identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
+    identity |= {key: made_with[key] for key in told}
+
+    def learned(history: History) -> LocalModel:
+        kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
+        sampler = kind(generator.cpu().eval(), head)
+        return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
+
+    with threads_for(size**2), short_products() if images else nullcontext(), learning(learned):
+        history = train(
+            generator,
+            objective,
+            TrainingSettings(steps, rate, settings.averaging, settings.seed, settings.minutes),
+            checkpoint=Checkpoint(run.checkpoint, identity, run.resume),
+            progress=run.progress,
+            seek=objective.batches.seek,
+            group=group,
+        )
+    stay(group)
+    return learned(history)
+
+
+def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:
+    latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
+    generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
+    if loss is likelihood:
+        last = generator.layers[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.weight.mul_(_OUTPUT_GAIN)
+    return generator
+
+
+class TransportObjective:
+    """Loss and marginal error of one step, as a function of the run's random generator.
+
+    In a group of processes, each has the batch's reports and draws all latents, and generates and
+    differentiates its share of them; costs and features are gathered (`privot.training.parallel`).
+    """
+
+    def __init__(
+        self,
+        generator: MLP | DCGAN | LabeledGenerator,
+        head: Head,
+        release: Release,
+        settings: FitSettings,
+        loss: Loss,
+        device: torch.device,
+        group: Group = ALONE,
+    ) -> None:
+        assert settings.batch_size is not None
+        self.generator, self.head, self.loss, self.group = generator, head, loss, group
+        self.size = num_reports = settings.batch_size
+        self.share = group.share(self.size)
+        self.solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
+        self.batches: Minibatches
+        if isinstance(generator, LabeledGenerator):
+            # A label's cost is the same for all reports of a stratum, and moves no plan.
+            self.cost = LikelihoodCost(release.randomizer, head.images)
+            self.batches = Strata(release, self.cost, self.size, generator.label, device)
+            return
+        self.cost = LikelihoodCost(release.randomizer)
+        if loss is likelihood and self.cost.joint is not None and not self.cost.channels:
+            num_reports = min(len(release), _REPORTS_OF_TABLES) // group.size * group.size
+        self.batches = minibatches(release, self.cost, num_reports, settings.seed, device)
+
+    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """One step."""
+        reports, features = self.batches.draw(rng), self._features(rng)
+        if self.loss is likelihood:
+            features = self.group.gather_with_gradient(features)
+
+        def fresh() -> Outputs:
+            return self.head(self.group.gather(self._features(rng)))
+
+        outputs = self.head(features)
+        step = Step(outputs, reports, self.cost, fresh, self.solver, rng, self.group)
+        return self.loss(step)
+
+    def _features(self, rng: torch.Generator) -> Tensor:
+        """Features of this process's share of fresh latents."""
+        latent = self.batches.latent(self.generator, self.size, rng)
+        features: Tensor = self.generator(latent[self.share])
+        return features
+
+
+def choose_loss(loss: str, head: Head, joint: bool) -> Loss:
+    """The loss of this name, or the one that `"auto"` stands for."""
+    if loss == "auto":
+        few = "plain" if head.num_features <= _PLAIN_UP_TO else "self_corrected"
+        loss = "likelihood" if joint and len(head.coded) == len(head.widths) else few
+    return LOSSES[loss]

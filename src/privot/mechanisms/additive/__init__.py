@@ -1,1 +1,0 @@
-"""Integer noise added to a point on a public grid."""

@@ -1,0 +1,514 @@
+r"""Frequency oracles: mechanisms for categories whose reports *support* some of them.
+
+A report supports a set of categories (the one it names, those in its set, those whose bit is on). The
+true category is supported with probability p, any given other one with q < p. Then $(1[\text{report
+supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v, and the three oracles
+here differ only in p, q, and in what is sent. The likelihood of a report y takes two values,
+
+$$ f(y | v) = c(y) · r \text{ if y supports } v, \text{ else } c(y) , \qquad 1 < r ≤ e^ε , $$
+
+so that what a report says of the record is its support S(y) and the public ratio r, no more.
+
+References:
+    Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.mechanisms.forms import SupportForm
+from privot.mechanisms.mechanism import Mechanism, require_codes
+from privot.mechanisms.samplers.entropy import (
+    EXACT,
+    WORDS,
+    random_word,
+    random_words,
+    uniform_below,
+    uniforms_below,
+    words_outside,
+)
+from privot.privacy.guarantees import PureDP
+from privot.privacy.rounding import percent_at_least, percent_at_most, require_epsilon
+from privot.schema import Array, Column, Domain
+
+
+class FrequencyOracle(Mechanism):
+    """A pure ε-local randomizer of categories, of which subclasses give the proof.
+
+    Examples:
+        >>> from privot.mechanisms import RandomizedResponse
+        >>> oracle = RandomizedResponse(num_categories=4, epsilon=1.0)
+        >>> isinstance(oracle, FrequencyOracle), oracle.support_size
+        (True, 1)
+    """
+
+    epsilon: float
+
+    takes_codes = True
+
+    @property
+    @abstractmethod
+    def num_values(self) -> int:
+        """Size K of the alphabet; values are codes 0 … K−1."""
+
+    @property
+    @abstractmethod
+    def likelihood_ratio(self) -> float:
+        """The ratio r of a report's two likelihoods, as the integers imply; at most e^ε."""
+
+    @property
+    @abstractmethod
+    def probabilities(self) -> tuple[float, float]:
+        """P(the true category is supported), P(one given other is), as the integers imply."""
+
+    @property
+    @abstractmethod
+    def support_size(self) -> int | None:
+        """Codes in every support; None where every code is in it by itself."""
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """For all columns of finitely many codes."""
+        return "it is for codes of an alphabet: use 'laplace'" if column.alphabet is None else ""
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Self:
+        """Of the column's alphabet."""
+        assert column.alphabet is not None
+        return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
+
+    def fits(self, column: Column) -> bool:
+        """Whether its alphabet is the column's: a smaller one would refuse some records."""
+        return column.alphabet is not None and column.alphabet.size == self.num_values
+
+    @property
+    def supports(self) -> SupportForm:
+        """Codes in the support are r times likelier."""
+        ratio, size = self.likelihood_ratio, self.support_size
+        return SupportForm(self.num_values, ratio, self.probabilities, size)
+
+    def form(self, column: Column) -> SupportForm:
+        """That of its `supports`."""
+        return self.supports
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """How often a report holds the truth, and any given other."""
+        own, other = self.probabilities
+        words = (
+            f"the truth with probability {percent_at_most(own)}, each of {self.num_values - 1} others "
+            f"with probability {percent_at_least(other)}"
+        )
+        return {"keep": own, "in_words": words}
+
+    def _information_of_sets(self, size: int, own: float, rest: float) -> float:
+        r"""$p \log \frac{kp}{w} + (1−p) \log \frac{k(1−p)}{k−w}$, p of sets of w holding the truth."""
+        k = self.num_values
+        return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
+
+    @property
+    def _code_bits(self) -> int:
+        return math.ceil(math.log2(max(self.num_values, 2)))
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
+        rising = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
+        inside = (reports >= -1) & (reports < self.num_values)
+        return ~(inside.all(axis=1) & rising.all(axis=1))
+
+    def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
+        """Ln r if a support has `x` but not `other`, −ln r if the other way round, else 0."""
+        has = [(reports == np.asarray(code)[..., None]).any(axis=1) for code in (x, other)]
+        return math.log(self.likelihood_ratio) * (has[0].astype(float) - has[1])
+
+    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
+        """ε between any two categories, by the proof of the mechanism; no argument is needed."""
+        return PureDP(self.epsilon)
+
+    @property
+    def bias(self) -> float:
+        """0: the indicator $(1[…] − q)/(p−q)$ is unbiased."""
+        return 0.0
+
+    @property
+    def variance(self) -> float:
+        """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
+        own, other = self.probabilities
+        return other * (1 - other) / (own - other) ** 2
+
+
+# k-ary randomized response, in integers only.
+#
+# With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$: if $W <
+# (k−1)m$ report the ⌊W/m⌋-th of the other categories, else the true one. Each other category has
+# probability $m/2^{64}$ exactly. Since $m ≥ 2^{64}/(e^ε+k−1)$, keeping has $2^{64} − (k−1)m ≤ m e^ε$:
+# the likelihood ratio is at most $e^ε$, proven in integers, with rounding against ε (by less than
+# $2^{−40}$ for any alphabet in use).
+#
+# Neighbors are any two categories; the report is all that leaves the device. The time of a draw does
+# not depend on the record beyond memory access.
+#
+# References:
+#     Warner, *Randomized response* (1965); Kairouz, Bonawitz, Ramage, *Discrete distribution
+#     estimation under local privacy* (2016); Wang, Blocki, Li, Jha, *Locally differentially private
+#     protocols for frequency estimation* (2017).
+
+
+_BLOCK = 2**14
+_SMALL = 12
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
+    """Keep a category with probability about e^ε/(e^ε+k−1), else report any other.
+
+    Examples:
+        >>> mechanism = RandomizedResponse(num_categories=2, epsilon=1.0)
+        >>> keep, other = mechanism.probabilities
+        >>> round(keep, 4), round(other, 4)
+        (0.7311, 0.2689)
+    """
+
+    num_categories: int
+    epsilon: float
+
+    names_code, support_size = True, 1
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        if not isinstance(self.num_categories, int) or not 2 <= self.num_categories <= 2**31:
+            raise PrivotError(
+                f"num_categories is {self.num_categories!r}: give an integer from 2 to 2^31"
+            )
+        if self.words[0] < self.words[1]:
+            raise PrivotError(
+                f"epsilon is {self.epsilon!r}: too small for {self.num_categories} categories to "
+                "be drawn with 64-bit words; report fewer categories or raise epsilon"
+            )
+
+    @cached_property
+    def _slot(self) -> int:
+        """The integer m: words that lead to one other category."""
+        return words_outside(self.epsilon, 1, self.num_categories - 1, 1)
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """How many of the 2^64 words lead to the true category, and to one given other."""
+        return WORDS - (self.num_categories - 1) * self._slot, self._slot
+
+    @property
+    def num_values(self) -> int:
+        """Number of categories k."""
+        return self.num_categories
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """P(keep) over P(one given other)."""
+        keep, other = self.words
+        return keep / other
+
+    def probability_cells(
+        self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """The true category first, then the others in order."""
+        keep, other = self.probabilities
+        code, truth = reports[:, 0].astype(np.int64), np.asarray(x)
+        low = np.where(code == truth, 0.0, keep + other * (code - (code > truth)))[:, None]
+        return low, low + np.where(code == truth, keep, other)[:, None]
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Those that do not name one category."""
+        return super().impossible(reports) | ((reports >= 0).sum(axis=1) != 1)
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """P(true category reported), P(one given other reported), as the integers imply."""
+        keep, other = self.words
+        return keep / WORDS, other / WORDS
+
+    def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """Reported codes (int64, the shape of `x`) for true codes 0 … k−1."""
+        codes = np.asarray(x)
+        if codes.size <= _SMALL:
+            reports = [self._privatize_one(code) for code in codes.ravel().tolist()]
+            return np.array(reports, np.int64).reshape(codes.shape)
+        out = require_codes("x", codes, self.num_categories).flatten()
+        slot, limit = np.uint64(self._slot), np.uint64(WORDS - self.words[0])
+        words = np.empty(min(_BLOCK, out.size), np.uint64)
+        for start in range(0, out.size, _BLOCK):
+            part = out[start : start + _BLOCK]
+            drawn = random_words(part.size, words[: part.size])
+            moved = np.flatnonzero(drawn < limit)
+            other = (drawn[moved] // slot).view(np.int64)
+            other += other >= part[moved]
+            part[moved] = other
+        return out.reshape(codes.shape)
+
+    def program(self, column: Column) -> dict[str, Any]:
+        """See `Mechanism`."""
+        return {"draw": "response", "values": self.num_categories, "slot": f"{self._slot:x}"}
+
+    def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Mechanism`."""
+        return answers[:, 0]
+
+    def _privatize_one(self, code: int) -> int:
+        k = self.num_categories
+        if type(code) is not int or not 0 <= code < k:
+            raise PrivotError(f"x has a value that is no integer 0 … {k - 1}: encode by the schema")
+        other, _ = divmod(random_word(), self._slot)
+        return code if other >= k - 1 else other + (other >= code)
+
+    def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
+        """$\\ln P(y | x)$ of codes, elementwise; `y` and `x` broadcast."""
+        y = require_codes("y", y, self.num_categories)
+        x = require_codes("x", x, self.num_categories)
+        keep, other = np.log(self.probabilities)
+        return np.where(y == x, keep, other)
+
+    def information(self, column: Column) -> float:
+        """See `FrequencyOracle`, w = 1."""
+        own, other = self.probabilities
+        return self._information_of_sets(1, own, (self.num_values - 1) * other)
+
+    def report_bits(self, column: Column) -> int:
+        """One code."""
+        return self._code_bits
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """How often it is the truth."""
+        told = super().expected(column)
+        truth, others = percent_at_most(told["keep"]), self.num_values - 1
+        words = f"the truth with probability {truth}, else one of the other {others} at random"
+        return told | {"in_words": words}
+
+
+# Subset selection: report a set of w of K cells, e^ε times likelier to hold the true cell.
+#
+# $$ f(S | v) ∝ e^ε \text{ if } v ∈ S, \text{ else } 1, \qquad
+# |S| = w = \max(1, \mathrm{round}(K / (1 + e^ε))). $$
+#
+# The likelihood ratio of any two cells is $e^ε$, its inverse, or 1. With this w the estimate of a
+# distribution over many cells has the least error that ε-local privacy allows, to first order, at
+# every ε; w = 1 is randomized response.
+#
+# **In integers only.** There are $\binom{K−1}{w−1}$ sets with $v$ and $\binom{K−1}{w}$ without. Let
+# $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$; $v$ is left out if a 64-bit word is below $L$. Then
+#
+# $$ \frac{f(S ∋ v)}{f(S ∌ v)} = \frac{2^{64} − L}{L} · \frac{K−w}{w} ≤ e^ε . $$
+#
+# The rest is uniform: a w-subset of the other cells by Floyd's algorithm, whose uniform integers come
+# from words by rejection, so exactly; if $v$ belongs in, it takes the place of one element drawn
+# uniformly. All steps are taken whether $v$ is in or not: time tells nothing of it, as it would add
+# to what the set tells.
+#
+# References:
+#     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
+#     privacy* (2018); Wang et al., *Mutual information optimally local private discrete distribution
+#     estimation* (2016); Bentley, Floyd, *A sample of brilliance* (1987).
+
+
+_SMALL_BATCH = 16  # up to here, one report at a time is faster than arrays
+_STANDING = 3  # members of a set that stand for all in an audit
+_BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
+
+
+def set_cells(
+    ranks: NDArray[np.int64], sizes: NDArray[np.int64], total: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Cells (n, 3) of uniformly random sets, of three members in random order: see `probability_cells`.
+
+    Arguments:
+        ranks: Members 0 … total−1 of each set, (n, w), the first `sizes` of a row being valid.
+        sizes: Number of members (n,); of what a set does not have, the cell is all of (0, 1).
+        total: What sets are chosen from.
+        rng: Draws the order.
+    """
+    rows = np.arange(len(ranks))
+    places = np.zeros((len(ranks), 0), np.int64)
+    members = np.zeros((len(ranks), 0), np.int64)
+    low, high = np.zeros((len(ranks), _STANDING)), np.ones((len(ranks), _STANDING))
+    for drawn in range(min(_STANDING, ranks.shape[1], total - 1)):
+        place = _skip(rng.integers(0, np.maximum(sizes - drawn, 1)), places)
+        member = ranks[rows, np.minimum(place, ranks.shape[1] - 1)]
+        left = member - (members < member[:, None]).sum(axis=1)
+        there = sizes > drawn
+        low[:, drawn] = np.where(there, left / (total - drawn), 0.0)
+        high[:, drawn] = np.where(there, (left + 1) / (total - drawn), 1.0)
+        places = np.hstack([places, place[:, None]])
+        members = np.hstack([members, member[:, None]])
+    return low, high
+
+
+def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The index-th of the integers from 0 on that are not `taken` in each row."""
+    for place in np.sort(taken, axis=1).T:
+        index = index + (index >= place)
+    return index
+
+
+@dataclass(frozen=True)
+class SubsetSelection(FrequencyOracle, kind="subset_selection"):
+    """Report w of K cells, sorted; the true one is among them with probability about ½ or more.
+
+    Examples:
+        >>> mechanism = SubsetSelection(num_cells=100, epsilon=2.0)
+        >>> mechanism.subset_size
+        12
+        >>> mechanism.privatize(np.array([7, 99])).shape
+        (2, 12)
+    """
+
+    num_cells: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        if not isinstance(self.num_cells, int) or not 2 <= self.num_cells <= 2**24:
+            raise PrivotError(f"num_cells is {self.num_cells!r}: give an integer from 2 to 2^24")
+        if self.epsilon < 2.0**-30:
+            raise PrivotError(f"epsilon is {self.epsilon!r}: give at least 2^-30")
+
+    @cached_property
+    def subset_size(self) -> int:
+        """Cells in a report: w = max(1, round(K/(1+e^ε)))."""
+        odds = EXACT.add(EXACT.exp(Decimal(self.epsilon)), 1)
+        share = EXACT.divide(Decimal(self.num_cells), odds)
+        return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
+
+    @cached_property
+    def _words_out(self) -> int:
+        """The integer L: words that leave the true cell out."""
+        size, rest = self.subset_size, self.num_cells - self.subset_size
+        return words_outside(self.epsilon, size, rest, rest)
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """How many of the 2^64 words put the true cell in the set, and leave it out."""
+        return WORDS - self._words_out, self._words_out
+
+    @property
+    def num_values(self) -> int:
+        """Number of cells K."""
+        return self.num_cells
+
+    @property
+    def likelihood_ratio(self) -> float:
+        """(2^64 − L)/L · (K−w)/w."""
+        inside, outside = self.words
+        size = self.subset_size
+        return inside * (self.num_cells - size) / (outside * size)
+
+    def probability_cells(
+        self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Whether the true cell is in the set, and three of the others that are, in random order."""
+        sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
+        inside = (sets == truth).any(axis=1)
+        own = self.words[0] / WORDS
+        # The true cell moves to the end of its row, where no other is looked for.
+        others = np.sort(np.where(sets == truth, self.num_cells, sets), axis=1)
+        ranks = others - (others > truth)
+        low, high = set_cells(ranks, sets.shape[1] - inside, self.num_cells - 1, rng)
+        first = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
+        return np.column_stack([first[0], low]), np.column_stack([first[1], high])
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Those that are no set of w cells."""
+        wrong = (reports >= 0).sum(axis=1) != self.subset_size
+        return super().impossible(reports) | wrong
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """P(a cell is reported) for the true cell, and for any given other."""
+        inside = self.words[0] / WORDS
+        return inside, (self.subset_size - inside) / (self.num_cells - 1)
+
+    def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """Sorted sets of w cells, shape (n, w), for true cells 0 … K−1, shape (n,)."""
+        cells = require_codes("x", x, self.num_cells)
+        if cells.ndim != 1:
+            raise PrivotError(f"x has shape {cells.shape}: give one cell a person, shape (n,)")
+        if cells.size <= _SMALL_BATCH:
+            drawn = [self._draw_one(cell) for cell in cells.tolist()]
+            return np.array(drawn, np.int64).reshape(cells.size, self.subset_size)
+        out = np.empty((cells.size, self.subset_size), np.int64)
+        block = max(1, _BLOCK_CELLS // self.num_cells)
+        for start in range(0, cells.size, block):
+            out[start : start + block] = self._draw_block(cells[start : start + block])
+        return out
+
+    def program(self, column: Column | None = None) -> dict[str, Any]:
+        """See `Mechanism`."""
+        law = {"size": self.subset_size, "out": f"{self._words_out:x}"}
+        return {"draw": "subset", "cells": self.num_cells} | law
+
+    def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Mechanism`."""
+        return answers
+
+    def _draw_one(self, cell: int) -> list[int]:
+        """One report; the elements' order in `drawn` is not uniform, but the set is."""
+        others, size = self.num_cells - 1, self.subset_size
+        chosen: set[int] = set()
+        for last in range(others - size, others):
+            candidate = uniform_below(last + 1)
+            chosen.add(last if candidate in chosen else candidate)
+        drawn = sorted(other + (other >= cell) for other in chosen)
+        place, word = uniform_below(size), random_word()
+        drawn[place] = cell if word >= self._words_out else drawn[place]
+        return sorted(drawn)
+
+    def _draw_block(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        count, others, size = cells.size, self.num_cells - 1, self.subset_size
+        chosen = np.zeros((count, others), bool)
+        flat, starts = chosen.reshape(-1), np.arange(count) * others
+        for last in range(others - size, others):
+            candidate = starts + uniforms_below(last + 1, count)
+            flat[np.where(flat[candidate], starts + last, candidate)] = True
+        drawn = np.flatnonzero(flat).reshape(count, size) - starts[:, None]
+        drawn += drawn >= cells[:, None]
+        rows, place = np.arange(count), uniforms_below(size, count)
+        inside = random_words(count) >= np.uint64(self._words_out)
+        drawn[rows, place] = np.where(inside, cells, drawn[rows, place])
+        drawn.sort(axis=1)
+        return drawn
+
+    def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
+        """$\\ln f(S | v)$ for sets `y` (…, w) and cells `x` (…), broadcast over the leading axes."""
+        y = require_codes("y", y, self.num_cells)
+        x = require_codes("x", x, self.num_cells)
+        if y.shape[-1] != self.subset_size:
+            raise PrivotError(
+                f"y has sets of {y.shape[-1]} cells: give {self.subset_size} a report"
+            )
+        others, size = self.num_cells - 1, self.subset_size
+        inside, outside = (math.log(words) - math.log(WORDS) for words in self.words)
+        return np.where(
+            (y == x[..., None]).any(axis=-1),
+            inside - math.log(math.comb(others, size - 1)),
+            outside - math.log(math.comb(others, size)),
+        )
+
+    @property
+    def support_size(self) -> int:
+        """It is w."""
+        return self.subset_size
+
+    def information(self, column: Column) -> float:
+        """See `FrequencyOracle`."""
+        inside, outside = (words / WORDS for words in self.words)
+        return self._information_of_sets(self.subset_size, inside, outside)
+
+    def report_bits(self, column: Column) -> int:
+        """Those of w codes."""
+        return self.subset_size * self._code_bits

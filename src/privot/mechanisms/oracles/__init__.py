@@ -1,1 +1,0 @@
-"""Frequency oracles: reports that support some codes of an alphabet."""

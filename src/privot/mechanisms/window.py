@@ -1,0 +1,305 @@
+r"""Windows: reports near the record are e^ε times likelier than all others, and all are bounded.
+
+In unit coordinates, on a grid of N steps: a record of d coordinates is rounded to its cell x, and its
+**window** $W(x) = \{y : ‖y − x‖_2 ≤ r\}$, r in cells, has the same number m of cells for all records,
+inside the K cells of reports (`privot.mechanisms.window_cells`). Then
+
+$$ P(y | x) = a \text{ if } y ∈ W(x), \text{ else } b, \qquad a m + b (K − m) = 1, \quad a ≤ e^ε b, $$
+
+so the likelihood ratio of any two records is at most $e^ε$. In one dimension this is the square wave,
+in two the disk; as a `product`, each coordinate has a window of its own, and ε/d.
+
+**Missing values** are one record more, whose window is one symbol of weight m: think of m cells more,
+all of which are written as the same symbol. Any two records still have windows of m among K + m cells.
+
+`privot.mechanisms.window_cells` draws P in integers, with rounding against ε.
+
+**Curves.** A place on a known curve is the length of the way there, with a window of lengths.
+
+**Privacy review.** Adjacency: any two records, missing or not. What is drawn is drawn for every record,
+before the record is looked at; what the record does is one addition. The sampler sees a cell and nothing
+else, so the guarantee is that of any two raw values; one outside the domain is refused: columns project.
+
+The likelihood is flat in x inside the window, so it gives a point no gradient: what is learned is a
+distribution, over cells or bins.
+
+References:
+    Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
+    differential privacy* (2020), for one coordinate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.mechanisms.forms import Form, WindowForm
+from privot.mechanisms.mechanism import Mechanism
+from privot.mechanisms.samplers.rounding import Integers
+from privot.mechanisms.window_cells import (
+    Area,
+    Mask,
+    Shape,
+    WindowCells,
+    WindowLaw,
+    WindowMixture,
+    window_plan,
+)
+from privot.privacy.guarantees import PureDP
+from privot.privacy.rounding import require_finite
+from privot.schema import Array, Bins, Column, Domain, Polyline, from_unit, to_unit
+
+_MOST_EPSILON = 40.0
+_AT_ONCE = 2**15
+
+
+@dataclass(frozen=True)
+class Window(Mechanism, kind="window"):
+    """Bounded reports of points of one to three unit coordinates, in a box or a ball.
+
+    Arguments:
+        epsilon: Of the whole report.
+        dimension: Coordinates of a record.
+        steps: N, even.
+        radius: r, in cells.
+        shape: `"ball"`: one window; `"product"`: one for each coordinate.
+        area: Where records lie; on a curve they are one number from −1 to 1.
+        non_negative: Whether only in the part of it that is.
+        nullable: Whether they may be missing; records and reports are then (n, d+1).
+
+    Examples:
+        >>> from privot.schema import Box
+        >>> mechanism = Window.for_domain(Box((0.0,), (100.0,)), epsilon=1.0)
+        >>> mechanism.radius / mechanism.steps  # the window's share of the interval, on each side
+        0.255859375
+    """
+
+    epsilon: float
+    dimension: int
+    steps: int
+    radius: int
+    shape: Shape = "ball"
+    area: Area = "box"
+    non_negative: bool = False
+    nullable: bool = False
+
+    noise_word = "an estimate"
+
+    def __post_init__(self) -> None:
+        require_finite("epsilon", self.epsilon, positive=True)
+        if not 2.0**-30 <= self.epsilon <= _MOST_EPSILON:
+            raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-30 to 40")
+        if self.shape not in get_args(Shape):
+            raise PrivotError(f"shape is {self.shape!r}: give one of {get_args(Shape)}")
+        if self.shape == "product" and (self.area != "box" or self.nullable):
+            raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
+        if self.dimension not in (1, 2, 3):
+            raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
+        _ = self._block  # checks the rest
+
+    @classmethod
+    def unfit(cls, column: Column) -> str:
+        """It is for places of few coordinates; a spike is a share of people at one place."""
+        domain, bins = column.domain, column.alphabet
+        if domain is None or (isinstance(bins, Bins) and bins.spikes):
+            return "it is for places and numbers without spikes: use 'laplace'"
+        if _geometry(domain)[0] > 3 or domain.area is None:
+            return "it is for at most 3 coordinates in a box or ball, and for curves: use 'laplace'"
+        return ""
+
+    @classmethod
+    def for_column(cls, column: Column, epsilon: float) -> Self:
+        """That of the column's domain."""
+        assert column.domain is not None
+        return cls.for_domain(column.domain, epsilon, nullable=column.nullable)
+
+    @classmethod
+    def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
+        """The window that `window_plan` gives, for 40 at most: reports are places there."""
+        d, area, part = _geometry(domain)
+        assert area
+        plan = window_plan(d, epsilon := min(epsilon, _MOST_EPSILON))
+        return cls(epsilon, d, plan.steps, plan.radius, plan.shape, area, part, nullable)
+
+    def records(self, points: Array, domain: Domain) -> Array:
+        """Points, or places on a curve, and flags if they may be missing."""
+        unit, missing = domain.unit, np.isnan(points).any(axis=1, keepdims=True)
+        if isinstance(unit, Polyline):
+            points = to_unit(unit.line, unit.along(np.where(missing, 0.0, points))).clip(-1.0, 1.0)
+        return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
+
+    def report_domain(self, domain: Domain) -> Domain:
+        """Of a curve, the line of its lengths."""
+        return domain.line if isinstance(domain, Polyline) else domain
+
+    def places(self, records: Array, domain: Domain) -> Array:
+        """See `Mechanism`."""
+        unit = domain.unit
+        return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
+
+    def fits(self, column: Column) -> bool:
+        """Whether it is for the column's domain, and for missing values if the column has them."""
+        if (domain := column.domain) is None or self.unfit(column):
+            return False
+        same = _geometry(domain) == (self.dimension, self.area, self.non_negative)
+        return same and self.nullable == column.nullable
+
+    @property
+    def flagged(self) -> bool:
+        """Whether a value may be missing."""
+        return self.nullable
+
+    @cached_property
+    def _block(self) -> WindowCells:
+        """Cells of the coordinates that share a window: all, or one."""
+        dimension = 1 if self.shape == "product" else self.dimension
+        return WindowCells(dimension, self.steps, self.radius, self.area, self.non_negative)
+
+    @cached_property
+    def _mixture(self) -> WindowMixture:
+        ball = self.shape == "ball"
+        epsilon = self.epsilon if ball else math.nextafter(self.epsilon / self.dimension, 0.0)
+        return WindowMixture(self._block, epsilon, self.nullable)
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """P(report) of one cell inside the window, one outside."""
+        return self._mixture.probabilities
+
+    @property
+    def _law(self) -> WindowLaw:
+        return WindowLaw(self._block, *self.probabilities)
+
+    def form(self, column: Column) -> Form:
+        """All its reports by the bins of the column, if it has bins, and else `point_form`."""
+        form = self.point_form(column)
+        return form.by_bins(column) if column.is_number else form
+
+    def point_form(self, column: Column) -> WindowForm:
+        """Windows, in integers."""
+        size = self.dimension, self.steps, self.radius, self.shape, self.area
+        return WindowForm(*size, *self.probabilities, self.nullable)
+
+    def kept(self, waves: Array) -> Array:
+        """Of a product, the product of the coordinates that the wave is in."""
+        blocks = waves.reshape(-1, self._block.dimension)
+        share = np.where((blocks == 0).all(axis=1), 1.0, self._law.kept(blocks))
+        return share.reshape(len(waves), -1).prod(axis=1)
+
+    def privatize(self, x: Array) -> Array:
+        """Reports in unit coordinates, multiples of the grid; last axis d, or d+1 with a flag.
+
+        Raises:
+            PrivotError: if a value lies outside the domain or is not a number.
+        """
+        x = np.asarray(x, np.float64)
+        rows = x.reshape(-1, x.shape[-1])
+        out = np.empty_like(rows)
+        for start in range(0, len(rows), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            out[part] = self._privatize(rows[part])
+        return out.reshape(x.shape)
+
+    def _privatize(self, x: Array) -> Array:
+        cells, d, missing = self._block, self.dimension, None
+        if self.nullable:
+            missing = x[:, d] == 1.0
+            if not (missing | (x[:, d] == 0.0)).all():
+                raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
+        known = np.abs(x[:, :d]) <= 1
+        own = self._blocks(cells.of_units(np.where(known, x[:, :d], 0.0))).reshape(
+            -1, cells.dimension
+        )
+        if not known.all() or (cells.reached is not None and not cells.may_record(own).all()):
+            raise PrivotError("x has a value outside its domain: project it to the domain")
+        return self._points(self._mixture.report(cells.number(own), missing))
+
+    def program(self, column: Column) -> dict[str, Any] | None:
+        """See `Mechanism`; of boxes and ℓ2 balls."""
+        blocks = {"blocks": self.dimension // self._block.dimension}
+        return self._mixture.program | blocks if self.area in ("box", "l2_ball") else None
+
+    def of_device(self, answers: NDArray[np.int64]) -> Array:
+        """See `Mechanism`: of numbers of cells; those of none become some that are impossible."""
+        return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
+
+    def _points(self, numbers: Integers) -> Array:
+        return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
+
+    def _cells(self, x: Array) -> Integers:
+        """Cells (…, blocks, d) of points in unit coordinates, or of points and flags."""
+        return self._blocks(self._block.of_units(x[..., : self.dimension]))
+
+    def _blocks(self, cells: Integers) -> Integers:
+        each = self._block.dimension
+        return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
+
+    def log_likelihood(self, y: Array, x: Array) -> Array:
+        """$\\ln P(y | x)$ of possible reports, one cell or, where missing, its weight; broadcasts."""
+        y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
+        gap = self._cells(y) - self._cells(x)
+        inside, outside = np.log(self.probabilities)
+        near: Mask = (gap**2).sum(axis=-1) <= self.radius**2
+        if not self.nullable:
+            return np.asarray(np.where(near, inside, outside).sum(axis=-1))
+        told, missing = y[..., -1] == 1, x[..., -1] == 1
+        same = np.where(told | missing, told & missing, near[..., 0])
+        weight = np.where(told, math.log(len(self._block.window)), 0.0)
+        return np.asarray(np.where(same, inside, outside) + weight)
+
+    def probability_cells(
+        self, reports: Array, x: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Coordinate by coordinate, given those before it in the window; and of the flag."""
+        present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
+        places, records = (self._cells(points) for points in (reports, x))
+        low, high = (
+            ends.reshape(len(x), self.dimension)
+            for ends in self._law.probability_cells(places, records, present[:, None])
+        )
+        if not self.nullable:
+            return low, high
+        told, (inside, outside) = reports[:, -1:] == 1, self.probabilities
+        flag = np.where(present, outside, inside)[:, None] * len(self._block.window)
+        low = np.hstack([np.where(told, 0.0, low), np.where(told, 0.0, flag)])
+        return low, np.hstack([np.where(told, 1.0, high), np.where(told, flag, 1.0)])
+
+    def impossible(self, reports: Array) -> NDArray[np.bool_]:
+        """Those that no window reaches, or whose flag is neither 0 nor 1."""
+        finite = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # and no NaN
+        reports = np.where(finite[:, None], reports, 0.0)
+        reached = self._block.may_report(self._cells(reports)).all(axis=1)
+        if self.nullable:
+            points, flag = reports[:, : self.dimension], reports[:, -1]
+            reached &= (flag == 0) | ((flag == 1) & (points == 0).all(axis=1))
+        return ~(finite & reached)
+
+    def to_grid(self, y: Array) -> Array:
+        """The cells nearest to `y`."""
+        y = np.asarray(y, np.float64)
+        points = self._block.units(self._block.of_units(y[:, : self.dimension]))
+        return np.hstack([points, y[:, self.dimension :]])
+
+    def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
+        """ε, between any two records."""
+        return PureDP(self.epsilon)
+
+    bias = 0.0
+
+    @property
+    def variance(self) -> float:
+        """Of a coordinate's affine unbiased estimate, the largest over all records."""
+        return self._law.variance()
+
+
+def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
+    """Coordinates of a record, where they lie, and whether in the non-negative part only."""
+    if domain.area == "curve":
+        return 1, "curve", False
+    return domain.dimension, domain.area, not domain.symmetric

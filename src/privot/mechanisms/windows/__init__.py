@@ -1,1 +1,0 @@
-"""Windows: bounded reports of places of few coordinates, likelier near the record."""

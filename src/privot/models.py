@@ -1,0 +1,490 @@
+"""The face that all models share, and how each is written to a folder and read again.
+
+A class states its fields and its arrays, and builds itself from them; the folder is the same for all:
+`model.json` (what it is, what it promises, how it was made), `weights.safetensors` and, if it was
+trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no code from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+import privot
+from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
+from privot.core.files import recover_folder, replacing_file, replacing_folder
+from privot.core.summary import Summarized
+from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
+from privot.schema import Schema
+from privot.schema.sampling import completed, looked_at
+
+__all__ = [
+    "NOWHERE",
+    "Checkpoint",
+    "Guarantee",
+    "History",
+    "Learned",
+    "Model",
+    "ModelKind",
+    "Stored",
+    "load",
+]
+
+# What of a model is on disk: the folder of a finished one, sealed, and the checkpoint of a run.
+#
+# **The folder's** description, `model.json`, says what kind of model it is, and what it promises. It
+# is the **seal** of the folder: it lists the SHA-256 of every file that belongs to the model, and
+# ends with that of its own text. Weights of which a few bytes were damaged would mostly still load,
+# and be sampled as nonsense; so all of a folder is read and compared before any of it is used.
+#
+# The seal protects from damage, not from an author of models: whoever changes a model can seal it
+# again.
+#
+# **A checkpoint** says where a run stands: arrays, and what must agree when it goes on; never pickle.
+# The file is its owner's alone: some objectives see raw records.
+
+
+Array = NDArray[Any]
+_DESCRIPTION = "model.json"
+# All that a folder of a published model may hold; the report is a page for people, and not the model.
+WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
+FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model, and how its folder is to be read.
+
+    Arguments:
+        name: As the description states it: the package that knows it, and a rest if it has several.
+        format: Version of the folder's format; this version of the library reads no other.
+        command: What writes such a folder.
+
+    Examples:
+        >>> ModelKind("local", 3, "privot fit").command
+        'privot fit'
+    """
+
+    name: str
+    format: int
+    command: str
+
+    def seal(self, folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the description into a folder that holds all its other files, and return it."""
+        stated = {"format": self.format, "kind": self.name, "privot": privot.__version__}
+        files = {file.name: _digest(file) for file in sorted(folder.iterdir())}
+        text = _render(stated | dict(fields) | {"files": files})
+        (folder / _DESCRIPTION).write_bytes(text)
+        return dict(json.loads(text))
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        """The description of a model's folder, of which no byte was changed.
+
+        Raises:
+            PrivotError: if a file is missing or damaged, of another kind or of another version.
+        """
+        try:
+            text = (folder / _DESCRIPTION).read_bytes()
+            fields = json.loads(text)
+            kind, version = fields.get("kind"), fields.get("format")
+        except (OSError, ValueError, AttributeError) as error:
+            raise PrivotError(
+                f"model {folder} cannot be read ({error}): give the folder that `{self.command}` wrote"
+            ) from None
+        if kind != self.name:
+            raise PrivotError(
+                f"model {folder} has kind {kind!r}, this reads kind {self.name!r}: give the folder "
+                f"that `{self.command}` wrote"
+            )
+        if version != self.format:
+            raise PrivotError(
+                f"model {folder} has format {version}, this version of privot reads format "
+                f"{self.format}: read it with the version that wrote it"
+            )
+        if damaged := _damaged(folder, fields, text):
+            raise self.damaged(folder, damaged)
+        return dict(fields)
+
+    def damaged(self, folder: Path, reason: str) -> PrivotError:
+        """What to raise of a folder that cannot be used."""
+        return PrivotError(
+            f"model {folder} is damaged ({reason}): copy it again, or make it again by `{self.command}`"
+        )
+
+
+def kind_of(folder: Path) -> str | None:
+    """What a model's folder says it is; None where it says nothing, or cannot be read."""
+    try:
+        kind = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8")).get("kind")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return str(kind)
+
+
+def _damaged(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
+    """What of a folder is not as it was sealed; None if all of it is."""
+    # Compared as text: a byte between two values is one of the file's, too.
+    if _render({name: value for name, value in fields.items() if name != "seal"}) != text:
+        return f"{_DESCRIPTION} was changed"
+    for name, digest in fields["files"].items():
+        try:
+            if _digest(folder / name) != digest:
+                return f"{name} was changed"
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+    return None
+
+
+def _render(fields: dict[str, Any]) -> bytes:
+    """The description's text, which ends with the SHA-256 of what stands before."""
+    plain = json.dumps(fields, indent=2, ensure_ascii=False)
+    seal = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
+    text = json.dumps(fields | {"seal": seal}, indent=2, ensure_ascii=False)
+    return (text + "\n").encode(errors="surrogatepass")
+
+
+def _digest(file: Path) -> str:
+    with open(file, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+_SECONDS = 30.0
+
+
+class Checkpoint:
+    """The file of a run's state.
+
+    Arguments:
+        path: Of the file; None for a run that keeps no state.
+        identity: What makes it this run and no other (its settings, its data): plain values.
+        resume: Whether to go on from the file, if there is one.
+
+    Examples:
+        >>> checkpoint = Checkpoint(None, {"seed": 0}, resume=False)
+        >>> checkpoint.load() is None, checkpoint.of({"steps": 10}).identity
+        (True, {'seed': 0, 'steps': 10})
+    """
+
+    def __init__(self, path: str | Path | None, identity: Mapping[str, Any], resume: bool) -> None:
+        self.path = None if path is None else Path(path)
+        self.resume = resume
+        # As JSON gives it back: lists for tuples.
+        self.identity = json.loads(json.dumps(identity))
+        self._saved = time.perf_counter()
+
+    def of(self, identity: Mapping[str, Any]) -> Checkpoint:
+        """The same file, for a run of which this must agree, too."""
+        return Checkpoint(self.path, self.identity | identity, self.resume)
+
+    @property
+    def due(self) -> bool:
+        """Whether the state was last saved over half a minute ago."""
+        return time.perf_counter() - self._saved > _SECONDS
+
+    def save(self, state: Mapping[str, Array]) -> None:
+        """Write the state, if there is a file to write; an existing one survives any failure."""
+        if self.path is None:
+            return
+        arrays = {name: np.asarray(array, order="C") for name, array in state.items()}
+        metadata = {"identity": json.dumps(self.identity, sort_keys=True)}
+        with replacing_file(self.path, secret=True) as draft:
+            draft.write_bytes(safetensors.numpy.save(arrays, metadata))
+        self._saved = time.perf_counter()
+
+    def load(self) -> dict[str, Array] | None:
+        """The state to go on from; None for a run that starts.
+
+        Raises:
+            PrivotError: if the file cannot be read, or is of another run.
+        """
+        if self.path is None or not self.resume or not self.path.exists():
+            return None
+        try:
+            with safetensors.safe_open(self.path, framework="np") as file:
+                saved = json.loads(file.metadata()["identity"])
+                state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a handle, not a dict)
+        except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+            raise PrivotError(
+                f"checkpoint {self.path} cannot be read ({error}): restore it, or remove it to start "
+                "again; what a ledger counted stays spent"
+            ) from None
+        before, now = dict(_leaves(saved)), dict(_leaves(self.identity))
+        for key in sorted(before.keys() | now.keys()):
+            if before.get(key) != now.get(key):
+                raise PrivotError(
+                    f"checkpoint {self.path} was made with {key} {before.get(key)!r}, this run has "
+                    f"{now.get(key)!r}: resume with the same arguments, or start without --resume"
+                )
+        return state
+
+
+NOWHERE = Checkpoint(None, {}, False)
+
+
+def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Values that are no dicts, each with its dotted name."""
+    if isinstance(fields, dict):
+        for key, value in fields.items():
+            yield from _leaves(value, f"{name}.{key}" if name else key)
+    else:
+        yield name, fields
+
+
+Guarantee = PureDP | ApproximateDP | IntegralPrivacy
+COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
+
+
+@dataclass
+class History:
+    """Rows of (step, mean loss since the last row, learning rate, marginal error, seconds).
+
+    Examples:
+        >>> history = History([(100, 0.5, 0.001, 0.0, 2.5), (200, 0.25, 0.0, 0.0, 5.0)])
+        >>> history["loss"].tolist(), history.done()
+        ([0.5, 0.25], {'steps': 200, 'seconds': 5.0})
+    """
+
+    rows: list[tuple[float, ...]] = field(default_factory=list)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """One column as an array."""
+        return np.array([row[COLUMNS.index(column)] for row in self.rows])
+
+    def done(self) -> dict[str, float]:
+        """How many steps were taken, and in how many seconds."""
+        taken = self.rows[-1] if self.rows else (0.0,) * len(COLUMNS)
+        return {"steps": int(taken[0]), "seconds": taken[COLUMNS.index("seconds")]}
+
+    def save(self, path: Path) -> None:
+        """Write `history.parquet`."""
+        pq.write_table(pa.table({name: self[name] for name in COLUMNS}), path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read `history.parquet`."""
+        table = pq.read_table(path)
+        columns = [table.column(name).to_pylist() for name in COLUMNS]
+        return cls(list(zip(*columns, strict=True)))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a model's folder held.
+
+    Arguments:
+        fields: Of `model.json`.
+        arrays: By name.
+        history: Of the training, if there was any.
+
+    Examples:
+        >>> Stored({"kind": "local"}, arrays={}, history=None).fields["kind"]
+        'local'
+    """
+
+    fields: dict[str, Any]
+    arrays: dict[str, Array]
+    history: History | None
+
+
+class Learned(Summarized, ABC):
+    """Something learned from private records: it states its guarantee, and is a folder on disk.
+
+    A subclass that sets `kind` is known to [`load`][privot.models.load].
+    """
+
+    kind: ClassVar[ModelKind]
+    publishable: ClassVar[bool] = True
+    history: History | None
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if "kind" in cls.__dict__:
+            KINDS[cls.kind.name] = cls
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is promised to those whose records it was learned from."""
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return {"guarantee": self.guarantee}
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """Plain values that it is built from, and facts of its making."""
+
+    @abstractmethod
+    def arrays(self) -> Mapping[str, Array]:
+        """Its numbers, by name."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, stored: Stored) -> Self:
+        """What `fields` and `arrays` took apart."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model's folder; an existing one survives any failure."""
+        stated = {
+            "publishable": self.publishable,
+            "guarantee": self.guarantee.to_dict(),
+            "in_words": self.guarantee.describe(),
+        }
+        fields = stated | self.fields()
+        with replacing_folder(path, secret=not self.publishable) as folder:
+            weights = {name: np.asarray(a, order="C") for name, a in self.arrays().items()}
+            (folder / WEIGHTS).write_bytes(safetensors.numpy.save(weights))
+            if self.history is not None:
+                self.history.save(folder / HISTORY)
+            self.kind.seal(folder, fields)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model's folder.
+
+        Raises:
+            PrivotError: if it is missing, damaged, of another kind or of another version.
+        """
+        with cls.stored(path) as stored:
+            return cls.build(stored)
+
+    @classmethod
+    @contextmanager
+    def stored(cls, path: str | Path) -> Iterator[Stored]:
+        """What a folder of this kind holds; a block that cannot use it says that it is damaged."""
+        path = Path(path)
+        recover_folder(path)
+        fields = cls.kind.read(path)
+        try:
+            trained = HISTORY in fields["files"]
+            arrays = safetensors.numpy.load_file(path / WEIGHTS)
+            yield Stored(fields, arrays, History.load(path / HISTORY) if trained else None)
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            PrivotError,
+            safetensors.SafetensorError,
+            pa.ArrowException,
+        ) as error:
+            raise cls.kind.damaged(path, str(error).splitlines()[0]) from None
+
+
+class Model(Learned):
+    """A distribution of records that was learned from private ones: what every fit returns.
+
+    `sample`, `save`, `guarantee` and `schema` mean the same whatever learned it.
+    """
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """What one record may be."""
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return self.schema.summary() | super().summary()
+
+    @abstractmethod
+    def draw(
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
+    ) -> Iterator[pa.Table]:
+        """Records in pieces, of arguments that `sample` has checked."""
+
+    def sample(
+        self,
+        num_rows: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> pa.Table:
+        """Draw synthetic records, as a table with the schema's columns.
+
+        Arguments:
+            num_rows: How many.
+            seed: To repeat a draw; fresh randomness otherwise. Samples are not secret either way.
+            where: Only records with these values: by column, a category, True or False, None for
+                missing, a number or a date, for all that are in its bin, a bin's label, a range
+                `"30..40"`, or a list of them.
+
+        Raises:
+            PrivotError: if `num_rows` is negative, or the condition cannot be met.
+
+        Examples:
+            `model.sample(1000, where={"sex": "F", "age": [20, "25 to 32"]})`
+        """
+        return pa.concat_tables(self.pieces(num_rows, seed, where))
+
+    def pieces(
+        self,
+        num_rows: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Iterator[pa.Table]:
+        """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
+        num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
+        entropy = np.random.SeedSequence(None if seed is None else require_seed(seed))
+        rng, of_identifiers = map(np.random.default_rng, entropy.spawn(2))
+        drawn, looked = looked_at(self.schema, where or {})
+        return completed(
+            self.schema, lambda n: self.draw(n, rng, drawn), num_rows, of_identifiers, looked
+        )
+
+
+KINDS: dict[str, type[Any]] = {}  # of `Learned`, by the name of their kind
+
+
+def load(path: str | Path) -> Learned:
+    """The model in a folder, whatever wrote it; its `guarantee` says what was promised.
+
+    A kind's name begins with the package of privot that knows it, which is imported if need be; kinds of
+    other packages are known once those are imported.
+
+    Raises:
+        PrivotError: if the folder is missing or damaged, holds no model, or is of another version.
+
+    Examples:
+        >>> load("nowhere")
+        Traceback (most recent call last):
+            ...
+        privot.core.errors.PrivotError: model nowhere cannot be read (no such folder): ...
+    """
+    path = Path(path)
+    recover_folder(path)
+    if not path.is_dir():
+        raise PrivotError(
+            f"model {path} cannot be read (no such folder): give the folder that `privot fit`, or "
+            "another fit, wrote"
+        )
+    kind = kind_of(path) or ""
+    # Letters alone: no path, and no `__main__`.
+    package = re.match(r"[a-z]+(?=\.|$)", kind)
+    if kind not in KINDS and package and find_spec(f"privot.{package[0]}"):
+        module = importlib.import_module(f"privot.{package[0]}")
+        if (name := getattr(module, "MODEL_CLASSES", {}).get(kind)) is not None:
+            getattr(module, name)  # imports the module that defines the class
+    if kind not in KINDS:
+        raise PrivotError(
+            f"{path} holds no model (kind {kind or None!r}): give the folder that `privot fit`, or "
+            "another fit, wrote"
+        )
+    model: Learned = KINDS[kind].load(path)
+    return model

@@ -1,0 +1,209 @@
+r"""Accounts: every run on the same records is seen, and their guarantees are composed.
+
+A plan's guarantee covers one run. A second run on the same records, with the first one's ledger deleted,
+in another folder, by another method, is a second budget, and whoever sees what both publish is
+promised the sum. So each run, before anything of it is released, is entered in the account of its
+records with its plan's **whole** guarantee; runs that go on, and go on again, have one entry, that of
+their ledger. Entries are never taken back: what was promised to be the end of a run may have left.
+
+**Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
+depend on what the earlier ones released; draws, which are promised between any two data sets, add to
+slices under the neighbors of those. Where no rule adds runs up (different units, `zero_out` beside
+`replace_one`) there is **no promise of ours about all of them**: sums are told of parts.
+
+**How many runs** there are must not depend on what they showed, if δ > 0: a sum of the runs that *were*
+made is no odometer, as little as a ledger's (`privot.privacy.ledger`). Who goes on until something shows
+spends the δ of every run that might have followed, too.
+
+**A run that goes on** goes on with the records it began with: a ledger that was spent from and
+is entered in another account is refused. That compares with what accounts hold anyway; nothing is stored
+for it.
+
+**Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
+records are equal. It is told to the curator alone: as a warning on standard error when a run is entered
+(`RepeatedRecords`), by a refusal to go on with other records, and by `accounts`. It is never written to
+a model, a history or a report. What is seen are runs that share a state folder, on records that are
+equal row for row: runs elsewhere, or on records that overlap, are the curator's to add.
+
+**The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
+hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
+here BLAKE2b keyed by the user account's secret key,
+
+$$ H_k(M) = F_k\Big(|M|,\ \sum_{x ∈ M} F_k(x) \bmod 2^{256}\Big). $$
+
+A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they tell
+neither records nor, from one user account to another, whether two sets are equal. **Whoever has the key
+can ask whether a guessed set is the one that was used**: the digest is a function of raw data, it stays
+in the state folder, with the curator. A row is the whole record, its label included. Rows are compared
+in single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
+or in double precision. One record more or fewer, another label, another scale or another encoding (of
+the same table as coordinates of slices and as codes of sums) is another set.
+
+References:
+    Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
+    to memory integrity checking* (2003).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.core.state import holding_state, secret_key, write_down
+from privot.privacy import Guarantee, compose, guarantee_from_dict
+from privot.privacy.ledger import Ledger
+
+
+class RepeatedRecords(UserWarning):
+    """The records of this run were used before; for the curator's eyes."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run on an account's records.
+
+    Arguments:
+        ledger: Identity of its ledger.
+        uses: What its plan declares, in words.
+        begun: Day of its entry.
+        guarantee: Its plan's, whole.
+
+    Examples:
+        >>> from privot.privacy import ApproximateDP
+        >>> Run("a1", "10 draws", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one")).uses
+        '10 draws'
+    """
+
+    ledger: str
+    uses: str
+    begun: str
+    guarantee: Guarantee
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return vars(self) | {"guarantee": self.guarantee.to_dict()}
+
+
+@dataclass(frozen=True)
+class Account:
+    """All runs on one set of records. A function of raw data: the curator's.
+
+    Arguments:
+        digest: Keyed fingerprint of the records.
+        runs: Oldest first.
+
+    Examples:
+        >>> from privot.privacy import ApproximateDP
+        >>> run = Run("a1", "10 releases", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one"))
+        >>> print(Account("digest", (run, run)))
+        2 runs, together ε = 2, δ = 2e-06, replace_one, per person
+    """
+
+    digest: str
+    runs: tuple[Run, ...]
+
+    @property
+    def sums(self) -> tuple[tuple[Guarantee, int], ...]:
+        """What runs promise together, and how many do: one sum of all of them, or several of parts."""
+        sums: list[tuple[Guarantee, int]] = []
+        for run in self.runs:
+            for index, (total, count) in enumerate(sums):
+                try:
+                    sums[index] = compose(total, run.guarantee), count + 1
+                    break
+                except PrivotError:
+                    continue
+            else:
+                sums.append((run.guarantee, 1))
+        return tuple(sums)
+
+    def __str__(self) -> str:
+        runs = f"{len(self.runs)} runs" if len(self.runs) > 1 else "1 run"
+        sums = self.sums
+        if len(sums) == 1:
+            return f"{runs}, together {sums[0][0]}"
+        parts = "; ".join(f"of {count} alone {total}" for total, count in sums)
+        return f"{runs}, and no promise covers what all of them released: {parts}"
+
+
+def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
+    """The digest of whole records (n, …) that come in parts; 64 hexadecimal digits, the curator's."""
+    key, total, count = secret_key(), 0, 0
+    for part in parts:
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = np.ascontiguousarray(part, np.float32).reshape(len(part), -1) + np.float32(0.0)
+        data, width = rows.tobytes(), 4 * rows.shape[1]
+        for start in range(0, len(data), width):
+            row = blake2b(data[start : start + width], key=key, digest_size=32)
+            total += int.from_bytes(row.digest(), "little")
+        count += len(rows)
+    return blake2b(b"%d,%d" % (count, total % 2**256), key=key, digest_size=32).hexdigest()
+
+
+def charge(digest: str, ledger: Ledger[Any]) -> Account:
+    """Enter the run of a ledger in the account of its records; warn if it is not the first.
+
+    Arguments:
+        digest: Fingerprint of the records.
+        ledger: The run's; call before anything of it is released.
+
+    Raises:
+        PrivotError: if the run has spent already, on other records.
+    """
+    plan, goes_on = ledger.plan, ledger.spent > 0
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    run = Run(ledger.id, f"{plan.uses:,} {plan.noun}", today, plan.guarantee)
+    with holding_state() as state:
+        path = state / "accounts" / f"{digest}.json"
+        account = _read(path) if path.exists() else Account(digest, ())
+        if any(known.ledger == run.ledger for known in account.runs):
+            return account
+        if goes_on and _is_entered(run.ledger, state):
+            raise PrivotError(
+                f"ledger {ledger.path} counts a run on other records than these: resume it with those, "
+                "or give these a run of their own"
+            )
+        account = Account(digest, (*account.runs, run))
+        write_down(path, {"runs": [each.to_dict() for each in account.runs]})
+    if len(account.runs) > 1:
+        warnings.warn(
+            f"these records were used before ({account.runs[-2].begun}), and another run is another "
+            f"budget: {account}; this is for the curator alone, `privot account spent` lists the runs",
+            RepeatedRecords,
+            stacklevel=3,
+        )
+    return account
+
+
+def accounts() -> list[Account]:
+    """Every account of this user account, by the day of its first run. The curator's."""
+    with holding_state() as state:
+        known = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
+    return sorted(known, key=lambda account: account.runs[0].begun)
+
+
+def _is_entered(ledger: str, state: Path) -> bool:
+    """Whether any account has a run of this ledger."""
+    known = map(_read, (state / "accounts").glob("*.json"))
+    return any(run.ledger == ledger for account in known for run in account.runs)
+
+
+def _read(path: Path) -> Account:
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in known]
+        return Account(path.stem, tuple(runs))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PrivotError(
+            f"account {path} cannot be read ({error}): restore it, for it knows what was spent"
+        ) from None

@@ -1,1 +1,0 @@
-"""What noise promises, and what noise a promise takes."""

@@ -1,1 +1,0 @@
-"""Promises as types, in words and in figures."""

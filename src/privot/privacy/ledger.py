@@ -1,0 +1,420 @@
+"""The ledger: how many of a plan's declared uses are spent. Spent is spent, before anything leaves.
+
+A plan declares a number of uses (releases of slices, draws of a density) and one guarantee for **all**
+of them. `spend` counts before the use exists, so that a kill between the two loses uses, never budget;
+the use after the last is refused.
+
+**Where it counts.** In memory, where the whole budget is in hand until the process ends. Or in a file: a
+chain of entries (`privot.privacy.ledger`), replaced as a whole and flushed with its folder. Uses are
+taken from the file in blocks where one takes long compared to a write (`ahead`); `close` gives back
+the rest, a kill loses it. Outside, in the state folder, a **witness** holds the head of the chain;
+file and witness change under one lock of all threads and processes.
+
+*Nobody overspends.* Every block is appended, under the lock, to a chain that contains the witness's
+head, and the witness then names the new head. So blocks that were handed out lie on **one** chain, whose
+sum never exceeds the plan. (A block that a kill leaves between file and witness was never handed out.)
+Refused are, therefore,
+
+- a file that was **restored** or **copied**, once the other has been spent from: the witness's head is
+  not in it; before, all copies share one budget;
+- a file from **another account or machine**: there is no witness. `adopt` declares that the original
+  will not be used again;
+- an entry or a plan that was changed.
+
+A ledger exists **once, in one process**: it is not copied or pickled, nor used by the child of a fork
+(`privot.core.processes`). Threads share it.
+
+What cannot be detected: use on machines that do not share a state folder, after `adopt`; a state folder
+rolled back together with the ledger (a snapshot of the machine); someone who rewrites files, hashes and
+witness. The curator holds the records, and is trusted: a ledger protects from accidents, not its owner.
+
+**When to stop.** The guarantee is the plan's, fixed in advance, after any number of uses: what the
+reader of a part sees is a function of the whole, whatever rule they stop by. The (ε, δ) of so many uses
+as *were* made would not be a guarantee if that number was chosen by what they showed: each number's δ is
+the probability of its own bad event, and a reader who stops when the loss is large collects them all.
+
+Who sees what: counts are public, they depend on no record. Times in the file are the curator's.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import os
+import secrets
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
+
+from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.core.processes import OwnProcess
+from privot.core.state import holding_state, write_down, writing_down
+from privot.privacy import Guarantee
+
+# A ledger's file, a chain of entries, and the witness of it that the state folder keeps.
+#
+# **The chain.** The file names a plan and a random number; together they are the ledger's identity.
+# Entry $i$ says how many uses it took and how many are spent by then, and carries
+#
+# $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
+# \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
+#
+# An entry of a negative number gives back what was taken and not used. A changed plan, number or order
+# does not fit its hashes. There is no secret in them: they find accidents, not forgers.
+#
+# **The witness** holds the head of the chain, so that an older copy of the file is found: its head is
+# *not* in that chain. Both are written under one lock, the file first: a kill in between leaves the
+# witness on an earlier entry of the chain, and that is still in order. The witness's draft is on the
+# disk before: where there is no room for it, the file stays as it is.
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The content of a ledger's file.
+
+    Arguments:
+        id: Random number of the ledger, 32 hexadecimal digits.
+        plan: What it counts the uses of, plain values.
+        entries: What was taken, oldest first.
+    """
+
+    id: str
+    plan: dict[str, Any]
+    entries: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def spent(self) -> int:
+        """Uses spent."""
+        return int(self.entries[-1]["spent"]) if self.entries else 0
+
+    @property
+    def head(self) -> str:
+        """Hash of the last entry, or of the identity."""
+        return str(self.entries[-1]["hash"]) if self.entries else self.hashes[0]
+
+    @property
+    def hashes(self) -> list[str]:
+        """The identity's, and every entry's."""
+        identity = _hash({"id": self.id, "plan": self.plan})
+        return [identity, *(entry["hash"] for entry in self.entries)]
+
+    def taking(self, uses: int) -> Self:
+        """The chain with one more entry."""
+        fields = {
+            "uses": uses,
+            "spent": self.spent + uses,
+            "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            "previous": self.head,
+        }
+        entry = fields | {"hash": _hash(fields)}
+        return type(self)(self.id, self.plan, (*self.entries, entry))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"id": self.id, "plan": self.plan, "entries": list(self.entries)}
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The chain in a file."""
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            chain = cls(fields["id"], dict(fields["plan"]), tuple(fields["entries"]))
+            chain._check()
+        except FileNotFoundError:
+            raise PrivotError(
+                f"ledger {path} is gone, and nobody knows how much is spent: restore it; to start "
+                "again without it is another budget, which adds to the plan's"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise PrivotError(
+                f"ledger {path} cannot be trusted ({type(error).__name__}: {error}): nobody knows how "
+                "much is spent, so restore it, or start again with a budget of its own"
+            ) from None
+        return chain
+
+    def _check(self) -> None:
+        if not self.entries:
+            raise ValueError("it has no entries")
+        previous, spent = self.hashes[0], 0
+        for entry in self.entries:
+            fields = {name: value for name, value in entry.items() if name != "hash"}
+            spent += entry["uses"]
+            told = (entry["previous"], entry["spent"], entry["hash"])
+            if told != (previous, spent, _hash(fields)) or spent < 0:
+                raise ValueError("an entry was changed")
+            previous = entry["hash"]
+
+
+def witnessing(chain: Chain, state: Path) -> AbstractContextManager[None]:
+    """Note a chain's head after the block that writes its ledger; while holding the state folder."""
+    return writing_down(_path(chain, state), {"spent": chain.spent, "head": chain.head})
+
+
+def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
+    """Refuse a chain that the witness has seen ahead of what it is; while holding the state folder."""
+    try:
+        seen = json.loads(_path(chain, state).read_text(encoding="utf-8"))
+        head, spent = seen["head"], int(seen["spent"])
+    except FileNotFoundError:
+        raise PrivotError(
+            f"ledger {ledger} was never seen by this account, so it is a copy: use it where it was "
+            "begun, or say `privot account adopt` if the original will never be used again"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PrivotError(
+            f"the witness of ledger {ledger} cannot be read ({error}): restore the state folder"
+        ) from None
+    if head not in chain.hashes:
+        raise PrivotError(
+            f"ledger {ledger} was rolled back or copied: {spent:,} are known to be spent, it knows of "
+            f"{chain.spent:,}; restore the newest"
+        )
+
+
+def adopt(ledger: Path) -> None:
+    """Let this account use a ledger's file that came from elsewhere.
+
+    Only if the original will never be used again: otherwise the budget is spent twice.
+
+    Raises:
+        PrivotError: if it cannot be trusted, or this account knows it, and so better.
+    """
+    chain = Chain.read(ledger)
+    with holding_state() as state:
+        if _path(chain, state).exists():
+            raise PrivotError(f"ledger {ledger} is already known to this account: use it as it is")
+        with witnessing(chain, state):
+            pass
+
+
+def _path(chain: Chain, state: Path) -> Path:
+    return state / "ledgers" / f"{chain.id}.json"
+
+
+def _hash(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+class BudgetExhausted(PrivotError):  # noqa: N818 (an end, not a fault)
+    """Every use that the plan declared has been made."""
+
+
+class Countable(Protocol):
+    """A plan: what a ledger counts the uses of."""
+
+    @property
+    def uses(self) -> int:
+        """How many are declared."""
+
+    @property
+    def noun(self) -> str:
+        """What they are called, in the plural."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all of them together promise."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that decides privacy, plain values."""
+
+
+P = TypeVar("P", bound=Countable)
+
+
+class Ledger(OwnProcess, Generic[P]):
+    """Counts the uses of one plan; never more than it declares.
+
+    Arguments:
+        plan: What may be used.
+        path: File to count in, begun with the first use; only in memory without one.
+        resume: Whether to go on with a file that is there.
+        ahead: Uses taken from the file at once, beyond those asked for.
+
+    Raises:
+        PrivotError: if the file belongs to another plan, is a copy or cannot be trusted, or is there
+            and `resume` is not asked for.
+
+    Examples:
+        >>> from privot.integral.model import DrawPlan
+        >>> ledger = Ledger(DrawPlan("a model", draws=10, epsilon=0.5, delta=0.0, unit="person"))
+        >>> ledger.spent, ledger.left
+        (0, 10)
+    """
+
+    def __init__(
+        self, plan: P, path: Path | None = None, *, resume: bool = False, ahead: int = 0
+    ) -> None:
+        super().__init__()
+        self.plan, self.id = plan, secrets.token_hex(16)
+        self.path = None if path is None else path.absolute()
+        self._ahead, self._begun = ahead, False
+        self._alone = threading.Lock()
+        # Of `_taken` uses, `_in_hand` are still to be made; in memory, the whole budget is in hand.
+        self._taken = self._in_hand = plan.uses if path is None else 0
+        if self.path is not None and self.path.exists():
+            chain = Chain.read(self.path)
+            self._check_plan(chain)
+            if not resume:
+                raise PrivotError(
+                    f"ledger {path} has counted {chain.spent:,} {plan.noun} already: go on with "
+                    "resume (--resume), or take another path, whose budget adds to this one"
+                )
+            self.id, self._begun = chain.id, True
+            with holding_state() as state:
+                self._taken = self._verified(state).spent
+
+    @property
+    def spent(self) -> int:
+        """Uses counted so far, by everyone who counts in this file."""
+        self._check_process()
+        with self._alone:
+            if self._begun and not self._in_hand:
+                with holding_state() as state:
+                    self._taken = self._verified(state).spent
+            return self._taken - self._in_hand
+
+    @property
+    def left(self) -> int:
+        """Uses that may still be made."""
+        return self.plan.uses - self.spent
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all declared uses together promise, however many are made."""
+        return self.plan.guarantee
+
+    def spend(self, uses: int = 1) -> int:
+        """Count uses; call before anything of them exists.
+
+        Returns:
+            How many are counted now, these included. Of a ledger that takes none ahead, nobody else is
+            told the same number, in any process.
+
+        Raises:
+            BudgetExhausted: if fewer are left; then none is spent.
+            PrivotError: if `uses` is no number of uses (NaN would be less than any budget), or the
+                ledger cannot be trusted, or belongs to another process.
+        """
+        self._check_process()
+        uses = require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
+        with self._alone:
+            if uses > self._in_hand:
+                self._take(uses - self._in_hand)
+            self._in_hand -= uses
+            return self._taken - self._in_hand
+
+    def begin(self, path: Path | None = None) -> None:
+        """Start the file, so that it is there before the first use: at `path` if there was none.
+
+        Raises:
+            PrivotError: if this ledger counts in a file already, or one is there.
+        """
+        self._check_process()
+        with self._alone:
+            if path is not None and self.path is not None:
+                raise PrivotError(
+                    f"ledger {self.path} counts already: a second file would double the budget"
+                )
+            target = self.path or path
+            if self._begun or target is None:
+                return
+            self._start(target.absolute())
+
+    def close(self) -> None:
+        """Give back what was taken and not used, at the end of a run or of a stage."""
+        self._check_process()
+        with self._alone:
+            # First out of hand: a failure in between may lose them, never use them all the same.
+            rest, self._in_hand = (self._in_hand, 0) if self._begun else (0, self._in_hand)
+            if rest:
+                with holding_state() as state:
+                    self._append(self._verified(state), -rest, state)
+
+    def _take(self, needed: int) -> None:
+        """Have so many more uses in hand, written down."""
+        if self.path is None:
+            self._refuse(needed, 0)
+        if not self._begun:
+            self._start(self.path)
+        with holding_state() as state:
+            chain = self._verified(state)
+            left = self.plan.uses - chain.spent
+            if needed > left:
+                self._taken = chain.spent
+                self._refuse(needed, left)
+            block = min(left, needed + self._ahead)
+            self._append(chain, block, state)
+        self._in_hand += block
+
+    def _start(self, path: Path) -> None:
+        used = self._taken - self._in_hand
+        chain = Chain(self.id, _plain(self.plan)).taking(used)
+        with holding_state() as state:
+            if path.exists():
+                raise PrivotError(
+                    f"ledger {path} was begun by another run: let it finish, or take another path, "
+                    "whose budget adds to that one"
+                )
+            with witnessing(chain, state):
+                write_down(path, chain.to_dict())
+        self.path, self._begun = path, True
+        self._taken, self._in_hand = used, 0
+
+    def _append(self, chain: Chain, uses: int, state: Path) -> None:
+        assert self.path is not None
+        longer = chain.taking(uses)
+        with witnessing(longer, state):
+            write_down(self.path, longer.to_dict())
+        self._taken = longer.spent
+
+    def _verified(self, state: Path) -> Chain:
+        """The file's chain, if it is this ledger's and the witness agrees."""
+        assert self.path is not None
+        chain = Chain.read(self.path)
+        self._check_plan(chain)
+        if chain.id != self.id:
+            raise PrivotError(
+                f"ledger {self.path} was replaced by another run's: this run has stopped; restore it"
+            )
+        check_witness(chain, self.path, state)
+        return chain
+
+    def _check_plan(self, chain: Chain) -> None:
+        mine = _plain(self.plan)
+        for key in sorted(mine.keys() | chain.plan.keys()):
+            if mine.get(key) != chain.plan.get(key):
+                raise PrivotError(
+                    f"ledger {self.path} counted {chain.spent:,} {self.plan.noun} with {key} "
+                    f"{chain.plan.get(key)!r}, this run has {mine.get(key)!r}: go on with the same "
+                    "settings; another plan is another budget, which adds to the first"
+                )
+
+    def _refuse(self, needed: int, left: int) -> NoReturn:
+        uses, noun, left = self.plan.uses, self.plan.noun, left + self._in_hand
+        if not left:
+            raise BudgetExhausted(
+                f"all {uses:,} {noun} are spent: what was released may be used for ever; more need a "
+                "plan and a budget of their own, which adds to this one"
+            )
+        raise BudgetExhausted(
+            f"n {needed + self._in_hand:,} is more than the budget leaves, {left:,} of {uses:,} "
+            f"{noun}: ask for at most {left:,}, or make a plan with a budget of its own"
+        )
+
+    def _check_process(self) -> None:
+        if self.is_copy:
+            raise PrivotError(
+                f"this ledger belongs to process {self._process}, and a copy in process {os.getpid()} "
+                "would spend its budget twice: make or load it in the process that uses it"
+            )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise PrivotError("a ledger is not copied or pickled: a copy would double its budget")
+
+
+def _plain(plan: Countable) -> dict[str, Any]:
+    """A plan as JSON gives it back."""
+    return dict(json.loads(json.dumps(plan.to_dict())))

@@ -1,0 +1,386 @@
+"""What a run of slicing promises, and the noise that a promise needs.
+
+`SlicedAccounting` is the public setting of a run: everything that decides its privacy but the noise
+and the number of steps. See the package's docstring for who may differ and what is published.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+import scipy
+
+from privot.core.errors import (
+    MOST_DIMENSIONS,
+    MOST_PEOPLE,
+    MOST_PROJECTIONS,
+    MOST_STEPS,
+    PrivotError,
+    require_choice,
+    require_count,
+)
+from privot.privacy.guarantees import ApproximateDP, RenyiDP
+from privot.privacy.rounding import check_delta, exactly, require_delta, require_finite
+from privot.privacy.slice_losses import atoms, composed_epsilon, one_sided, symmetrized
+from privot.privacy.slice_sensitivity import (
+    CentralNeighboring,
+    Floats,
+    ProjectedLength,
+    Sampling,
+    record_sensitivity,
+)
+
+# Rényi curves of slicing, unsampled and subsampled.
+#
+# The mechanism publishes $(U, XU + V)$, V of i.i.d. $N(0, σ²)$, U drawn afresh and independent of the
+# data. Given U it is Gaussian with squared sensitivity H, and so, no δ spent on the sensitivity,
+#
+# $$ e^{(α−1)D_α} = E\,e^{α(α−1)H/(2σ²)} =: M_α , \qquad ε(α) = \frac{\log M_α}{α − 1} . $$
+#
+# **Fixed-size sampling without replacement**, `replace_one`: a fresh uniformly random B of N records
+# in uniformly random row order, q = B/N (Wang, Balle, Kasiviswanathan 2019, Theorem 9, fed with this
+# curve):
+#
+# $$ ε_{sub}(α) = \tfrac{1}{α−1} \log\Big(1 + q²\tbinom α2 \min\{4(e^{ε(2)}−1), 2e^{ε(2)}\}
+#    + \sum_{j=3}^{α} 2 q^j \tbinom αj e^{(j−1)ε(j)}\Big) . $$
+#
+# **Padded Poisson sampling**, `zero_out`: each record enters with probability q, whoever entered
+# stands in uniformly random slots of a public constant number of rows, the other rows are blank.
+# Given U and the others' slots, the record's slot holds $N(0, σ²)$ against $(1−q)N(0, σ²) + qN(z,
+# σ²)$, and
+#
+# $$ ε_{sub}(α) = \tfrac{1}{α−1} \log \sum_{l=0}^{α} \tbinom αl (1−q)^{α−l} q^l M_l ,
+#    \quad M_0 = M_1 = 1 . $$
+#
+# For each H the other order of the pair is below this one (Mironov, Talwar, Zhang 2019, Theorem 5),
+# hence its average over H too. Without padding every row brings a noise row of its own, the count of
+# rows shows who takes part, and neither formula means anything.
+#
+# Both formulas hold for integer α ≥ 2.
+
+
+SAMPLED_ORDERS = np.array(
+    [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64
+)
+FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
+# Sums of 512 positive terms of log-gamma accuracy; and log-gamma loses 1e-16 of ~3000.
+_ERROR = 1e-11
+
+
+def full_batch_renyi(
+    length: ProjectedLength, stddev: float, rate: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1) at rate 1, rounded up."""
+    assert rate == 1
+    orders = FULL_BATCH_ORDERS
+    moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))
+    return orders, moments / (orders - 1) * (1 + _ERROR)
+
+
+def without_replacement_renyi(
+    length: ProjectedLength, stddev: float, rate: float
+) -> tuple[Floats, Floats]:
+    """Return orders and ε_sub(α) of one batch drawn without replacement, rounded up."""
+    j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
+    log_moments = _log_moments(length, stddev, j)
+    log_factors = math.log(2) + log_moments
+    log_factors[0] = min(math.log(4) + _log_expm1(log_moments[:1])[0], log_factors[0])
+    return _mixed(j, log_factors + j * math.log(rate), np.zeros(len(j)))
+
+
+def padded_poisson_renyi(
+    length: ProjectedLength, stddev: float, rate: float
+) -> tuple[Floats, Floats]:
+    """Return orders and ε_sub(α) of one padded Poisson batch, rounded up."""
+    # As Σ_l C(α,l)(1−q)^(α−l) q^l = 1, only M_l − 1 remains, and a small sum keeps its digits.
+    j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
+    log_factors = _log_expm1(_log_moments(length, stddev, j)) + j * math.log(rate)
+    left_out = math.log1p(-rate) if rate < 1 else -math.inf
+    return _mixed(j, log_factors, np.full(len(j), left_out))
+
+
+def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
+    return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
+
+
+def _mixed(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Floats, Floats]:
+    """Return (α, log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_left_out_j))/(α−1))."""
+    alpha = SAMPLED_ORDERS[:, None].astype(np.float64)
+    remaining = np.maximum(alpha - j, 0)
+    log_binomial = (
+        scipy.special.gammaln(alpha + 1)
+        - scipy.special.gammaln(j + 1)
+        - scipy.special.gammaln(remaining + 1)
+    )
+    # 0 · log 0 = 0: at rate 1 only the term j = α is left.
+    with np.errstate(invalid="ignore"):
+        staying_out = np.where(remaining > 0, remaining * log_left_out, 0.0)
+    terms = np.where(j <= alpha, log_binomial + log_factors + staying_out, -np.inf)
+    totals = np.logaddexp(0.0, scipy.special.logsumexp(terms, axis=1))
+    return SAMPLED_ORDERS.astype(np.float64), totals / (SAMPLED_ORDERS - 1) * (1 + _ERROR)
+
+
+def _log_expm1(x: Floats) -> Floats:
+    """Return log(e^x − 1) for x > 0, without overflow."""
+    return np.asarray(x + np.log(-np.expm1(-x)))
+
+
+Method = Literal["rdp", "pld"]
+
+# The part of δ that overflowing batches of padded Poisson sampling may spend.
+_OVERFLOW_SHARE = 1 / 40
+_LEAST_NOISE = 1e-60
+_COUNTS = {
+    "dim": MOST_DIMENSIONS,
+    "num_projections": MOST_PROJECTIONS,
+    "records": MOST_PEOPLE,
+    "batch_size": MOST_PEOPLE,
+}
+_CELLS_OF_EPSILON, _MOST_REFINEMENTS = 160, 8
+
+
+@dataclass(frozen=True)
+class SlicedAccounting:
+    """The setting of a run that publishes (U, XU + V) at every step, for its accounting.
+
+    Records have norm at most `radius` (clipped to it: a public number), `dim` coordinates, and are
+    projected on `num_projections` directions (uniform and independent, or an `orthonormal` frame)
+    that are drawn afresh at each step. `records` of them are held; each step sees `batch_size` of
+    them (exactly, on average for `padded_poisson`, all for `none`). Projections are rounded to
+    `grid` (0: not at all). `non_negative` records have no negative entry. One record belongs to one
+    `unit`.
+
+    >>> mnist = SlicedAccounting(
+    ...     dim=784, num_projections=1000, records=60_000, batch_size=100, radius=0.5
+    ... )
+    >>> stddev = mnist.calibrate(epsilon=10.0, delta=1e-5, steps=60_000)
+    >>> round(stddev, 3)
+    0.748
+    >>> print(mnist.guarantee(stddev, steps=60_000, delta=1e-5))
+    ε = 10, δ = 1e-05, replace_one, per person
+
+    Raises:
+        PrivotError: also for a combination of sampling and neighboring that no proof covers.
+    """
+
+    dim: int
+    num_projections: int
+    records: int
+    batch_size: int
+    sampling: Sampling = "without_replacement"
+    neighboring: CentralNeighboring = "replace_one"
+    radius: float = 1.0
+    non_negative: bool = False
+    orthonormal: bool = False
+    grid: float = 0.0
+    unit: str = "person"
+
+    def __post_init__(self) -> None:
+        for name, most in _COUNTS.items():
+            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
+        if self.batch_size > self.records:
+            raise PrivotError(
+                f"batch_size is {self.batch_size}: there are only {self.records} records; "
+                "take a smaller batch"
+            )
+        if self.sampling == "none" and self.batch_size != self.records:
+            raise PrivotError(
+                f"batch_size is {self.batch_size} with sampling 'none': every step then sees all "
+                f"{self.records} records; set it to that, or choose a sampling"
+            )
+        # All validate what they are given.
+        _ = self.sensitivity, self.length
+        _ = ApproximateDP(0.0, 0.0, self.neighboring, self.unit)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Δ: how far apart two rows of neighboring runs can be (`record_sensitivity`)."""
+        return record_sensitivity(self.radius, self.neighboring, self.sampling, self.non_negative)
+
+    @cached_property
+    def length(self) -> ProjectedLength:
+        """The law of the projected sensitivity."""
+        return ProjectedLength(
+            self.dim, self.num_projections, self.sensitivity, self.orthonormal, self.grid
+        )
+
+    @property
+    def rate(self) -> float:
+        """The probability of a record to be in a batch."""
+        return self.batch_size / self.records
+
+    def steps_of(self, epochs: float) -> int:
+        """Return the number of steps that see epochs · records records (on average), rounded up."""
+        require_finite("epochs", epochs, positive=True)
+        return math.ceil(epochs * self.records / self.batch_size)
+
+    def overflow(self, steps: int, delta: float) -> tuple[float, int]:
+        """Return what overflows of padded batches cost of δ, and the rows that they are padded to.
+
+        The fewest rows that are exceeded in any of the steps with probability at most δ/40; a batch
+        that overflows after all is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up:
+        the number of sampled records is drawn by coins that have the same law whether a record is real
+        or blank, so a run may be conditioned on no batch overflowing; what is left has this
+        probability under both neighbors. (0, batch_size) where batches are not random in size.
+        """
+        steps = require_count("steps", steps, MOST_STEPS)
+        if self.sampling != "padded_poisson":
+            return 0.0, self.batch_size
+        require_delta(delta, positive=True)
+
+        def cost(rows: int) -> float:
+            tail = float(scipy.special.bdtrc(rows, self.records, self.rate))
+            return min(1.0, steps * tail * (1 + 1e-9)) if rows < self.records else 0.0
+
+        enough = delta * _OVERFLOW_SHARE
+        sizes = range(self.batch_size, self.records)
+        rows = self.batch_size + bisect_left(sizes, True, key=lambda rows: cost(rows) <= enough)
+        return cost(rows), rows
+
+    def renyi(self, stddev: float, steps: int) -> RenyiDP:
+        """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted."""
+        require_finite("stddev", stddev, positive=True)
+        steps = require_count("steps", steps, MOST_STEPS)
+        if stddev < _LEAST_NOISE * self.sensitivity:
+            raise PrivotError(
+                f"stddev is {stddev!r}: so little noise against a sensitivity of "
+                f"{exactly(self.sensitivity)} promises nothing; give more"
+            )
+        curve = {
+            "none": full_batch_renyi,
+            "padded_poisson": padded_poisson_renyi,
+            "without_replacement": without_replacement_renyi,
+        }[self.sampling]
+        orders, epsilons = curve(self.length, stddev, self.rate)
+        totals = steps * epsilons
+        return RenyiDP(tuple(orders.tolist()), tuple(totals.tolist()), self.neighboring, self.unit)
+
+    def epsilon(self, stddev: float, steps: int, delta: float, method: Method = "rdp") -> float:
+        """Return ε at δ of `steps` releases with noise of `stddev`, rounded up.
+
+        `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
+        never larger, as the smaller of two valid bounds is taken). Warns if δ is above one over the
+        number of records: publishing a record at random would keep such a promise.
+        """
+        return self._epsilon(stddev, steps, self._delta_left(steps, delta), method)
+
+    def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
+        """Return a stddev that keeps (ε, δ), above the smallest by at most 1e-9 (1e-5 by "pld").
+
+        What is returned was itself checked with `epsilon`, which rounds up.
+        """
+        require_finite("epsilon", epsilon, positive=True)
+        left = self._delta_left(steps, delta)
+        require_choice("method", method, get_args(Method))
+        stddev = _calibrated(self, epsilon, left, steps, method)
+        if not math.isfinite(stddev):
+            raise PrivotError(
+                f"epsilon is {epsilon!r}: no amount of noise reaches it by method {method!r} at delta "
+                f"{exactly(delta)} in {steps} steps; ask for a larger epsilon or fewer steps"
+                + (", or use method 'pld', which reaches lower" if method == "rdp" else "")
+            )
+        return stddev
+
+    def guarantee(
+        self, stddev: float, steps: int, delta: float, method: Method = "rdp"
+    ) -> ApproximateDP:
+        """Return the promise of `steps` releases as a type: (ε, δ), who may differ, per unit."""
+        epsilon = self.epsilon(stddev, steps, delta, method)
+        return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
+
+    @cached_property
+    def _atoms(self) -> tuple[Floats, Floats]:
+        return atoms(self.length)
+
+    def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
+        """Return ε at what overflows leave of δ."""
+        require_choice("method", method, get_args(Method))
+        by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
+        if method == "rdp" or by_renyi == 0:
+            return by_renyi
+        best = by_renyi
+        # The grid is to be fine against the spread of one step's loss, about ε/(5√steps), but ε is
+        # only known from above: a result much smaller asks for a finer grid, and any grid is valid.
+        for _ in range(_MOST_REFINEMENTS):
+            grid = best / (_CELLS_OF_EPSILON * math.sqrt(steps))
+            before, best = best, min(best, self._epsilon_on(grid, stddev, steps, delta))
+            if best > before / 2.5:
+                break
+        return best
+
+    def _epsilon_on(self, grid: float, stddev: float, steps: int, delta: float) -> float:
+        """Return ε from privacy-loss distributions on a grid of losses."""
+        values, weights = self._atoms
+        shifts = np.sqrt(values) / stddev
+        top_mass = 1e-3 * delta / steps
+        if self.sampling == "padded_poisson" and self.rate < 1:
+            loss = one_sided(shifts, weights, self.rate, grid, top_mass)
+            return max(composed_epsilon(pair, steps, delta) for pair in (loss, loss.swapped()))
+        loss = symmetrized(shifts, weights, self.rate, grid, top_mass)
+        return composed_epsilon(loss, steps, delta)
+
+    def _delta_left(self, steps: int, delta: float) -> float:
+        """δ less what overflowing batches spend."""
+        require_delta(delta, positive=True)
+        steps = require_count("steps", steps, MOST_STEPS)
+        check_delta(delta, self.records)
+        spent, _ = self.overflow(steps, delta)
+        return math.nextafter(delta - spent, 0.0) if spent else delta
+
+
+@lru_cache(maxsize=64)
+def _calibrated(
+    setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
+) -> float:
+    """Return the least stddev at what overflows leave of δ, or infinity: of public numbers alone.
+
+    A plan, its run and its report ask for the same.
+    """
+    start = setting.sensitivity
+    stddev = _least_stddev(
+        lambda noise: setting._epsilon(noise, steps, delta, "rdp"), epsilon, start, 1.0, 1e-9
+    )
+    if method == "pld":
+        start = stddev if math.isfinite(stddev) else start
+        stddev = _least_stddev(
+            lambda noise: setting._epsilon(noise, steps, delta, "pld"), epsilon, start, 0.08, 1e-5
+        )
+    return stddev
+
+
+def _least_stddev(
+    epsilon_at: Callable[[float], float],
+    target: float,
+    start: float,
+    width: float,
+    tolerance: float,
+) -> float:
+    """Return σ with epsilon_at(σ) ≤ target, within `tolerance` (of log σ) of one that is above it.
+
+    ε falls as the noise grows, but an accountant that rounds up may wiggle on the way: only what was
+    evaluated and keeps the promise is returned. The search leaves `start` by factors that grow from
+    1 + `width`; infinite if 1e9 times `start` is too little.
+    """
+
+    @cache
+    def excess(log_stddev: float) -> float:
+        found = epsilon_at(math.exp(log_stddev))
+        value = math.log(min(max(found, 1e-300), 1e300)) - math.log(target)
+        # Logarithms of neighboring numbers may agree: above is above.
+        return max(value, 1e-18) if found > target else min(value, 0.0)
+
+    near = far = math.log(start)
+    too_little = excess(near) > 0
+    move = math.log1p(width) if too_little else -math.log1p(width)
+    while (excess(far) > 0) == too_little:
+        near, far, move = far, far + move, 1.5 * move
+        if far > math.log(start) + math.log(1e9):
+            return math.inf
+    safe = float(scipy.optimize.brentq(excess, near, far, xtol=tolerance / 4))
+    while excess(safe) > 0:
+        safe += tolerance / 2
+    return math.exp(safe)

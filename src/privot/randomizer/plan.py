@@ -1,0 +1,431 @@
+"""Planning: the error to expect of what calibration makes, and of what else there is.
+
+A plan has one part for each part of a report: the columns that are reported as codes
+(`privot.randomizer.plan`), and each column that is reported as a point: a number or a place
+(`privot.randomizer.column_plans`), a longer vector or an image (`privot.randomizer.column_plans`).
+
+Privacy review: a function of the schema, ε and the number of people, all public: no record is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.mechanisms import Mechanism
+from privot.mechanisms.mechanism import planned_error
+from privot.privacy.rounding import LARGEST_EPSILON
+from privot.randomizer.budget import Budget, require_budget, share_budget
+from privot.randomizer.column_plans import (
+    ColumnPlan,
+    Forecast,
+    compare_ways,
+    ways_of_means,
+    ways_of_places,
+)
+from privot.randomizer.information import choose_forms, joint_errors, pair_share, split_errors
+from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.candidates import CANDIDATES
+from privot.randomizer.reports.joint import Questionnaire, largest_fitting
+from privot.schema import Array, Domain, Schema
+
+# The error to expect of a table, for each way of reporting its columns.
+#
+# Public inputs only: alphabet sizes, ε, and the number n of people. By default, forms of several
+# lengths are asked (`privot.randomizer.information`). Beside them stand reports of k of m columns,
+# drawn uniformly, which see a pair of columns in a share $k(k−1)/(m(m−1))$ of all. With k = 1 no pair
+# is seen: marginals only.
+#
+# What a report tells of columns and pairs, and the error that follows, is in
+# `privot.randomizer.information`.
+#
+# **Uniform is the worst case.** Given the number of reports, the variance of this estimate in a cell
+# is a linear function of the pair's true table less the square of one, so concave; so is its root,
+# and so is the sum over cells, which does not change if the codes of a column are renamed. Averaged
+# over all renamings any table is uniform, hence (Jensen) no population has a larger expected error,
+# as far as errors are normal. The plan needs to assume nothing about the population.
+#
+# **What it leaves out.** Probabilities are no less than 0, and columns depend on each other in a few
+# ways rather than in all: a model that shares strength among cells and pairs, such as latent classes,
+# does better than this, the more so the noisier the reports. On ten columns of a census (40 000
+# people) by a factor of 2 at ε = 8, 3 at ε = 4 and 6 at ε = 2. How much, on other data, nobody can
+# know before the reports are in; the order of the choices was the same. A rehearsal tells more, of
+# people whom a pilot's model or chance makes up: `privot.evaluation.forecast`.
+#
+# References:
+#     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
+#     privacy* (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local
+#     privacy* (2016).
+
+
+_MOST_PLANNED = 4
+Codings = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """Expected total variation of an estimate without a model, at most, for one way of reporting.
+
+    Arguments:
+        report: `"joint"` (subset selection over cells) or `"split"` (randomized response a column).
+        report_columns: Number k of columns in every report; None where forms of several lengths are
+            asked, as calibration chooses them.
+        columns: Fewest and most columns of a report.
+        cells: Fewest and most values that one answer can have.
+        pair_share: Share of all people who report a given pair of columns, the mean over pairs.
+        one_way: Mean over columns.
+        two_way: Mean over pairs of columns; None where some pair is not seen.
+        people_needed: People who bring the two-way error (with one column, the one-way error) to the
+            target; None where no number can.
+        marginals_only: Whether reports hold one column of several.
+    """
+
+    report: str
+    report_columns: int | None
+    columns: tuple[int, int]
+    cells: tuple[int, int]
+    pair_share: float
+    one_way: float
+    two_way: float | None
+    people_needed: int | None
+    marginals_only: bool
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Every way of reporting a table with its expected error, and the one to take.
+
+    Arguments:
+        epsilon: Privacy loss of what is planned: one report of these columns.
+        sizes: Values of every column, by name.
+        target_error: The error that `people_needed` is for.
+        guess: Mean two-way error (with one column, one-way) of the uniform guess, if every
+            distribution is equally likely: $(1 − 1/K)^K$ for K cells. A larger expected error means
+            that reports without a model are worth less than no reports.
+        options: All that was considered.
+        recommended: The forms that calibration chooses; where they cannot hold every pair, the option of
+            least two-way error.
+        reason: Why, in one sentence.
+        forecasts: The two-way error (with one column, one-way) of the forms that calibration chooses,
+            for a tenth and ten times the people, half and twice the ε.
+    """
+
+    epsilon: float
+    sizes: Mapping[str, int]
+    target_error: float
+    guess: float
+    options: tuple[ExpectedError, ...]
+    recommended: ExpectedError
+    reason: str
+    forecasts: tuple[Forecast, ...]
+
+
+def plan_table(
+    sizes: Mapping[str, int], epsilon: float, people: int, target_error: float, *, whole: bool
+) -> TablePlan:
+    """Compare the default forms, and joint and split reports of one to four columns.
+
+    Arguments:
+        sizes: Values of every column; numbers and dates count with their bins, vectors with cells.
+        epsilon: Privacy loss of one report of these columns.
+        people: Who report.
+        target_error: For which people are counted.
+        whole: Whether these are all columns; beside others, no split reports are planned.
+    """
+    codings = {name: (size,) for name, size in sizes.items()}
+    most = min(_MOST_PLANNED, len(sizes))
+    options = [_chosen(codings, epsilon, people, target_error)]
+    if len(sizes) > 1:
+        for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
+            asked = Questionnaire.uniform(codings, k)
+            options.append(_joint(asked, k, epsilon, people, target_error))
+    if whole:
+        splits = range(1, most + 1)
+        options += [_split(sizes, k, epsilon, people, target_error) for k in splits]
+    recommended = _least(options) if options[0].two_way is None else options[0]
+    return TablePlan(
+        epsilon=epsilon,
+        sizes=dict(sizes),
+        target_error=target_error,
+        guess=_guess(list(sizes.values())),
+        options=tuple(options),
+        recommended=recommended,
+        reason=_reason(options, recommended, len(sizes)),
+        forecasts=_forecasts(codings, options[0], epsilon, people),
+    )
+
+
+def _chosen(codings: Codings, epsilon: float, people: int, target: float) -> ExpectedError:
+    """The forms that calibration chooses."""
+    sizes = [size for (size,) in codings.values()]
+    asked = Questionnaire(codings, *choose_forms(sizes, epsilon))
+    return _joint(asked, None, epsilon, people, target)
+
+
+def _forecasts(
+    codings: Codings, here: ExpectedError, epsilon: float, people: int
+) -> tuple[Forecast, ...]:
+    """Errors fall like the root of the number of people; forms change with ε."""
+    found = []
+    for loss in (each for each in (epsilon / 2, epsilon, epsilon * 2) if each <= LARGEST_EPSILON):
+        there = here if loss == epsilon else _chosen(codings, loss, people, 0.5)
+        error = there.one_way if there.two_way is None else there.two_way
+        for several in (people // 10, people, people * 10):
+            if 1 <= several <= MOST_PEOPLE:
+                found.append(Forecast(several, loss, error * math.sqrt(people / several), None))
+    return tuple(found)
+
+
+def _joint(
+    asked: Questionnaire, k: int | None, epsilon: float, people: int, target: float
+) -> ExpectedError:
+    errors = joint_errors(asked, epsilon, people)
+    weights, total = np.array(asked.weights, np.float64), len(asked.columns)
+    pairs = np.array([len(form) * (len(form) - 1) for form in asked.forms])
+    share = float(weights @ pairs / weights.sum()) / max(1, total * (total - 1))
+    cells = (int(asked.num_cells.min()), int(asked.num_cells.max()))
+    return _expected("joint", k, asked.lengths, cells, share, errors, people, target)
+
+
+def _split(
+    sizes: Mapping[str, int], k: int, epsilon: float, people: int, target: float
+) -> ExpectedError:
+    errors = split_errors(list(sizes.values()), k, epsilon, people)
+    cells = (min(sizes.values()), max(sizes.values()))
+    share = pair_share(k, len(sizes))
+    return _expected("split", k, (k, k), cells, share, errors, people, target)
+
+
+def _expected(
+    report: str,
+    k: int | None,
+    columns: tuple[int, int],
+    cells: tuple[int, int],
+    share: float,
+    errors: tuple[Array, Array],
+    people: int,
+    target: float,
+) -> ExpectedError:
+    one_way, two_way = errors
+    above = two_way[np.triu_indices(len(one_way), 1)]
+    pairs = float(above.mean()) if above.size and np.isfinite(above).all() else None
+    goal = float(one_way.mean()) if not above.size else pairs
+    return ExpectedError(
+        report=report,
+        report_columns=k,
+        columns=columns,
+        cells=cells,
+        pair_share=share,
+        one_way=float(one_way.mean()),
+        two_way=pairs,
+        people_needed=_people_needed(people, goal, target),
+        marginals_only=columns[1] == 1 < len(one_way),
+    )
+
+
+def _people_needed(people: int, error: float | None, target: float) -> int | None:
+    """Errors fall like the root of the number of people."""
+    if error is None or not math.isfinite(error):
+        return None
+    return math.ceil(people * (error / target) ** 2)
+
+
+def _least(options: Sequence[ExpectedError]) -> ExpectedError:
+    """The least two-way error; where no option sees pairs, the least one-way error."""
+    return min(options, key=lambda o: (o.two_way is None, o.two_way or 0.0, o.one_way))
+
+
+def _guess(sizes: Sequence[int]) -> float:
+    cells = [a * b for a, b in combinations(sizes, 2)] or list(sizes)
+    return float(np.mean([(1 - 1 / size) ** size for size in cells]))
+
+
+def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -> str:
+    if best.two_way is None:
+        more = "no report holds two columns" if total > 1 else "there is one column"
+        return f"{more}, and a {best.report} report has the least one-way error"
+    words = "a model learns most from these forms; without one, their two-way error is "
+    words += f"{best.two_way:.3g}"
+    if best.report_columns is not None:
+        words = f"its two-way error is the least, {best.two_way:.3g}"
+    rivals = [o for o in options if o.two_way is not None and o != best]
+    if rivals:
+        next_best = _least(rivals)
+        words += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
+    alone = min(o.one_way for o in options if o.marginals_only)
+    if alone < 0.9 * best.one_way:
+        words += f"; where marginals are all you want, one column a report has {alone:.3g} instead "
+        words += f"of {best.one_way:.3g}"
+    return words
+
+
+_DELTA_TIMES_PEOPLE = 0.01
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to expect of one report a person.
+
+    Arguments:
+        epsilon: Privacy loss of the whole report.
+        unit: Whom one report belongs to, as the schema says.
+        people: Number n of them (people, unless the schema says otherwise).
+        table: Of columns that are reported as codes, if there are any.
+        columns: Of every column that is reported as a point.
+
+    Examples:
+        >>> Plan(epsilon=1.0, unit="person", people=1000, table=None, columns=()).people
+        1000
+    """
+
+    epsilon: float
+    unit: str
+    people: int
+    table: TablePlan | None
+    columns: tuple[ColumnPlan, ...]
+
+
+def plan_reports(
+    schema: Schema, epsilon: float, people: int, *, target_error: float = 0.05
+) -> Plan:
+    """Say what error to expect of each column, and of each way of reporting it.
+
+    Arguments:
+        schema: What a record may be.
+        epsilon: Privacy loss of one person's whole report, shared as calibration shares it.
+        people: How many report.
+        target_error: Two-way error of a table that people are counted for.
+
+    Examples:
+        >>> plan = plan_reports(Schema.from_toml('''
+        ... columns.a = {kind = "boolean"}
+        ... columns.b = {kind = "boolean"}
+        ... columns.c = {kind = "categorical", categories = ["x", "y", "z"]}
+        ... '''), epsilon=2.0, people=10_000)
+        >>> best = plan.table.recommended
+        >>> best.report, best.columns, round(best.one_way, 4), round(best.two_way, 4)
+        ('joint', (1, 2), 0.0103, 0.023)
+        >>> plan = plan_reports(Schema.from_toml('''
+        ... columns.home = {kind = "vector", columns = ["x", "y"], bounds = [[0, 1], [0, 1]]}
+        ... '''), epsilon=4.0, people=200_000)
+        >>> window, rival, *_ = plan.columns[0].options
+        >>> window.report, round(window.error, 3), rival.report, round(rival.error, 3)
+        ('window', 0.027, 'planar_laplace', 0.091)
+
+    Raises:
+        PrivotError: for numbers out of range, or too large alphabets.
+    """
+    require_budget(epsilon, 0.0)
+    people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
+    if not 0 < target_error < 1:
+        raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
+    budget = share_budget(schema, epsilon, 0.0, "auto", None, None)
+    return Plan(
+        epsilon=float(epsilon),
+        unit=schema.unit,
+        people=people,
+        table=_table(schema, budget, people, target_error),
+        columns=tuple(_columns(schema, budget, people)),
+    )
+
+
+def _table(schema: Schema, budget: Budget, people: int, target_error: float) -> TablePlan | None:
+    split = {name: m for name, m in budget.mechanisms.items() if m.takes_codes}
+    if budget.joint is None and not split:
+        return None
+    if budget.joint is not None:
+        names, share = budget.joint.asked.columns, budget.joint.epsilon
+    else:
+        names = list(split)
+        share = sum(made.guarantee().epsilon for made in split.values())
+    sizes = {name: schema.coded[name].alphabet.size for name in names}
+    whole = len(sizes) == len(schema.columns)
+    return plan_table(sizes, share, people, target_error, whole=whole)
+
+
+def _columns(schema: Schema, budget: Budget, people: int) -> list[ColumnPlan]:
+    delta = _DELTA_TIMES_PEOPLE / people
+    plans = []
+    if (seeded := budget.candidates) is not None:
+        ways = ways_of_means(schema, seeded.name, seeded.label, delta, candidates=True)
+        measure, spent = "mean" if seeded.label is None else "class means", seeded.mechanism.epsilon
+        found = compare_ways(ways, CANDIDATES, spent, people)
+        plans.append(ColumnPlan(tuple(seeded.columns), measure, spent, delta, *found))
+    for name, made in budget.mechanisms.items():
+        column = schema.columns[name]
+        if made.takes_codes or column.domain is None:
+            continue
+        spent = made.guarantee(column.domain).epsilon
+        if math.isnan(planned_error(made, column.domain, people)):
+            measure = "mean"
+            ways = ways_of_means(schema, name, None, delta, candidates=False)
+        else:
+            measure = "W1" if column.is_number else "W2"
+            ways = ways_of_places(column, delta, alone=len(schema.columns) == 1)
+        found = compare_ways(ways, made.asked_as, spent, people)
+        plans.append(ColumnPlan((name,), measure, spent, delta, *found))
+    return plans
+
+
+# How many reports it takes until they say more than nothing.
+#
+# **Columns of codes.** Without reports the best guess is uniform: if every distribution on K values is
+# equally likely, it errs by $(1 − 1/K)^K$ in total variation. Reports of n people err by a mean total
+# variation that falls like $1/\sqrt n$ (`privot.randomizer.information`), so they say more from
+# $n\,(\mathrm{error}_n / \mathrm{guess})^2$ reports on.
+#
+# **Points of few coordinates.** Reports of n people improve on what is known of a wave without them
+# once their variance is below it (`privot.mechanisms.mechanism`): more is said once any wave
+# improves.
+#
+# A function of the randomizer and the number of reports, which are public.
+
+
+def reports_that_tell(randomizer: Randomizer) -> int | None:
+    """The least number of reports that say more than nothing; None where nothing is planned.
+
+    That is of long vectors, images and candidates, and where no number would.
+
+    Examples:
+        >>> from privot.schema import Schema
+        >>> schema = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
+        >>> [reports_that_tell(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
+        [1021, 12]
+    """
+    if (joint := randomizer.joint) is not None:
+        sizes = [max(each) for each in joint.asked.codings.values()]
+        return _beyond_a_guess(joint_errors(joint.asked, joint.epsilon, 1)[0], sizes)
+    splits = randomizer.splits
+    if splits and all(split.mechanism.takes_codes for split in splits.values()):
+        sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
+        epsilon = randomizer.guarantee.epsilon
+        return _beyond_a_guess(split_errors(sizes, randomizer.num_reported, epsilon, 1)[0], sizes)
+    if len(splits) != 1:
+        return None
+    ((name, split),) = splits.items()
+    return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+
+
+def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
+    """By doubling, and then halving the gap: the planned error is constant until a wave improves."""
+    nothing = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
+    most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < nothing), None)
+    if most is None:
+        return None
+    least = most // 2
+    while most - least > max(1, most // 100):
+        middle = (least + most) // 2
+        improved = planned_error(mechanism, domain, middle) < nothing
+        least, most = (least, middle) if improved else (middle, most)
+    return most
+
+
+def _beyond_a_guess(errors: np.ndarray, sizes: list[int]) -> int | None:
+    guess = np.mean([(1 - 1 / size) ** size for size in sizes])
+    needed = float(np.mean(errors) / guess) ** 2
+    return math.ceil(needed) if needed <= MOST_PEOPLE else None

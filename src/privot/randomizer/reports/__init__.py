@@ -1,0 +1,1 @@
+"""Reports as arrays: rows, joint and split reports, candidates, their validation."""

@@ -1,0 +1,400 @@
+"""The rows of a release, in memory, in a Parquet file or a folder of them, read piece by piece.
+
+Whoever only counts reports never holds more than a piece of them: memory grows with what is counted. A
+file's metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to
+stay where it is for as long as the table is used.
+
+A folder has Parquet shards, and a public manifest that lists them with their rows: as many as
+a part has records, but for the last (`privot.randomizer.publishing`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
+from privot.mechanisms import random_words
+from privot.tables.files import damage_of
+
+# Report ids: 128 random bits that tell a report sent again from another person's report.
+#
+# Every report carries an id, drawn on the device with the report and kept with it. Who sends a report
+# again sends the same bytes, and `collect` counts it once. Ids are also the **order** of a release:
+# rows by increasing id. Files are often sorted, and folders `country=FR` always are; reports in the
+# order of their records would tell, by their place alone, what the noise is there to hide. Ids are
+# independent and uniform, so their order is a uniform permutation that is independent of the records,
+# and it tells a reader nothing beyond the ids, which are there to be read. A release in the order of
+# its ids is seen to hold each of them once as it passes by, and a bucket of one prefix is a uniform
+# share of any reports, so that more than memory holds are put in order by gathering bucket after
+# bucket (`privot.randomizer.publishing`).
+#
+# **Privacy review.** Adjacency: any two records. An id is a draw of the cryptographic stream that
+# knows nothing of the record: it is fresh coins published beside the report, so the guarantee of the
+# report is that of the pair. What an id does is link: whoever saw a report on its way recognizes it
+# in the release, as they would by its content already. (Amplification by shuffling assumes that
+# nobody did.) Two ids agree by chance with probability below $n^2/2^{129}$, $10^{-22}$ for $10^8$
+# people.
+
+
+# A release's column, which no column of a schema may be called.
+REPORT_ID = "report_id"
+ID_BYTES = 16
+ID_TYPE = pa.binary(ID_BYTES)
+_FEW = 2**20
+
+
+def draw_ids(count: int) -> pa.Array:
+    """Fresh ids."""
+    words = random_words(2 * count)
+    return pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, count, [None, pa.py_buffer(words)])
+
+
+def id_words(ids: pa.Array) -> NDArray[np.uint64]:
+    """Ids as pairs of words (n, 2), whose order is that of the bytes."""
+    buffer = ids.buffers()[1]
+    words = np.frombuffer(buffer, ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
+    return words.reshape(-1, 2).astype(np.uint64)
+
+
+def in_order(reports: pa.Table) -> pa.Table:
+    """The same reports by increasing id: in uniformly random order, for ids that are."""
+    reports = reports.combine_chunks()
+    return reports.take(pa.array(order_of(id_words(one_array(reports.column(REPORT_ID))))))
+
+
+def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The permutation that sorts pairs of words.
+
+    Places ride along in the last bits of the first words: to sort numbers takes a third of the time of
+    sorting places by them. Where the bits that are left do not tell words apart, they are sorted again.
+    """
+    if len(words) <= _FEW:
+        last = np.uint64(_FEW - 1)
+        keys = words[:, 0] & ~last | np.arange(len(words), dtype=np.uint64)
+        order = (np.sort(keys) & last).astype(np.int64)
+    else:
+        order = np.argsort(words[:, 0])
+    first = words[order, 0]
+    if not (first[1:] > first[:-1]).all():
+        order = np.lexsort((words[:, 1], words[:, 0]))
+    return order
+
+
+def shared_ids(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> int:
+    """How many ids, as pairs of words, two sets of distinct ones share.
+
+    >>> shared_ids(np.array([[1, 2], [3, 4]], "u8"), np.array([[3, 4], [1, 5]], "u8"))
+    1
+    """
+    # First words agree by chance once in 2^64 pairs: what is left to compare is little.
+    near = np.isin(first[:, 0], second[:, 0]), np.isin(second[:, 0], first[:, 0])
+    found = ({*map(tuple, each[mask])} for each, mask in zip((first, second), near, strict=True))
+    return len(set.intersection(*found))
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column's values in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def to_hex(ids: pa.Array) -> pa.Array:
+    """Ids as text, 32 digits each."""
+    text = id_words(ids).astype(">u8").tobytes().hex().encode()
+    ends = np.arange(0, 2 * ID_BYTES * (len(ids) + 1), 2 * ID_BYTES, dtype=np.int32)
+    texts = pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(text))
+    return pc.if_else(ids.is_valid(), texts, None) if ids.null_count else texts
+
+
+def from_hex(texts: pa.Array) -> pa.Array:
+    """Ids of texts; null for what is not 32 hexadecimal digits."""
+    valid = pc.fill_null(pc.match_substring_regex(texts, "^[0-9a-fA-F]{32}$"), False)
+    digits = pc.if_else(valid, texts, "0" * 2 * ID_BYTES)
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], digits), "")[0].as_py()
+    ids = pa.py_buffer(bytes.fromhex(joined or ""))
+    return pc.if_else(
+        valid, pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(texts), [None, ids]), None
+    )
+
+
+PIECE = 2**17
+# Whoever trains reads row groups in random order: many small ones mix better than few large ones.
+_ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
+METADATA_KEY = b"privot.randomizer"
+MANIFEST = "manifest.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroup:
+    """A part of a file that is read at once."""
+
+    fragment: ds.ParquetFileFragment
+    num_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class ReportTable:
+    """Rows of reports, of which only a piece need be in memory.
+
+    Arguments:
+        dataset: An Arrow dataset: of tables in memory, of a file, or of several of either.
+        source: What error messages call it.
+    """
+
+    dataset: ds.Dataset
+    source: str = "the release"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.in_memory:  # Arrow pickles tables, and data sets of files only
+            return ReportTable.of, (pa.concat_tables(self.pieces()),)
+        return ReportTable, (self.dataset, self.source)
+
+    @classmethod
+    def of(cls, *tables: pa.Table) -> Self:
+        """Tables in memory, one after the other; no copy is made."""
+        return cls(ds.dataset(pa.concat_tables(tables)))
+
+    @classmethod
+    def open(cls, path: str | Path) -> tuple[Self, str]:
+        """A file's or a folder's rows, not yet read, and the JSON of their randomizer, unchecked.
+
+        Raises:
+            PrivotError: if a file is missing, truncated, carries no randomizer, or another than the
+                first of its folder; if a folder is unfinished.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise PrivotError(f"release {path} is not there: check the path")
+        files = shard_files(path) if path.is_dir() else [path]
+        texts = set()
+        try:
+            local = pyarrow.fs.LocalFileSystem()
+            dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
+            for fragment in dataset.get_fragments():
+                texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from None
+        text = texts.pop()
+        if text is None or texts:
+            raise PrivotError(
+                f"{path} carries no randomizer, or several, so its noise and its guarantee are "
+                "unknown: use what `privot privatize` wrote"
+            )
+        return cls(dataset, str(path)), text.decode(errors="replace")
+
+    def __len__(self) -> int:
+        return int(self.dataset.count_rows())
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.dataset.schema.names)
+
+    def require_types(self, types: Mapping[str, pa.DataType]) -> None:
+        """Refuse columns of other types than these."""
+        for name, kind in types.items():
+            if (found := self.dataset.schema.field(name).type) != kind:
+                raise PrivotError(
+                    f"{self.source}: column {name!r} has type {found}, the randomizer reports {kind}: "
+                    "the file was altered"
+                )
+
+    def pieces(self, size: int = PIECE) -> Iterator[pa.Table]:
+        """All rows in order, about `size` at a time."""
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        try:
+            # One thread that reads one batch ahead: more would hold more of the file.
+            for batch in self.dataset.to_batches(
+                batch_size=size, batch_readahead=1, fragment_readahead=1, use_threads=False
+            ):
+                held.append(batch)
+                rows += batch.num_rows
+                if rows >= size:
+                    yield _joined(held)
+                    held, rows = [], 0
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.source, error) from None
+        if rows:
+            yield _joined(held)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether some rows are held as tables."""
+        return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
+
+    def row_groups(self) -> list[RowGroup]:
+        """All row groups of files, in order; none is read."""
+        return [
+            RowGroup(part, part.row_groups[0].num_rows)
+            for fragment in self.dataset.get_fragments()
+            for part in fragment.split_by_row_group()
+        ]
+
+    def read(self, group: RowGroup) -> pa.Table:
+        """One row group."""
+        try:
+            table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.source, error) from None
+        return table.replace_schema_metadata(None)
+
+    def id_words(self) -> NDArray[np.uint64]:
+        """The ids of all reports as pairs of words (n, 2), 16 bytes each."""
+        return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
+
+    def row_bytes(self) -> int:
+        """What a row takes in memory, judged by the first row group of files."""
+        first = self.row_groups()[0]
+        return int(self.read(first).nbytes // max(1, first.num_rows))
+
+    def digest(self) -> str:
+        """A hash of all rows in order, whatever pieces and files they come in."""
+        streams: dict[str, list[Any]] = {}
+        for piece in self.pieces():
+            for name in piece.column_names:
+                parts = list(_byte_streams(piece.column(name).combine_chunks()))
+                hashes = streams.setdefault(name, [hashlib.blake2b() for _ in parts])
+                for stream, part in zip(hashes, parts, strict=True):
+                    stream.update(part)
+        whole = hashlib.sha256()
+        for name in sorted(streams):
+            whole.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
+        return whole.hexdigest()
+
+    def save(self, path: str | Path, randomizer: str) -> None:
+        """Write a file that carries the randomizer's JSON; an existing one survives any failure."""
+        with replacing_file(path) as draft:
+            write_reports(draft, self.pieces(), randomizer)
+
+
+def write_reports(
+    path: Path,
+    pieces: Iterable[pa.Table],
+    randomizer: str,
+    more: Mapping[bytes, bytes] | None = None,
+) -> int:
+    """Write Parquet that carries the randomizer's JSON, and more of its kind; returns the rows."""
+    rows = 0
+    pieces = iter(pieces)
+    first = next(pieces, None)
+    if first is None:
+        raise PrivotError("there are no rows: give at least one record")
+    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(more or {})})
+    # Noisy numbers and ids never repeat: a dictionary would only be built to be thrown away.
+    repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
+    group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
+    with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
+        for piece in chain([first], pieces):
+            writer.write_table(piece.cast(schema), row_group_size=group)
+            rows += piece.num_rows
+    return rows
+
+
+def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
+    """Bytes that determine a column, and whose concatenation over pieces does not depend on them."""
+    yield np.asarray(column.is_valid()).tobytes()
+    if pa.types.is_list(column.type):
+        yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
+        yield from _byte_streams(column.flatten())
+    elif pa.types.is_fixed_size_list(column.type):
+        yield from _byte_streams(column.flatten())
+    elif pa.types.is_fixed_size_binary(column.type):
+        yield id_words(column.fill_null(bytes(ID_BYTES))).tobytes()
+    elif pa.types.is_string(column.type):
+        texts = column.fill_null("")
+        yield pc.binary_length(texts).to_numpy().tobytes()
+        whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        yield pc.binary_join(whole, "")[0].as_py().encode()
+    else:
+        numbers = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        yield numbers.fill_null(0).to_numpy().tobytes()
+
+
+def _leaf(field: pa.Field) -> str:
+    """A column's name in Parquet."""
+    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """One table of batches, whose metadata may differ, without any."""
+    return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
+
+
+def _unreadable(source: object, error: Exception) -> PrivotError:
+    if str(source).endswith((".csv", ".csv.gz")):
+        return PrivotError(
+            f"release {source} is a table of reports without their randomizer: "
+            f"`privot collect {source} -r randomizer.json -o release.parquet` first"
+        )
+    return PrivotError(f"release {source} cannot be read ({damage_of(error)}): copy it again")
+
+
+def require_raw(table: pa.Table) -> pa.Table:
+    """The table; refused if it is a release, whose noise would be taken for what people have."""
+    if METADATA_KEY in (table.schema.metadata or {}):
+        raise PrivotError(
+            "the table is a release, its records are noised already: give raw records, or learn from "
+            "the release with `privot fit`"
+        )
+    return table
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:06d}.parquet"
+
+
+def write_manifest(folder: Path, rows: Sequence[int]) -> None:
+    """List a folder's shards, which hold so many rows."""
+    (folder / MANIFEST).write_text(manifest_text(rows), encoding="utf-8")
+
+
+def manifest_text(rows: Sequence[int]) -> str:
+    """What lists shards of so many rows."""
+    fields = {
+        "format": _FORMAT,
+        "kind": "release",
+        "rows": sum(rows),
+        "shards": [{"file": shard_name(k), "rows": n} for k, n in enumerate(rows)],
+    }
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def is_release(folder: Path) -> bool:
+    """Whether a folder has a manifest of shards."""
+    return (folder / MANIFEST).exists()
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """The shards of a folder, in order; refused if it is not a release, or lacks one."""
+    try:
+        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        version, names = fields["format"], [str(shard["file"]) for shard in fields["shards"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise PrivotError(
+            f"release {folder} has no readable {MANIFEST}: give what `privot privatize` wrote"
+        ) from None
+    if version != _FORMAT:
+        raise PrivotError(f"release {folder} has format {version}, this version reads {_FORMAT}")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing or not names:
+        raise PrivotError(f"release {folder} lacks {missing or 'all shards'}: copy it again")
+    return [folder / name for name in names]

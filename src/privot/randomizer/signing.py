@@ -1,0 +1,96 @@
+"""Signatures of randomizers: devices take noise from whom they trust, and from nobody else.
+
+The seal of a randomizer (`privot.randomizer.reports.validation`) guards against accidents; who can
+write the file can seal it again, with less noise. An **Ed25519 signature** (RFC 8032) of its bytes,
+beside it in `randomizer.json.sig`, can be made by the holder of the key only, and a device that pins
+the public key refuses any other file before it reads it.
+
+**Privacy review.** Nothing here sees a record. Who holds the key can sign a randomizer of any ε: a page
+that pins the fingerprint as well is safe from its theft, and from randomizers that were signed before.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from privot.core.errors import PrivotError
+from privot.core.files import cannot_write, replacing_file
+
+
+def new_key(path: Path) -> None:
+    """Write a fresh private key, in PEM, which its owner alone may read; never over another file."""
+    text = Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise PrivotError(f"key {path} is there already: sign with it, or name another") from None
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with os.fdopen(handle, "wb") as file:
+        file.write(text)
+
+
+def read_key(path: Path) -> Ed25519PrivateKey:
+    """The private key of a PEM file without a password."""
+    try:
+        key = load_pem_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise PrivotError(f"key {path} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise PrivotError(f"key {path} is no private key without a password, in PEM") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise PrivotError(f"key {path} is of another kind: give an Ed25519 key")
+    return key
+
+
+def public_key(key: Ed25519PrivateKey) -> str:
+    """What a device pins: 32 bytes in base64."""
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def signature_path(path: Path) -> Path:
+    """Where the signature of a randomizer's file lies."""
+    return path.with_name(path.name + ".sig")
+
+
+def sign(path: Path, key: Ed25519PrivateKey) -> str:
+    """Sign a file, beside it; returns the signature, 64 bytes in base64."""
+    text = base64.b64encode(key.sign(path.read_bytes())).decode()
+    with replacing_file(signature_path(path)) as draft:
+        draft.write_text(text + "\n", encoding="ascii")
+    return text
+
+
+def require_signature(path: Path, pinned: str) -> None:
+    """Refuse a file that the holder of a public key did not sign.
+
+    Raises:
+        PrivotError: if there is no signature, it is of another key or file, or the key is none.
+    """
+    try:
+        signature = base64.b64decode(signature_path(path).read_text("ascii"), validate=False)
+    except (OSError, ValueError):
+        raise PrivotError(f"{signature_path(path)} cannot be read: sign {path} first") from None
+    try:
+        holder = Ed25519PublicKey.from_public_bytes(base64.b64decode(pinned, validate=True))
+    except ValueError:
+        raise PrivotError(f"public key {pinned!r} is not 32 bytes in base64") from None
+    try:
+        holder.verify(signature, path.read_bytes())
+    except InvalidSignature:
+        raise PrivotError(
+            f"{path} is not what the holder of {pinned} signed: fetch it again from them"
+        ) from None

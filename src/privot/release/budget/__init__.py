@@ -1,1 +1,0 @@
-"""One person's budget, shared among what they report."""

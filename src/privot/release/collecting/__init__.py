@@ -1,1 +1,0 @@
-"""Reports of strangers: read, checked row by row, put together."""

@@ -1,1 +1,0 @@
-"""Reports as tables: what a device sends, and how a file holds it."""

@@ -1,1 +1,0 @@
-"""Records that stream through a randomizer: parts, random order, one publication."""

@@ -1,1 +1,0 @@
-"""Domains: where a point may lie, and how far two points may be apart."""

@@ -1,0 +1,422 @@
+"""A draft of a schema: TOML that a person reads, completes and keeps.
+
+What a source does not say (bounds, categories) is a comment in its place, so that a schema is refused
+until somebody who knows has declared it. Nothing here looks at data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from privot.core.errors import PrivotError
+from privot.schema.columns.identifier import IdentifierColumn
+from privot.schema.columns.numeric import DatetimeColumn
+from privot.schema.schema import Schema
+
+PUBLIC = "public knowledge, never computed from the data"
+NO_DATES = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {PUBLIC}'
+NULLABLE = "# nullable = true  # if it may be missing"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """What is known of a column.
+
+    Arguments:
+        name: Its name.
+        fields: As a schema has them; empty of a column that is left out.
+        left: Lines of comments: what is left to declare, or why the column is left out.
+    """
+
+    name: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    left: Sequence[str] = ()
+
+
+def write_draft(
+    columns: Iterable[DraftColumn], head: Sequence[str] = (), rules: Sequence[str] = ()
+) -> str:
+    """The draft as TOML.
+
+    Examples:
+        >>> print(write_draft([DraftColumn("age", {"kind": "numeric", "bounds": [17, 90]})]))
+        unit = "person"  # whom one record belongs to: a person must not have two
+        <BLANKLINE>
+        [columns.age]
+        kind = "numeric"
+        bounds = [17, 90]
+        <BLANKLINE>
+    """
+    lines = [*(f"# {line}" for line in head)]
+    lines.append('unit = "person"  # whom one record belongs to: a person must not have two')
+    if rules:
+        lines += ["rules = [", *(f"    {quoted(rule)}," for rule in rules), "]"]
+    for column in columns:
+        if column.fields:
+            lines += ["", f"[columns.{_key(column.name)}]"]
+            lines += [f"{_key(name)} = {_value(value)}" for name, value in column.fields.items()]
+            lines += column.left
+        else:
+            lines += ["", f"# {quoted(column.name)} is left out: {'; '.join(column.left)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, str):
+        return quoted(value)
+    return f"{value:.17g}" if isinstance(value, float) and value != int(value) else str(int(value))
+
+
+def _key(name: str) -> str:
+    """A name as a key of TOML."""
+    return name if _BARE_KEY.fullmatch(name) else quoted(name)
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string, on one line whatever the text holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PrivotError(f"the draft has the text {text!r}, which is not Unicode") from None
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
+
+
+# A column in a line, for `privot schema new --columns`.
+#
+# ```
+# NAME:KIND[LOW,HIGH]?:OPTION:…
+# ```
+#
+# | line | column |
+# |---|---|
+# | `age:int[17,90]` | integers between public bounds |
+# | `weight:number[0,200]:decimals=1:unit=kg` | numbers of one decimal |
+# | `paid:money[1,20000]:log` | two decimals, on a log scale |
+# | `came:date[2020-01-01,2024-12-31]` | dates; `time[…]` to the second, or `:resolution=hour` |
+# | `sex:F\|M` | categories; one that ends with * stands for what is not listed: `north\|south\|other*` |
+# | `owner:bool?` | yes or no; the question mark: it may be missing |
+# | `patient:id(P-\d{6})` | identifiers that samples make up, never reported |
+#
+# Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `spikes=0;40`,
+# `step=0.5`. Bounds are public knowledge; nothing here looks at data.
+
+
+_LINE = re.compile(r"(?P<name>[^:]+):(?P<kind>.+)", re.DOTALL)
+_BOUNDED = re.compile(
+    r"(?P<kind>[a-z]+)\[(?P<low>[^,\]]+),(?P<high>[^,\]]+)\](?P<rest>.*)", re.DOTALL
+)
+_IDENTIFIER = re.compile(r"id\((?P<pattern>.+)\)")
+_KINDS: dict[str, dict[str, Any]] = {
+    "int": {"kind": "numeric", "integer": True},
+    "number": {"kind": "numeric"},
+    "money": {"kind": "numeric", "decimals": 2},
+    "date": {"kind": "datetime"},
+    "time": {"kind": "datetime", "resolution": "second"},
+}
+_WORDS = {"unit": "measured_in"}
+
+
+def read_declaration(line: str) -> DraftColumn:
+    """The column that a line declares.
+
+    Examples:
+        >>> read_declaration("age:int[17,90]?:bins=4").fields
+        {'kind': 'numeric', 'integer': True, 'bounds': [17, 90], 'bins': 4, 'nullable': True}
+        >>> read_declaration("region:north|south|other*").fields
+        {'kind': 'categorical', 'categories': ['north', 'south'], 'other': 'other'}
+
+    Raises:
+        PrivotError: naming the line and what to write.
+    """
+    found = _LINE.fullmatch(line.strip())
+    if found is None:
+        raise _refused(line)
+    name, text = found["name"].strip(), found["kind"].strip()
+    identifier = _IDENTIFIER.fullmatch(text)
+    if identifier:
+        return DraftColumn(name, {"kind": "identifier", "pattern": identifier["pattern"]})
+    bounded = _BOUNDED.fullmatch(text)
+    if bounded:
+        if bounded["kind"] not in _KINDS:
+            raise _refused(line)
+        ends = [_plain(bounded["low"]), _plain(bounded["high"])]
+        fields = _KINDS[bounded["kind"]] | {"bounds": ends}
+        rest = bounded["rest"].strip()
+    else:
+        listed, colon, rest = text.partition(":")
+        fields = _categories(listed.removesuffix("?").strip(), line)
+        rest = "?" * listed.endswith("?") + colon + rest
+    nullable = rest.startswith("?")
+    options = rest.removeprefix("?").strip()
+    if options and not options.startswith(":"):
+        raise _refused(line)
+    for option in filter(None, map(str.strip, options.split(":"))):
+        fields |= _option(option)
+    return DraftColumn(name, fields | ({"nullable": True} if nullable else {}))
+
+
+def _categories(listed: str, line: str) -> dict[str, Any]:
+    if listed in ("bool", "yes|no"):
+        return {"kind": "boolean"}
+    names = [name.strip() for name in listed.split("|")]
+    other = [name for name in names if name.endswith("*")]
+    if len(names) < 2 or not all(names) or len(other) > 1:
+        raise _refused(line)
+    fields: dict[str, Any] = {"kind": "categorical"}
+    fields["categories"] = [name for name in names if name not in other]
+    return fields | ({"other": other[0].removesuffix("*")} if other else {})
+
+
+def _option(option: str) -> dict[str, Any]:
+    if option == "log":
+        return {"scale": "log"}
+    name, equals, value = option.partition("=")
+    name = _WORDS.get(name, name)
+    if not equals:
+        raise PrivotError(f"option {option!r} says no value: write {option}=VALUE, or log")
+    several = ";" in value or name == "spikes"
+    return {name: [*map(_plain, value.split(";"))] if several else _plain(value)}
+
+
+def _plain(text: str) -> int | float | str:
+    text = text.strip()
+    for kind in (int, float):
+        with suppress(ValueError):
+            if math.isfinite(number := kind(text)):
+                return number
+    return text
+
+
+def _refused(line: str) -> PrivotError:
+    return PrivotError(
+        f"column {line!r} cannot be read: write it as age:int[17,90], paid:money[1,20000]:log, "
+        "came:date[2020-01-01,2024-12-31], sex:F|M, owner:bool? or patient:id(P-\\d{6})"
+    )
+
+
+# A draft of a schema from the metadata of SDV, the Synthetic Data Vault.
+#
+# SDV's metadata names the columns and their *sdtypes*, and often was detected from data. A schema
+# needs more, and all of it public: bounds and categories. So what comes out is a **draft**: TOML with
+# each column's kind, and what only a person can declare as a comment in its place. Until that is
+# filled in, `privot schema check` refuses it and names what is missing. Nothing is computed from
+# data, and categories that the metadata lists (`order`) are a comment too: they may have been.
+#
+# Identifiers with a plain `regex_format` are made up for samples; others, personal details and free
+# text are left out. Nothing can be learned of a column in which everybody differs from everybody.
+#
+# Reads single-table metadata (`SINGLE_TABLE_V1`) and the form with `tables` (`V1`, `MULTI_TABLE_V1`),
+# of which it takes one table: a guarantee is for one record of each person, not for tables that are
+# joined.
+#
+# References:
+#     SDV documentation, *Metadata JSON* and *Sdtypes*.
+
+
+_VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
+# strftime codes of hours, minutes, seconds; others are days or longer.
+_TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
+
+
+def draft_schema(text: str, table: str | None = None) -> str:
+    """The draft of a schema, as TOML, of one table in SDV's metadata.
+
+    Arguments:
+        text: The metadata's JSON.
+        table: Which table, where there are several.
+
+    Examples:
+        >>> print(draft_schema('''{
+        ...     "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
+        ...     "columns": {"guest": {"sdtype": "id"}, "paid": {"sdtype": "boolean"}}
+        ... }'''))
+        # A draft from SDV's metadata: fill in what is commented out, then `privot schema check`.
+        unit = "person"  # whom one record belongs to: a person must not have two
+        <BLANKLINE>
+        # "guest" is left out: sdtype "id": identifiers cannot be learned
+        <BLANKLINE>
+        [columns.paid]
+        kind = "boolean"
+        # nullable = true  # if it may be missing
+        <BLANKLINE>
+
+    Raises:
+        PrivotError: if it is not SDV's metadata, the table is not there or not named, or no column is
+            left.
+    """
+    fields = _choose_table(_read(text), table)
+    columns = fields.get("columns")
+    if not isinstance(columns, dict) or not all(isinstance(c, dict) for c in columns.values()):
+        raise PrivotError(
+            "the metadata has no columns as SDV writes them: give SDV's metadata JSON"
+        )
+    drafts = [_column(name, column) for name, column in columns.items()]
+    written = write_draft(drafts, _head(fields))
+    if not any(draft.fields.get("kind", "identifier") != "identifier" for draft in drafts):
+        raise PrivotError(
+            "the metadata has no numerical, categorical, boolean or datetime column: nothing is left "
+            "to report"
+        )
+    return written
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PrivotError(f"the metadata is not JSON: {error}") from None
+    version = fields.get("METADATA_SPEC_VERSION") if isinstance(fields, dict) else None
+    if not isinstance(fields, dict) or version not in _VERSIONS:
+        raise PrivotError(
+            f"METADATA_SPEC_VERSION of the metadata is {version!r}: give SDV's metadata JSON, of "
+            f"version {', '.join(_VERSIONS)}"
+        )
+    return fields
+
+
+def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any]:
+    tables = fields.get("tables")
+    if fields["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1":
+        if table is not None:
+            raise PrivotError(
+                f"table {table!r} was named, the metadata has one table: leave it out"
+            )
+        return fields
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        raise PrivotError("the metadata has no tables as SDV writes them: give SDV's metadata JSON")
+    if table is None and len(tables) == 1:
+        return dict(next(iter(tables.values())))
+    if table not in tables:
+        raise PrivotError(
+            f"table {table!r} is not one of the metadata's {sorted(tables)}: name the one with one row "
+            "a person (--table), or join them into one"
+        )
+    return dict(tables[table])
+
+
+def _head(fields: Mapping[str, Any]) -> list[str]:
+    lines = [
+        "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
+    ]
+    primary = fields.get("primary_key")
+    if isinstance(primary, str):
+        lines.append(f"One row is one {quoted(primary)}, says the metadata.")
+    if "sequence_key" in fields:
+        lines.append(
+            "It has a sequence key, so several rows of one person: reduce them to one row each, on "
+            "the device."
+        )
+    return lines
+
+
+def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
+    kind, pattern = column.get("sdtype"), column.get("regex_format")
+    if kind == "numerical":
+        bounds = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
+        bins = '# bins = 10  # of equal width, or their edges, or "integers"'
+        integer, left = _integer(column.get("computer_representation"))
+        return DraftColumn(name, {"kind": "numeric"} | integer, [bounds, *left, bins, NULLABLE])
+    if kind == "categorical":
+        other = '# other = "other"  # stands for what is not listed; without it that is refused'
+        left = [_category_text(column.get("order")), other, NULLABLE]
+        return DraftColumn(name, {"kind": "categorical"}, left)
+    if kind == "datetime":
+        return _moments(name, column.get("datetime_format"))
+    if kind == "boolean":
+        return DraftColumn(name, {"kind": "boolean"}, [NULLABLE])
+    if kind == "id" and _is_plain(pattern):
+        return DraftColumn(name, {"kind": "identifier", "pattern": str(pattern)})
+    why = {
+        "id": "identifiers cannot be learned",
+        "unknown": "declare it by hand if it is a number, a category or a date",
+        "text": "free text cannot be learned; a category that sums it up can",
+    }.get(str(kind), "personal details cannot be learned; a coarse category of them can")
+    return DraftColumn(name, {}, [f"sdtype {quoted(str(kind))}: {why}"])
+
+
+def _is_plain(pattern: object) -> bool:
+    """Whether identifiers of this pattern can be made up."""
+    try:
+        return bool(IdentifierColumn(kind="identifier", pattern=str(pattern or "")))
+    except ValidationError:
+        return False
+
+
+def _integer(representation: object) -> tuple[dict[str, Any], list[str]]:
+    if representation is None:
+        return {}, ["# integer = true  # if only integers occur"]
+    whole = isinstance(representation, str) and "int" in representation.lower()
+    return ({"integer": True} if whole else {}), []
+
+
+def _category_text(order: object) -> str:
+    listed = ", ".join(quoted(str(c)) for c in order) if isinstance(order, list) and order else ""
+    if not listed:
+        return f'# categories = ["a", "b"]  # all of them: {PUBLIC}'
+    return f"# categories = [{listed}]  # the metadata's list, if it is {PUBLIC}"
+
+
+def _moments(name: str, written: object) -> DraftColumn:
+    fields, example = {"kind": "datetime"}, NO_DATES
+    if isinstance(written, str) and _TIME_OF_DAY.search(written):
+        fields |= {"resolution": "second"}
+        example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")
+    left = [example]
+    if isinstance(written, str) and not written.startswith("%Y-%m-%d"):
+        left.append(f"# SDV reads {quoted(written)}: give dates, or text such as 2024-05-31")
+    return DraftColumn(name, fields, [*left, "# bins = 10", NULLABLE])
+
+
+# A schema as the metadata of SDV, the Synthetic Data Vault, so that its reports run on samples.
+#
+# Says kinds, and what an identifier looks like; SDV knows no bounds. Written as `SINGLE_TABLE_V1`,
+# which every SDV from 1.0 on reads. A function of the schema, which is public.
+#
+# References:
+#     SDV documentation, *Metadata JSON* and *Sdtypes*.
+
+
+_SDTYPES = {"number": "numerical", "date": "datetime", "text": "categorical", "truth": "boolean"}
+
+
+def write_metadata(schema: Schema) -> str:
+    """The metadata's JSON, of the columns that samples have.
+
+    Examples:
+        >>> schema = Schema.from_toml('[columns.owner]\\nkind = "boolean"')
+        >>> json.loads(write_metadata(schema))["columns"]
+        {'owner': {'sdtype': 'boolean'}}
+
+    Raises:
+        PrivotError: for images, which SDV does not know.
+    """
+    columns: dict[str, Any] = {}
+    for name, column in schema.declared.items():
+        if column.image_shape is not None:
+            raise PrivotError(f"column {name!r} holds images: SDV's metadata knows none")
+        for part in column.table_columns(name):
+            columns[part] = {"sdtype": _SDTYPES.get(column.in_rules or "", "id")}
+    for name, identifier in schema.identifiers.items():
+        columns[name] = {"sdtype": "id", "regex_format": identifier.pattern}
+    for name, column in schema.declared.items():
+        if column.in_rules == "date":
+            days = cast("DatetimeColumn", column).resolution == "day"
+            columns[name]["datetime_format"] = "%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S"
+    key = next(iter(schema.identifiers), None)
+    fields: dict[str, Any] = {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}
+    return json.dumps(fields | ({"primary_key": key} if key else {}), indent=4) + "\n"

@@ -1,0 +1,382 @@
+"""Rules between columns: samples keep them, devices never see them.
+
+A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission`,
+`if pregnant then sex = F` (`privot.schema.rules`).
+
+- A column that is defined is left out of reports and costs nothing: samples have it computed. Its
+  bounds, or categories, are a condition.
+- Conditions are kept by **rejection**: a record that breaks one is drawn again, so samples have the
+  model's distribution given the rules. If hardly any record keeps them, they say so instead of going on.
+
+**Privacy review.** Adjacency: any two records. Rules are public, part of the schema, and a sample is a
+function of the model, of them and of coins. Devices do not evaluate them: a record that breaks one is
+reported like any other, for a refusal would tell that it does. A table on a device may have a defined
+column or not; where records are read it is dropped, in no report, no error and no count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.schema.columns.column import Column
+from privot.schema.terms import (
+    NOTHING,
+    Term,
+    both,
+    chosen,
+    column_term,
+    combined,
+    compared,
+    constant,
+    date_constant,
+    either,
+    moments,
+    negated,
+)
+
+# The language of rules: comparisons, sums, conditions, and nothing that could run.
+#
+# ```
+# rule       = COLUMN "=" value                        the rule defines the column
+#            | value                                   a condition that every record keeps
+# value      = "if" value "then" value ["else" value]  without else, what then must hold
+#            | value "or" value | value "and" value | "not" value
+#            | value ("<" | "<=" | "=" | "!=" | ">=" | ">") value …      chains: 0 <= a < b
+#            | value ["not"] "in" "(" constant {"," constant} ")"
+#            | value ("+" | "-" | "*" | "/") value | "-" value | "(" value ")"
+#            | COLUMN | number | date | text | "true" | "false" | "missing"
+# ```
+#
+# A name is a column, in backquotes if it has blanks; a name that is none is a text, as are "quoted
+# words". A date is 2024-05-31; dates differ by days. Words are read once, when the schema is, into
+# functions on columns: there is no `eval`, and the depth of parentheses is limited.
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
+    |`(?P<column>[^`]+)`|"(?P<text>[^"]*)"|'(?P<single>[^']*)'
+    |(?P<name>[^\W\d]\w*)|(?P<sign><=|>=|!=|==|[-+*/=<>(),]))""",
+    re.VERBOSE,
+)
+_WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
+_COMPARISONS = ("<", "<=", "=", "!=", ">=", ">")
+_MOST_LETTERS, _MOST_DEPTH = 2000, 40
+
+Token = tuple[str, str]  # what it is, and how it is written
+
+
+def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]:
+    """The column that a rule defines, if it does, and what it says.
+
+    Arguments:
+        text: The rule.
+        columns: What may be named.
+
+    Examples:
+        >>> from privot.schema.terms import column_term
+        >>> read_rule("a = 1 + 2 * 3", {"a": column_term("a", "number", None)})[0]
+        'a'
+
+    Raises:
+        PrivotError: naming the rule and the word that cannot be.
+    """
+    try:
+        tokens = _tokens(text)
+        names = [
+            name for kind, name in tokens[:1] if kind in ("name", "column") and name in columns
+        ]
+        defines = bool(names) and tokens[1:2] == [("sign", "=")]
+        reader = _Reader(tokens[2:] if defines else tokens, columns)
+        term = reader.value()
+        if reader.next is not None:
+            raise PrivotError(f"{reader.next[1]!r} is not expected there")
+    except PrivotError as error:
+        raise PrivotError(f"rule {text!r}: {error}") from None
+    return (names[0] if defines else None), term
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens, at = [], 0
+    text = text.strip()
+    if len(text) > _MOST_LETTERS:
+        raise PrivotError(f"it has {len(text):,} letters, more than {_MOST_LETTERS:,}: divide it")
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise PrivotError(f"{text[at:][:12]!r} cannot be read")
+        kind = str(found.lastgroup)
+        word = found[kind]
+        tokens.append(("text" if kind == "single" else kind, "=" if word == "==" else word))
+        at = found.end()
+    return tokens
+
+
+class _Reader:
+    """Reads one rule's tokens, each rank of operators by a method that calls the next."""
+
+    def __init__(self, tokens: list[Token], columns: Mapping[str, Term]) -> None:
+        self._tokens, self._columns, self._at, self._depth = tokens, columns, 0, 0
+
+    @property
+    def next(self) -> Token | None:
+        """The token to come."""
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _take(self, *words: str) -> str | None:
+        """The next word or sign, if it is one of these."""
+        if self.next is None or self.next[0] not in ("name", "sign") or self.next[1] not in words:
+            return None
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def _expect(self, word: str) -> None:
+        if not self._take(word):
+            found = repr(self.next[1]) if self.next else "its end"
+            raise PrivotError(f"{word!r} is expected before {found}")
+
+    def value(self) -> Term:
+        """A whole value."""
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise PrivotError(f"it is nested more than {_MOST_DEPTH} deep: divide it")
+        term = self._conditional() if self._take("if") else self._ranked(0)
+        self._depth -= 1
+        return term
+
+    def _conditional(self) -> Term:
+        condition = self.value()
+        self._expect("then")
+        outcome = self.value()
+        if self._take("else"):
+            return chosen(condition, outcome, self.value())
+        return either(negated(condition), outcome)
+
+    def _ranked(self, rank: int) -> Term:
+        """Values joined by the operators of a rank, from left to right."""
+        if rank == len(_RANKS):
+            return self._comparison()
+        word, join = _RANKS[rank]
+        terms = [self._ranked(rank + 1)]
+        while self._take(word):
+            terms.append(self._ranked(rank + 1))
+        return reduce(join, terms)
+
+    def _comparison(self) -> Term:
+        if self._take("not"):
+            return negated(self._comparison())
+        first = self._sum()
+        if self._take("not"):
+            self._expect("in")
+            return negated(self._one_of(first))
+        if self._take("in"):
+            return self._one_of(first)
+        parts = []
+        while sign := self._take(*_COMPARISONS):
+            second = self._sum()
+            parts.append(compared(first, sign, second))
+            first = second
+        return reduce(both, parts) if parts else first
+
+    def _one_of(self, first: Term) -> Term:
+        self._expect("(")
+        found = [compared(first, "=", self._sum())]
+        while self._take(","):
+            found.append(compared(first, "=", self._sum()))
+        self._expect(")")
+        return reduce(either, found)
+
+    def _sum(self) -> Term:
+        term = self._product()
+        while sign := self._take("+", "-"):
+            term = combined(term, sign, self._product())
+        return term
+
+    def _product(self) -> Term:
+        term = self._single()
+        while sign := self._take("*", "/"):
+            term = combined(term, sign, self._single())
+        return term
+
+    def _single(self) -> Term:
+        signs = 0
+        while self._take("-"):
+            signs += 1
+        if self._take("("):
+            term = self.value()
+            self._expect(")")
+        else:
+            term = self._word()
+        return combined(constant("number", 0.0, "0"), "-", term) if signs % 2 else term
+
+    def _word(self) -> Term:
+        if self.next is None:
+            raise PrivotError("it ends where a value is expected")
+        kind, word = self.next
+        if kind == "sign" or (kind == "name" and word in _WORDS):
+            raise PrivotError(f"{word!r} stands where a value is expected")
+        self._at += 1
+        if kind == "column" and word not in self._columns:
+            raise PrivotError(f"column {word!r} is not one of {', '.join(self._columns)}")
+        if kind in ("name", "column") and word in self._columns:
+            return self._columns[word]
+        if kind == "number":
+            return constant("number", float(word), word)
+        if kind == "date":
+            return date_constant(word)
+        if kind == "name" and word in _CONSTANTS:
+            return _CONSTANTS[word]
+        return constant("text", word, word)
+
+
+_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", either), ("and", both))
+_CONSTANTS = {
+    "true": constant("truth", True, "true"),
+    "false": constant("truth", False, "false"),
+    "missing": NOTHING,
+}
+
+
+Mask = NDArray[np.bool_]
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """What a schema's rules say.
+
+    Arguments:
+        columns: All that are declared.
+        defined: The columns that rules define, in an order in which they can be computed.
+        conditions: The others, by their text.
+    """
+
+    columns: Mapping[str, Column]
+    defined: Mapping[str, Term]
+    conditions: Mapping[str, Term]
+
+    @classmethod
+    def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Rules:
+        """Read the rules.
+
+        Raises:
+            PrivotError: naming the rule that cannot be.
+        """
+        terms = _all_terms(columns)
+        defined: dict[str, tuple[str, Term]] = {}
+        conditions = {}
+        for text in texts:
+            name, term = read_rule(text, terms)
+            if not term.columns:
+                raise PrivotError(
+                    f"rule {text!r} depends on no column: name one, as the schema does"
+                )
+            if name is None:
+                if term.type != "truth":
+                    raise PrivotError(
+                        f"rule {text!r} is a {term.type}: write a condition, or COLUMN = VALUE"
+                    )
+                conditions[text] = term
+            elif name in defined or name not in columns:
+                why = "is defined twice" if name in defined else "is part of a vector"
+                raise PrivotError(f"rule {text!r}: column {name!r} {why}: leave one out")
+            else:
+                _require_value(text, terms[name], term)
+                defined[name] = text, term
+        return cls(columns, _ordered(defined), conditions)
+
+    def condition(self, text: str) -> Term:
+        """A condition more, which records of one sample keep.
+
+        Raises:
+            PrivotError: naming the word that cannot be.
+        """
+        _, term = read_rule(text, _all_terms(self.columns))
+        return term
+
+    def complete(self, table: pa.Table) -> tuple[pa.Table, dict[str, Mask]]:
+        """The table with the defined columns; and by rule, which rows break it."""
+        broken = {}
+        for name, term in self.defined.items():
+            column, wrong = _written(name, self.columns[name], term, table)
+            table = table.append_column(name, column)
+            broken[f"{name} = … within its declaration"] = wrong
+        for text, term in self.conditions.items():
+            kept = pc.fill_null(term.values(table), True)
+            broken[text] = ~np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
+        return table, broken
+
+
+def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
+    return {part: term for name, column in columns.items() for part, term in _terms(name, column)}
+
+
+def _terms(name: str, column: Column) -> list[tuple[str, Term]]:
+    """What rules may name of a column."""
+    if column.in_rules is None:
+        return []
+    listed = None
+    if column.in_rules == "text" and column.alphabet is not None:
+        listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
+    return [
+        (part, column_term(part, column.in_rules, listed)) for part in column.table_columns(name)
+    ]
+
+
+def _require_value(text: str, column: Term, term: Term) -> None:
+    """Refuse a value that the column it defines cannot hold."""
+    if term.type not in (column.type, "missing"):
+        raise PrivotError(
+            f"rule {text!r} defines a {column.type} by a {term.type}: correct it; a condition on a "
+            "column stands in parentheses"
+        )
+    said = term.listed or (() if term.literal is None else (term.literal,))
+    unlisted = [one for one in said if column.listed is not None and one not in column.listed]
+    if unlisted:
+        raise PrivotError(
+            f"rule {text!r} says {unlisted[0]!r}, which is none of the categories of "
+            f"{column.words!r}: declare it there, or correct the rule"
+        )
+
+
+def _ordered(defined: Mapping[str, tuple[str, Term]]) -> dict[str, Term]:
+    """Definitions in an order in which each needs none that comes later."""
+    left = dict(defined)
+    ordered: dict[str, Term] = {}
+    while left:
+        ready = [name for name, (_, term) in left.items() if not term.columns & left.keys()]
+        if not ready:
+            text = next(iter(left.values()))[0]
+            raise PrivotError(f"rule {text!r} defines a column by itself: begin with others")
+        ordered |= {name: left.pop(name)[1] for name in ready}
+    return ordered
+
+
+def _written(name: str, column: Column, term: Term, table: pa.Table) -> tuple[Any, Mask]:
+    """A defined column as the table holds it, and the rows whose value its declaration forbids."""
+    values = term.values(table)
+    if term.type == "date":
+        values = moments(values)
+    raw = pa.table({name: values})
+    read, problems = column.read(name, raw)
+    wrong = np.zeros(table.num_rows, np.bool_)
+    for problem in problems:
+        wrong |= problem.rows
+    if column.domain is None:
+        made: Mapping[str, Any] = column.decode_codes(name, read, np.random.default_rng(0))  # type: ignore[attr-defined]  # it has codes then
+    else:
+        low, high = column.domain.lower[0], column.domain.upper[0]  # type: ignore[attr-defined]  # of one number
+        slack = _ROUNDING * max(abs(low), abs(high), 1.0)
+        wrong |= (read < low - slack) | (read > high + slack)
+        made = column.decode_points(name, read[:, None])  # type: ignore[attr-defined]  # it has a domain
+    return made[name], wrong

@@ -1,1 +1,0 @@
-"""Rules between columns, which samples keep and devices never see."""

@@ -1,0 +1,211 @@
+"""Terms: what a rule's words mean on a table, column by column, with missing values.
+
+A term has a type and a function from tables to values. Values are Arrow arrays: numbers, dates in days
+since 1970, texts, truths. What is missing is null, and logic is that of SQL: a comparison with it is
+neither true nor false, and a rule is broken only where it is false.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from privot.core.errors import PrivotError
+
+Type = Literal["number", "date", "text", "truth", "missing"]
+Values = Callable[[pa.Table], Any]
+
+_DAY = 86_400.0
+_EPOCH = dt.datetime(1970, 1, 1)
+_COMPARE = {
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "=": pc.equal,
+    "!=": pc.not_equal,
+}
+_ARITHMETIC = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
+# Types of a sum or difference, by those of its parts.
+_SUMS = {
+    ("number", "+", "number"): "number",
+    ("number", "-", "number"): "number",
+    ("date", "-", "date"): "number",
+    ("date", "+", "number"): "date",
+    ("date", "-", "number"): "date",
+    ("number", "+", "date"): "date",
+    ("number", "*", "number"): "number",
+    ("number", "/", "number"): "number",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A part of a rule.
+
+    Arguments:
+        type: Of its values.
+        values: Of a table.
+        columns: That it names.
+        words: As the rule has it.
+        listed: What a column of texts may hold, if that is limited.
+        literal: The text that it is, of one that is no column.
+    """
+
+    type: Type
+    values: Values
+    columns: frozenset[str] = frozenset()
+    words: str = ""
+    listed: tuple[str, ...] | None = None
+    literal: str | None = None
+
+    def of(self, kind: Type, values: Values, *others: Term) -> Term:
+        """A term made of this one and others."""
+        columns = self.columns.union(*(other.columns for other in others))
+        return Term(kind, values, columns, self.words)
+
+
+def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
+    """A column."""
+    read = {"number": _numbers, "date": _days, "text": _texts, "truth": _truths}[kind]
+    return Term(kind, lambda table: read(table.column(name)), frozenset([name]), name, listed)
+
+
+def constant(kind: Type, value: float | bool | str, words: str) -> Term:
+    """A number, a truth or a text."""
+    literal = value if isinstance(value, str) else None
+    return Term(kind, lambda table: pa.scalar(value), words=words, literal=literal)
+
+
+def date_constant(words: str) -> Term:
+    """A date or a time, as ISO 8601 writes it."""
+    try:
+        days = (dt.datetime.fromisoformat(words) - _EPOCH).total_seconds() / _DAY
+    except (ValueError, TypeError):
+        raise PrivotError(f"{words!r} is a date that no calendar has: correct it") from None
+    return Term("date", lambda table: pa.scalar(days), words=words)
+
+
+NOTHING = Term("missing", lambda table: None, words="missing")
+
+
+def combined(first: Term, sign: str, second: Term) -> Term:
+    """A sum, a difference, a product or a quotient."""
+    kind = _SUMS.get((first.type, sign, second.type))
+    if kind is None:
+        raise PrivotError(
+            f"{first.words!r} {sign} {second.words!r} is {_a(first)} {sign} {_a(second)}: compute with "
+            "numbers, and with dates and days"
+        )
+    compute = _ARITHMETIC[sign]
+    return first.of(kind, lambda t: compute(first.values(t), second.values(t)), second)  # type: ignore[arg-type]  # of the table above
+
+
+def compared(first: Term, sign: str, second: Term) -> Term:
+    """A comparison; with `missing`, whether it is."""
+    if "missing" in (first.type, second.type):
+        given = second if first.type == "missing" else first
+        if sign not in ("=", "!=") or given.type == "missing":
+            raise PrivotError(
+                f"missing is compared by {sign}: write COLUMN = missing, or != missing"
+            )
+        if sign == "=":
+            return given.of("truth", lambda t: pc.is_null(given.values(t)))
+        return given.of("truth", lambda t: pc.is_valid(given.values(t)))
+    _require_same(first, second, f"compared by {sign}")
+    if sign not in ("=", "!=") and first.type not in ("number", "date"):
+        raise PrivotError(
+            f"{first.words!r} {sign} {second.words!r} compares {first.type}s, which have no order: "
+            "use = or !="
+        )
+    compare = _COMPARE[sign]
+    return first.of("truth", lambda t: compare(first.values(t), second.values(t)), second)
+
+
+def either(first: Term, second: Term) -> Term:
+    """Whether one of both holds."""
+    _require_truth("or", first, second)
+    return first.of("truth", lambda t: pc.or_kleene(first.values(t), second.values(t)), second)
+
+
+def both(first: Term, second: Term) -> Term:
+    """Whether both hold."""
+    _require_truth("and", first, second)
+    return first.of("truth", lambda t: pc.and_kleene(first.values(t), second.values(t)), second)
+
+
+def negated(term: Term) -> Term:
+    """Whether it does not hold."""
+    _require_truth("not", term)
+    return term.of("truth", lambda t: pc.invert(term.values(t)))
+
+
+def chosen(condition: Term, first: Term, second: Term) -> Term:
+    """The first where the condition holds, the second where it does not."""
+    _require_truth("if", condition)
+    kind = second.type if first.type == "missing" else first.type
+    if "missing" not in (first.type, second.type):
+        _require_same(first, second, "the outcomes of if")
+    listed = [term.literal for term in (first, second) if term.literal is not None]
+    listed += [text for term in (first, second) for text in term.listed or ()]
+    made = first.of(
+        kind,
+        lambda t: pc.if_else(condition.values(t), first.values(t), second.values(t)),
+        condition,
+        second,
+    )
+    return Term(kind, made.values, made.columns, made.words, tuple(listed) if listed else None)
+
+
+def _require_truth(word: str, *terms: Term) -> None:
+    for term in terms:
+        if term.type != "truth":
+            raise PrivotError(
+                f"{term.words!r} beside {word!r} is {_a(term)}: write a condition, such as a comparison"
+            )
+
+
+def _require_same(first: Term, second: Term, how: str) -> None:
+    if first.type != second.type:
+        raise PrivotError(
+            f"{first.words!r} is {_a(first)} and {second.words!r} is {_a(second)}, {how}: use two of a "
+            "type (a text that is no column is a category; put others in quotes)"
+        )
+    for term, other in ((first, second), (second, first)):
+        known = term.listed
+        if known is not None and other.literal is not None and other.literal not in known:
+            raise PrivotError(
+                f"{other.literal!r} is no column, and none of the categories of {term.words!r}: use one "
+                f"of {', '.join(known[:8])}"
+            )
+
+
+def _a(term: Term) -> str:
+    return "missing" if term.type == "missing" else f"a {term.type}"
+
+
+def _numbers(values: pa.ChunkedArray) -> Any:
+    return values.cast(pa.float64())
+
+
+def _days(values: pa.ChunkedArray) -> Any:
+    seconds = values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
+    return pc.divide(seconds, 1e6 * _DAY)
+
+
+def _texts(values: pa.ChunkedArray) -> Any:
+    return values.cast(pa.string())
+
+
+def _truths(values: pa.ChunkedArray) -> Any:
+    return values.cast(pa.bool_())
+
+
+def moments(days: Any) -> pa.Array:
+    """Times of days since 1970, as a table could hold them."""
+    return pc.round(pc.multiply(days, _DAY)).cast(pa.int64()).cast(pa.timestamp("s"))

@@ -1,1 +1,0 @@
-"""A classifier adapted to a private target."""

@@ -1,1 +1,0 @@
-"""What is released: the plan, the mechanism, its batches and directions."""

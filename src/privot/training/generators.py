@@ -1,0 +1,238 @@
+"""Generators: networks from latents to features, alone or with a label. Know nothing of privacy.
+
+References:
+    Radford, Metz, Chintala, *Unsupervised representation learning with deep convolutional generative
+    adversarial networks* (2016): `DCGAN`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Protocol, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privot.core.errors import PrivotError, require_choice
+from privot.training.settings import Architecture
+
+
+class MLP(nn.Module):
+    r"""The generator $G(z) = W_L\, φ(… φ(W_1 z + b_1) …) + b_L$ with $z ∼ N(0, I)$.
+
+    φ is a leaky rectifier of slope 0.1: piecewise linear, so that sharp edges and isolated clusters
+    are cheap to express.
+
+    Arguments:
+        latent_dim: Dimension of z.
+        num_features: Dimension of G(z).
+        hidden: Widths of the hidden layers.
+        seed: Of the initial weights.
+
+    Examples:
+        >>> MLP(latent_dim=2, num_features=3, hidden=(8,), seed=0)(torch.zeros(5, 2)).shape
+        torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        latent_dim: int,
+        num_features: int,
+        hidden: tuple[int, ...] = (256, 256),
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if latent_dim < 1 or num_features < 1 or any(width < 1 for width in hidden):
+            raise PrivotError(
+                f"latent_dim {latent_dim}, num_features {num_features}, hidden {hidden}: "
+                "give sizes of at least 1"
+            )
+        self.latent_dim, self.num_features, self.hidden = latent_dim, num_features, tuple(hidden)
+        self.architecture: Architecture = "mlp"
+        widths = [latent_dim, *hidden]
+        layers: list[nn.Module] = []
+        # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            for width_in, width_out in pairwise(widths):
+                layers += [nn.Linear(width_in, width_out), nn.LeakyReLU(0.1)]
+            layers.append(nn.Linear(widths[-1], num_features))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Features (n, num_features) of latents (n, latent_dim)."""
+        features: Tensor = self.layers(latent)
+        return features
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Standard normal latents (num_rows, latent_dim) on the generator's device."""
+        latent = torch.randn(num_rows, self.latent_dim, generator=rng)
+        return latent.to(next(self.parameters()).device)
+
+
+class DCGAN(nn.Module):
+    r"""Images by transposed convolutions: each hidden layer doubles the side of the one before.
+
+    The first layer makes `hidden[0]` channels of side s/2^L out of z, L the number of hidden layers.
+    Each has batch normalization and a rectifier behind it; convolutions of 4 × 4, stride 2, lie between.
+    The last gives features, of which a head's tanh makes pixels. Weights start as N(0, 0.02²), latents
+    are uniform on [−1, 1]^k, as published; 28 × 28 takes two hidden layers, 64 × 64 four.
+
+    While it trains, batch normalization makes an image depend on its whole batch; a model's does not.
+
+    Arguments:
+        latent_dim: Dimension k of z.
+        shape: `(height, width)` or `(height, width, channels)`, sides divisible by 2^L.
+        hidden: Channels of the hidden layers.
+        batch_norm: Whether hidden layers are normalized.
+        seed: Of the initial weights.
+
+    Examples:
+        >>> faces = DCGAN(latent_dim=100, shape=(64, 64, 3), hidden=(512, 256, 128, 64))
+        >>> faces(faces.draw_latent(2, torch.Generator())).shape, 64 * 64 * 3
+        (torch.Size([2, 12288]), 12288)
+    """
+
+    def __init__(
+        self,
+        latent_dim: int,
+        shape: tuple[int, ...],
+        hidden: tuple[int, ...] = (256, 256),
+        batch_norm: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if len(shape) not in (2, 3):
+            raise PrivotError(
+                f"shape {shape} is no image's: a DCGAN makes (height, width) or (height, width, "
+                "channels); use an MLP"
+            )
+        height, width, *channels = shape
+        times = 2 ** len(hidden)
+        if height % times or width % times or not hidden:
+            raise PrivotError(
+                f"hidden {hidden}: {len(hidden)} layers double a side as often, which no images of "
+                f"{height} × {width} are made by; give as many layers as halvings leave whole sides"
+            )
+        self.latent_dim, self.num_features, self.hidden = latent_dim, prod(shape), tuple(hidden)
+        self.architecture: Architecture = "dcgan" if batch_norm else "dcgan_unnormalized"
+        layers: list[nn.Module] = []
+        # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            first = (height // times, width // times)
+            layers.append(nn.ConvTranspose2d(latent_dim, hidden[0], first))
+            for width_in, width_out in pairwise((*hidden, *(channels or [1]))):
+                layers += [nn.BatchNorm2d(width_in)] if batch_norm else []
+                layers += [nn.ReLU(), nn.ConvTranspose2d(width_in, width_out, 4, 2, 1)]
+            for layer in layers:
+                if isinstance(layer, nn.ConvTranspose2d):
+                    nn.init.normal_(layer.weight, 0.0, 0.02)
+                if isinstance(layer, nn.BatchNorm2d):
+                    nn.init.normal_(layer.weight, 1.0, 0.02)
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Features (n, height · width · channels) of latents (n, latent_dim)."""
+        images: Tensor = self.layers(latent[:, :, None, None])
+        return images.movedim(1, -1).flatten(1)
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Uniform latents (num_rows, latent_dim) on the generator's device."""
+        latent = 2 * torch.rand(num_rows, self.latent_dim, generator=rng) - 1
+        return latent.to(next(self.parameters()).device)
+
+
+def make_network(
+    architecture: Architecture,
+    latent_dim: int,
+    shape: tuple[int, ...],
+    hidden: tuple[int, ...],
+    seed: int = 0,
+) -> MLP | DCGAN:
+    """A network of this architecture for records of this shape; of images, if it is no MLP."""
+    require_choice("architecture", architecture, get_args(Architecture))
+    if architecture == "mlp":
+        return MLP(latent_dim, prod(shape), hidden, seed)
+    return DCGAN(latent_dim, shape, hidden, architecture == "dcgan", seed)
+
+
+class Network(Protocol):
+    """What can be made conditional, as an `MLP`."""
+
+    latent_dim: int
+    num_features: int
+    hidden: tuple[int, ...]
+    architecture: Architecture
+
+    def __call__(self, latent: Tensor) -> Tensor:
+        """Features (n, num_features) of latents (n, latent_dim)."""
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Latents (num_rows, latent_dim)."""
+
+
+class Conditional(nn.Module):
+    r"""A generator that knows which class it draws: a label beside the latent.
+
+    $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
+
+    with $e_c$ the unit vector of class c. Features are the image's, followed by $e_c$, so that a labeled
+    image is *one* record: what the privatized label says about c and what the privatized pixels say
+    about the image enter the same cost.
+
+    Arguments:
+        network: With `num_labels` latent coordinates more than z has.
+        shares: Probability of each label, public or estimated from private reports.
+
+    Examples:
+        >>> generator = Conditional(MLP(latent_dim=2 + 3, num_features=4), torch.ones(3) / 3)
+        >>> latent = generator.draw_latent(5, torch.Generator(), labels=torch.tensor([0, 1, 2, 2, 1]))
+        >>> generator(latent).shape, generator(latent)[:, 4:].argmax(dim=1).tolist()
+        (torch.Size([5, 7]), [0, 1, 2, 2, 1])
+    """
+
+    shares: Tensor
+
+    def __init__(self, network: Network, shares: Tensor) -> None:
+        super().__init__()
+        if shares.ndim != 1 or not 1 <= len(shares) < network.latent_dim:
+            raise PrivotError(
+                f"shares of shape {tuple(shares.shape)} beside a latent of {network.latent_dim}: give "
+                "one a label, fewer than the latent's coordinates"
+            )
+        if not (bool((shares >= 0).all()) and abs(float(shares.sum()) - 1) < 1e-4):
+            raise PrivotError(f"shares {shares.tolist()} are no probabilities: make them sum to 1")
+        self.network = network
+        self.register_buffer("shares", shares.clone())
+        self.num_labels = len(shares)
+        self.latent_dim = network.latent_dim
+        self.num_features = network.num_features + self.num_labels
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Features and the unit vectors of labels, of latents that end with those vectors."""
+        return torch.cat([self.network(latent), latent[:, -self.num_labels :]], dim=1)
+
+    def draw_latent(
+        self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
+    ) -> Tensor:
+        """Latents (num_rows, latent_dim) whose end is the label's unit vector.
+
+        Arguments:
+            num_rows: How many.
+            rng: Draws z, and the labels where none are given.
+            labels: Classes (num_rows,) wanted.
+        """
+        if labels is None:
+            labels = torch.multinomial(self.shares.cpu(), num_rows, replacement=True, generator=rng)
+        z = self.network.draw_latent(num_rows, rng)[:, : -self.num_labels]
+        hot = functional.one_hot(labels.to(z.device), self.num_labels)
+        return torch.cat([z, hot.to(z)], dim=1)
+
+
+def torch_generator(rng: np.random.Generator) -> torch.Generator:
+    """A generator of PyTorch's whose numbers are a function of the state of NumPy's."""
+    return torch.Generator().manual_seed(int(rng.integers(2**63)))

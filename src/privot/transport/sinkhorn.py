@@ -1,0 +1,468 @@
+r"""Entropic problems and their solver: choice of precision, an honest account of the end, a gradient.
+
+The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
+alternates between the potentials f and g, each time fitting one marginal (`iterations` does it).
+
+**What the marginal error says.** The plan returned has the form above, and exact columns. So it *is* the
+solution of the same problem for row weights a′ = π1 instead of a, and `marginal_error`
+$= ‖a′ − a‖_1$ is how far that problem is from the one asked for. How far the plans are apart follows
+from the identity, for plans of mass 1,
+
+$$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) $$
+
+of the dual value D, and Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\, \mathrm{KL}(π^* ‖ π)}$: slow problems, of
+contraction ρ near 1, can be off by $1/\sqrt{1 − ρ}$ times the marginal error.
+
+**Precision.** Single precision sums thousands of terms with relative errors near 1e-6. A tolerance below
+1e-5, or numbers that overflow, make the solver work in double precision by itself; the result says in
+which. Where costs exceed λ so far that even double precision does not resolve the exponents to the
+tolerance, the result says so too, whatever its marginals look like.
+
+**Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
+is the optimal plan π itself. Nothing is propagated back through the iterations: the plan is held fixed
+and the gradient of $⟨π, C⟩$ taken, exact at the optimum.
+
+References:
+    Cuturi, *Sinkhorn distances* (2013). Peyré, Cuturi, *Computational optimal transport* (2019).
+    Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
+    transport* (2024), algorithm 1.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from privot.core.errors import PrivotError
+from privot.transport import sweeps
+from privot.transport.sweeps import FEWEST_ROWS, Pace, Scaled, Swept
+from privot.transport.threads import in_threads, runs_compiled
+
+# Sinkhorn's iterations in the kernel domain, with shifts, absorption and over-relaxation.
+#
+# With $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials, the plan is
+# $a_i u_i K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
+#
+# 1. **Shift.** The first potentials are the row minima of C and then the column minima of the rest,
+#    so that every row and every column of K holds an entry 1.
+# 2. **Absorption.** A scaling that leaves $[e^{−20}, e^{20}]$ moves into the potentials, and K is
+#    rebuilt. After the first step, a plain step changes a scaling by at most $1/\min(a, b)$ (a column
+#    takes all of a row's mass at worst), so a scaling never gets far beyond, and no row or column of
+#    K vanishes. The limit matters: at $e^{60}$ entries of K that were rounded to zero carry mass in
+#    the plan, which is then wrong while its marginals look right.
+# 3. **Potentials in double precision**, and exponents too, whatever the precision of K.
+#
+# `solve_compiled` runs compiled loops, over parts of the rows, one part a thread: what rows have in
+# common is a sum or a minimum over rows, which each thread forms for its own part. Problems of fewer
+# than four million pairs are one part: an iteration of theirs takes less time than waking a thread,
+# and runs in compiled code throughout. `solve_tensors` does the same mathematics by plain tensor
+# operations, on any device, without over-relaxation (Schmitzer 2019).
+
+
+_WIDEST = math.exp(20.0)
+_NEGLIGIBLE = 1e-30
+_ONE_PART = 2**22
+
+Array = NDArray[Any]
+
+
+class Setup(NamedTuple):
+    """Costs (n, m) in single or double precision, weights a (n,) and b (m,), λ, and when to stop."""
+
+    cost: Tensor
+    a: Tensor
+    b: Tensor
+    reg: float
+    tolerance: float
+    most: int
+
+
+@dataclass(frozen=True)
+class Iterated:
+    """What iterations end with: potentials in double precision, the plan, and its errors.
+
+    `plan` is None, and the errors NaN, where numbers overflowed.
+    """
+
+    f: Tensor
+    g: Tensor
+    plan: Tensor | None
+    marginal_error: float
+    column_error: float
+    iterations: int
+
+
+def solve_compiled(setup: Setup, dtype: torch.dtype) -> Iterated:
+    """Iterate by compiled loops, on the CPU, with K in single or double precision."""
+    cost, reg = setup.cost.contiguous().numpy(), setup.reg
+    rows = RowParts.of(*cost.shape)
+    a, b = setup.a.double().numpy(), setup.b.double().numpy()
+    f, g = np.empty(len(a)), np.empty(len(b))
+    finite = rows.shift(cost, f, g)
+    plan = torch.empty(cost.shape, dtype=dtype)
+    kernel = plan.numpy()
+    u, v = np.ones(len(a)), np.ones(len(b))
+    scaled = Scaled(kernel, a, b, u, v)
+    state = np.array([1.0, 0.0, 0.0, 0.0, setup.tolerance, 2.0])
+    errors = np.full(setup.most + 1, np.inf)
+    pace = Pace(state, errors, setup.tolerance, setup.most, _WIDEST)
+    outcome = sweeps.ABSORB if finite else sweeps.BROKEN
+    while outcome == sweeps.ABSORB:
+        rows.build(cost, f, g, reg, kernel)
+        outcome = rows.iterate(scaled, pace)
+        if outcome != sweeps.BROKEN:
+            f += reg * np.log(u)
+            g += reg * np.log(v)
+        elif state[5] > 1.0 and np.isfinite(g).all():
+            # Over-relaxation overflowed: plain steps go on from where every row and every column of K
+            # holds a 1 again.
+            state[0], state[3], state[5] = 1.0, 0.0, 1.0
+            f[:] = (cost - g).min(axis=1)
+            g[:] = (cost - f[:, None]).min(axis=0)
+            outcome = sweeps.ABSORB
+        if outcome == sweeps.ABSORB:
+            u[:], v[:] = 1.0, 1.0
+    potentials = torch.from_numpy(f), torch.from_numpy(g)
+    if outcome == sweeps.BROKEN:
+        return Iterated(*potentials, None, math.nan, math.nan, int(state[1]))
+    row_error, column_error = rows.write_plan(scaled)
+    return Iterated(*potentials, plan, row_error, column_error, int(state[1]))
+
+
+def solve_tensors(setup: Setup, dtype: torch.dtype) -> Iterated:
+    """Iterate by tensor operations, on the device of the costs, with K in that precision."""
+    cost, reg = setup.cost, setup.reg
+    a, b = setup.a.to(dtype), setup.b.to(dtype)
+    f = cost.amin(dim=1).double()
+    g = (cost - f[:, None]).amin(dim=0)
+    kernel = _kernel(cost, f, g, reg, dtype)
+    u, v = torch.ones_like(a), torch.ones_like(b)
+    iterations = 0
+    while True:
+        row = kernel @ (b * v)
+        error = float((a * (u * row - 1)).abs().sum()) if iterations else math.inf
+        if not error > setup.tolerance or iterations >= setup.most:
+            break
+        u = 1 / row
+        v = 1 / (kernel.T @ (a * u))
+        iterations += 1
+        if max(_spread(u), _spread(v)) > math.log(_WIDEST):
+            f, g = f + reg * u.double().log(), g + reg * v.double().log()
+            kernel = _kernel(cost, f, g, reg, dtype)
+            u, v = torch.ones_like(a), torch.ones_like(b)
+    f, g = f + reg * u.double().log(), g + reg * v.double().log()
+    plan = kernel.mul_((a * u)[:, None]).mul_((b * v)[None, :])
+    if not bool(torch.isfinite(f).all() and torch.isfinite(g).all() and torch.isfinite(plan).all()):
+        return Iterated(f, g, None, math.nan, math.nan, iterations)
+    row_error = float((plan.sum(dim=1, dtype=torch.float64) - setup.a).abs().sum())
+    column_error = float((plan.sum(dim=0, dtype=torch.float64) - setup.b).abs().sum())
+    return Iterated(f, g, plan, row_error, column_error, iterations)
+
+
+def _kernel(cost: Tensor, f: Tensor, g: Tensor, reg: float, dtype: torch.dtype) -> Tensor:
+    kernel = torch.exp_(((f[:, None] - cost) + g[None, :]).div_(reg).to(dtype))
+    return torch.threshold_(kernel, _NEGLIGIBLE, 0.0)
+
+
+def _spread(scaling: Tensor) -> float:
+    low, high = torch.aminmax(scaling)
+    return max(abs(float(low.log())), abs(float(high.log())))
+
+
+@dataclass(frozen=True)
+class RowParts:
+    """Which rows each thread works on."""
+
+    parts: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, num_rows: int, num_columns: int) -> RowParts:
+        """As many parts, as torch has threads, or one."""
+        large = num_rows * num_columns >= _ONE_PART
+        most = max(1, num_rows // sweeps.FEWEST_ROWS)
+        count = min(torch.get_num_threads(), most) if large else 1
+        edges = [num_rows * part // count for part in range(count + 1)]
+        return cls(tuple(slice(*ends) for ends in pairwise(edges)))
+
+    def shift(self, cost: Array, f: Array, g: Array) -> bool:
+        """`kernel_entries.shift`."""
+        lowest = np.empty((len(self.parts), len(g)))
+        finite = self._each(lambda k, rows: sweeps.shift(cost[rows], f[rows], lowest[k]))
+        lowest.min(axis=0, out=g)
+        return all(finite)
+
+    def build(self, cost: Array, f: Array, g: Array, reg: float, kernel: Array) -> None:
+        """`kernel_entries.build`."""
+        self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
+
+    def iterate(self, scaled: Scaled, pace: Pace) -> int:
+        """`sweeps.iterate`."""
+        if len(self.parts) == 1:
+            single: int = sweeps.iterate(scaled, pace)
+            return single
+        kernel, a, b, u, v = scaled
+        w, t = np.empty(len(v), kernel.dtype), np.empty((len(self.parts), len(v)), kernel.dtype)
+        outcome = -1
+        while outcome < 0:
+            omega = sweeps.begin(b, v, w, t[0], pace)
+            t[1:] = 0
+
+            def work(k: int, rows: slice, omega: float = omega) -> Swept:
+                ended: Swept = sweeps.sweep(
+                    kernel[rows], a[rows], w, u[rows], t[k], omega, pace.widest
+                )
+                return ended
+
+            ended = self._each(work)
+            swept = Swept(
+                sum(part.error for part in ended),
+                all(part.inside for part in ended),
+                any(part.broken for part in ended),
+            )
+            outcome = sweeps.finish(b, v, t.sum(axis=0), swept, pace)
+        return outcome
+
+    def write_plan(self, scaled: Scaled) -> tuple[float, float]:
+        """`sweeps.write_plan`: the rows' and the columns' marginal errors."""
+        kernel, a, b, u, v = scaled
+        columns = np.zeros((len(self.parts), len(v)))
+
+        def write(k: int, rows: slice) -> float:
+            error: float = sweeps.write_plan(
+                Scaled(kernel[rows], a[rows], b, u[rows], v), columns[k]
+            )
+            return error
+
+        return sum(self._each(write)), float(np.abs(columns.sum(axis=0) - b).sum())
+
+    def _each(self, work: Callable[[int, slice], Any]) -> list[Any]:
+        return in_threads(lambda k: work(k, self.parts[k]), len(self.parts))
+
+
+_SINGLE_DOWN_TO = 1e-5
+
+
+@dataclass(frozen=True)
+class Problem:
+    r"""Minimize $⟨π, C⟩ + λ\, \mathrm{KL}(π ‖ a ⊗ b)$ over couplings π of a and b.
+
+    The KL term of a coupling of a and b is its mutual information.
+
+    Arguments:
+        cost: Ground costs C, shape (n, m), finite.
+        reg: Entropic weight λ > 0, in units of the cost.
+        weights_x: Probabilities a (n,) of the rows; uniform by default.
+        weights_y: Probabilities b (m,) of the columns; uniform by default.
+
+    Examples:
+        >>> Problem(torch.zeros(2, 4)).b
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+
+    cost: Tensor
+    reg: float = 1.0
+    weights_x: Tensor | None = None
+    weights_y: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.cost.ndim != 2 or 0 in self.cost.shape:
+            raise PrivotError(
+                f"cost has shape {tuple(self.cost.shape)}: give a matrix with at least one entry"
+            )
+        if not self.reg > 0:
+            raise PrivotError(f"reg {self.reg} is not positive: give the entropic weight, > 0")
+        for name, weights, size in (
+            ("weights_x", self.weights_x, self.cost.shape[0]),
+            ("weights_y", self.weights_y, self.cost.shape[1]),
+        ):
+            if weights is None:
+                continue
+            if weights.shape != (size,):
+                raise PrivotError(f"{name} has shape {tuple(weights.shape)}: give ({size},)")
+            if not bool((weights > 0).all()) or abs(float(weights.sum()) - 1) > 1e-4:
+                raise PrivotError(
+                    f"{name} adds up to {float(weights.sum()):.6g}, smallest {float(weights.min())}"
+                    ": give positive probabilities, and leave points of no weight out"
+                )
+
+    @property
+    def a(self) -> Tensor:
+        """Row probabilities (n,)."""
+        return _uniform(self.cost, 0) if self.weights_x is None else self.weights_x
+
+    @property
+    def b(self) -> Tensor:
+        """Column probabilities (m,)."""
+        return _uniform(self.cost, 1) if self.weights_y is None else self.weights_y
+
+
+class Status(enum.Enum):
+    """How a solver ended.
+
+    Examples:
+        >>> print(Status.CONVERGED.value)
+        the marginal error is within the tolerance
+    """
+
+    CONVERGED = "the marginal error is within the tolerance"
+    MAX_ITERATIONS = "stopped at max_iterations before the tolerance was reached"
+    UNRESOLVED = "costs exceed reg so far that double precision cannot tell plans apart: raise reg"
+    NOT_FINITE = (
+        "numbers overflowed: the cost is not finite, or reg is too small for this precision"
+    )
+
+
+@dataclass(frozen=True)
+class SinkhornResult:
+    """Potentials and plan of the last step, and how far the plan is from a coupling.
+
+    Arguments:
+        problem: What was solved.
+        f: Row potentials (n,), in double precision.
+        g: Column potentials (m,), in double precision.
+        plan: The coupling π (n, m), in the precision of the costs; NaN if numbers overflowed.
+        marginal_error: Σ_i |Σ_j π_ij − a_i|, of the plan returned; NaN if numbers overflowed.
+        iterations: Number of steps, each fitting the rows and then the columns.
+        status: How the solver ended.
+        precision: What the iterations ended in, `"single"` or `"double"`.
+
+    Examples:
+        >>> result = SinkhornSolver().solve(Problem(torch.zeros(2, 2)))
+        >>> result.status.name, result.plan
+        ('CONVERGED', tensor([[0.2500, 0.2500],
+                [0.2500, 0.2500]]))
+    """
+
+    problem: Problem
+    f: Tensor
+    g: Tensor
+    plan: Tensor
+    marginal_error: float
+    iterations: int
+    status: Status
+    precision: Literal["single", "double"]
+
+    @property
+    def value(self) -> Tensor:
+        """The dual value ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
+
+        The columns' marginal being exact, the plan has mass 1 and no further term is left.
+        """
+        a, b = self.problem.a.double(), self.problem.b.double()
+        return (a @ self.f + b @ self.g).to(self.problem.cost.dtype)
+
+
+@dataclass(frozen=True)
+class SinkhornSolver:
+    """Settings only; one solver serves any number of problems.
+
+    Arguments:
+        tolerance: Largest marginal error to stop at.
+        max_iterations: Number of steps to give up after, with `Status.MAX_ITERATIONS`.
+    """
+
+    tolerance: float = 1e-3
+    max_iterations: int = 1000
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0 or self.max_iterations < 1:
+            raise PrivotError(
+                f"tolerance {self.tolerance} and max_iterations {self.max_iterations}: "
+                "give a tolerance > 0 and at least one iteration"
+            )
+
+    @torch.no_grad()
+    def solve(self, problem: Problem) -> SinkhornResult:
+        """Solve one problem; gradients do not flow through the iterations (see `entropic_cost`)."""
+        cost = problem.cost.detach()
+        setup = Setup(cost, problem.a, problem.b, problem.reg, self.tolerance, self.max_iterations)
+        compiled = runs_compiled(cost) and len(cost) >= FEWEST_ROWS
+        iterate = solve_compiled if compiled else solve_tensors
+        single = cost.dtype != torch.float64 and self.tolerance >= _SINGLE_DOWN_TO
+        ended = iterate(setup, torch.float32 if single else torch.float64)
+        if ended.plan is None and single:
+            single, ended = False, iterate(setup, torch.float64)
+        plan = torch.full_like(cost, torch.nan) if ended.plan is None else ended.plan
+        return SinkhornResult(
+            problem, ended.f, ended.g, plan.to(cost.dtype), ended.marginal_error,
+            ended.iterations, self._status(problem, ended), "single" if single else "double",
+        )  # fmt: skip
+
+    def _status(self, problem: Problem, ended: Iterated) -> Status:
+        if ended.plan is None:
+            return Status.NOT_FINITE
+        largest = max(float(ended.f.abs().max()), float(ended.g.abs().max()))
+        if 4 * torch.finfo(torch.float64).eps * largest > self.tolerance * problem.reg:
+            return Status.UNRESOLVED
+        # Columns are exact up to rounding; where they are not, the error of the rows says nothing.
+        error = max(ended.marginal_error, ended.column_error)
+        return Status.CONVERGED if error <= self.tolerance else Status.MAX_ITERATIONS
+
+
+def _uniform(cost: Tensor, dim: int) -> Tensor:
+    size = cost.shape[dim]
+    return torch.full((size,), 1.0 / size, dtype=cost.dtype, device=cost.device)
+
+
+def entropic_cost(
+    cost: Tensor, reg: float = 1.0, solver: SinkhornSolver | None = None
+) -> tuple[Tensor, SinkhornResult]:
+    """Entropic cost of uniform weights on the rows and columns of `cost` (n, m), and how it ended.
+
+    The first output is a scalar that can be differentiated with respect to `cost`.
+
+    Examples:
+        >>> cost, result = entropic_cost(torch.ones(3, 3))
+        >>> round(float(cost), 4), result.status.name
+        (1.0, 'CONVERGED')
+    """
+    solver = solver or SinkhornSolver()
+    result = solver.solve(Problem(cost.detach(), reg))
+    return _Envelope.apply(cost, result.plan, result.value), result
+
+
+def entropic_cost_of_rows(
+    cost: Tensor,
+    first: int,
+    gather: Callable[[Tensor], Tensor],
+    solver: SinkhornSolver,
+) -> tuple[Tensor, SinkhornResult]:
+    """The entropic cost of a problem of which each process holds some rows.
+
+    The problem is the whole one: `gather` puts the processes' rows together, every process solves it,
+    and the gradient with respect to its own rows is its own part of the one plan. So the sum of the
+    processes' gradients is that of `entropic_cost` on the whole matrix.
+
+    Arguments:
+        cost: This process's rows (n/p, m).
+        first: Place of their first in the whole matrix.
+        gather: Rows of all processes, in order, from those of each.
+        solver: Settings of the solver.
+    """
+    result = solver.solve(Problem(gather(cost.detach()), 1.0))
+    plan = result.plan[first : first + len(cost)]
+    return _Envelope.apply(cost, plan, result.value), result
+
+
+class _Envelope(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, cost: Tensor, plan: Tensor, value: Tensor) -> Tensor:
+        ctx.plan = plan
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        plan: Tensor = ctx.plan
+        if plan.device.type == "cpu":
+            # By NumPy, which leaves the other cores to the loops of the costs' own gradient.
+            return torch.from_numpy(plan.numpy() * grads[0].numpy()), None, None
+        return plan * grads[0], None, None

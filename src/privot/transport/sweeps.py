@@ -1,0 +1,387 @@
+r"""The loops of Sinkhorn's algorithm on the CPU: fused sweeps, over-relaxed, and the plan.
+
+**Sweep.** One iteration, $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$, reads K once: row i gives
+$s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
+error before the step, $\sum_i a_i |u_i s_i - 1|$, comes free. K, in single or double precision
+(`kernel_entries`), is summed in its own precision.
+
+**Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
+ω times as far, 1 ≤ ω < 2. Near the solution the plain error shrinks by a factor $ρ = μ^2$ an
+iteration, and ω = 2/(1 + √(1 − ρ)) by ω − 1, which is far less for ρ near 1 (Young). ρ is estimated
+from the errors of three plain steps; later, where the errors shrink by r > ω − 1 a step, Young's
+relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, plain steps, which
+cannot diverge, take over for a while. The last step is plain, so that columns are exact.
+
+References:
+    Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
+    *Overrelaxed Sinkhorn–Knopp algorithm for regularized optimal transport* (2021). Lehmann, von
+    Renesse, Sambale, Uschmajew, *A note on overrelaxation in the Sinkhorn algorithm* (2022). Young,
+    *Iterative methods for solving partial difference equations of elliptic type* (1954).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.core.compiled import (
+    compiled,
+    compiled_part,
+    compiled_reordering,
+    compiled_reordering_part,
+)
+
+# First potentials and the kernel they give, $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$, by compiled loops.
+#
+# Exponents are computed in double precision, where costs far larger than λ do not cancel, whatever
+# the precision of K. 2^z is a polynomial in the fraction of z, in [−½, ½], times a power of two put
+# into the exponent's bits, so that the compiler uses vector registers: the library's scalar function
+# would take as long as fifty sweeps over a kernel.
+
+
+# mypy: allow-untyped-defs
+
+
+# Entries below this cannot matter beside scalings within e^±20, and denormals slow sweeps 9×.
+_NEGLIGIBLE = 1e-30
+_LN2, _LOG2E = math.log(2.0), math.log2(math.e)
+# Adding this leaves a number's nearest integer in the low bits of a double.
+_ROUND = 6755399441055744.0
+
+
+@compiled_part
+def exp2(z, rounded, count):
+    """Replace z by 2^z, from 2^−1000 to 2^1000; relative error 1e-15."""
+    for j in range(count):
+        z[j] = min(max(z[j], -1000.0), 1000.0)
+        rounded[j] = z[j] + _ROUND
+    bits, powers = rounded.view(np.int64), z.view(np.int64)
+    for j in range(count):
+        x = (z[j] - (rounded[j] - _ROUND)) * _LN2
+        p = (1 / 6227020800 * x + 1 / 479001600) * x + 1 / 39916800
+        p = (((p * x + 1 / 3628800) * x + 1 / 362880) * x + 1 / 40320) * x + 1 / 5040
+        p = ((((p * x + 1 / 720) * x + 1 / 120) * x + 1 / 24) * x + 1 / 6) * x + 0.5
+        z[j] = (p * x + 1.0) * x + 1.0
+    for j in range(count):
+        powers[j] += bits[j] << 52
+
+
+@compiled_reordering_part
+def _zeros(row):
+    total = 0.0
+    for j in range(row.size):
+        total += 0.0 * row[j]
+    return total
+
+
+@compiled_part
+def _lowest(row):
+    """Minimum, by halves: one comparison after another would be slow. Overwrites the row."""
+    count = row.size
+    while count > 1:
+        half = (count + 1) // 2
+        for j in range(count - half):
+            row[j] = min(row[j], row[j + half])
+        count = half
+    return row[0]
+
+
+@compiled
+def shift(cost, f, g):
+    """Row minima f of the costs, column minima g of what remains; False if a cost is not finite."""
+    n, m = cost.shape
+    row = np.empty(m)
+    g[:] = np.inf
+    finite = True
+    for i in range(n):
+        for j in range(m):
+            row[j] = cost[i, j]
+        finite &= _zeros(row) == 0.0
+        f[i] = _lowest(row)
+        for j in range(m):
+            g[j] = min(g[j], cost[i, j] - f[i])
+    return finite
+
+
+@compiled
+def build(cost, f, g, reg, kernel):
+    """Write K_ij = exp((f_i + g_j − C_ij)/λ), negligible entries as 0."""
+    n, m = cost.shape
+    row, rounded = np.empty(m), np.empty(m)
+    scale = _LOG2E / reg
+    for i in range(n):
+        fi = f[i]
+        for j in range(m):
+            row[j] = ((fi - cost[i, j]) + g[j]) * scale
+        exp2(row, rounded, m)
+        for j in range(m):
+            kernel[i, j] = row[j] if row[j] > _NEGLIGIBLE else 0.0
+
+
+# mypy: allow-untyped-defs
+
+
+_SQRT2 = math.sqrt(2.0)
+_ONE_BITS = 0x3FF0000000000000
+_MANTISSA = 0x000FFFFFFFFFFFFF
+_PLAIN_FIRST = 3
+_PATIENCE = 5
+_WINDOW = 3
+_LARGEST_OMEGA = 1.995
+_GROWN = 3.0
+_EXPLODED = 30.0
+
+
+@compiled_part
+def next_omega(omega, errors, now, changed):
+    """The next ω, and since which iteration the rule has watched it; `errors` up to index `now`."""
+    if omega == 1.0:
+        if now - changed >= _PLAIN_FIRST and now >= 3 and errors[now] < errors[now - 2]:
+            rate = math.sqrt(errors[now] / errors[now - 2])
+            return min(_LARGEST_OMEGA, 2 / (1 + math.sqrt(1 - rate))), now
+        return 1.0, changed
+    watched = now - changed
+    if errors[now] > _EXPLODED * errors[changed]:
+        return 1.0, now
+    if watched < _PATIENCE or watched < 1 / (2 - omega):
+        return omega, changed
+    if errors[now] > max(_GROWN, 0.5 / (2 - omega)) * errors[changed]:
+        return 1.0, now
+    half = max(_WINDOW, watched // 2)
+    r = (errors[now] / errors[now - half]) ** (1 / half)
+    if r >= 1 and errors[now] > errors[changed]:
+        return 1 + 0.9 * (omega - 1), now
+    if omega - 1 < r < 1:
+        contraction = (r + omega - 1) ** 2 / (omega * omega * r)
+        if contraction < 1:
+            best = 2 / (1 + math.sqrt(1 - contraction))
+            return min(_LARGEST_OMEGA, max(omega, best)), now
+    return omega, now
+
+
+@compiled_part
+def move(x, towards, omega, count, scratch, rounded):
+    """Replace positive x by x·(towards/x)^ω: ω times as far in logarithms, up to a millionth of ω.
+
+    The logarithm of 2^k·m, 1 ≤ m < 2, is k plus the series of the inverse hyperbolic tangent.
+    """
+    for j in range(count):
+        scratch[j] = towards[j] / x[j] * _SQRT2
+    bits, mantissas = scratch.view(np.int64), rounded.view(np.int64)
+    for j in range(count):
+        mantissas[j] = (bits[j] & _MANTISSA) | _ONE_BITS
+    for j in range(count):
+        m = rounded[j]
+        s = (m - _SQRT2) / (m + _SQRT2)
+        q = s * s
+        series = (((q / 7 + 1 / 5) * q + 1 / 3) * q + 1.0) * s * (2 * _LOG2E)
+        scratch[j] = omega * (float((bits[j] >> 52) - 1023) + series)
+    exp2(scratch, rounded, count)
+    for j in range(count):
+        x[j] *= scratch[j]
+
+
+CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
+
+# A sweep takes four rows at a time, and sixteen between two updates of the scalings.
+FEWEST_ROWS = 4
+_ROWS = 16
+
+
+class Scaled(NamedTuple):
+    """The plan a u K b v by its factors, all but K in double precision.
+
+    Arguments:
+        kernel: K (n, m), in single or double precision.
+        a: Row probabilities (n,).
+        b: Column probabilities (m,).
+        u: Row scalings (n,), updated.
+        v: Column scalings (m,), updated.
+    """
+
+    kernel: NDArray[np.floating]
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+    u: NDArray[np.float64]
+    v: NDArray[np.float64]
+
+
+class Pace(NamedTuple):
+    """Where the iterations stand, and where they end.
+
+    Arguments:
+        state: ω, iterations done, iteration of ω's last change, whether columns are exact, what
+            error to end over-relaxation at, largest ω; updated.
+        errors: Row marginal's error (most + 1,) before each iteration, updated.
+        tolerance: Error to stop at.
+        most: Iterations to stop at.
+        widest: Limit of the scalings.
+    """
+
+    state: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    tolerance: float
+    most: int
+    widest: float
+
+
+class Swept(NamedTuple):
+    """What a sweep found: the rows' error, whether scalings stay within their limit, overflow."""
+
+    error: float
+    inside: bool
+    broken: bool
+
+
+@compiled_reordering_part
+def _dot4(kernel, i, w, out, q):
+    s0 = s1 = s2 = s3 = w.dtype.type(0)
+    for j in range(w.size):
+        x = w[j]
+        s0 += kernel[i, j] * x
+        s1 += kernel[i + 1, j] * x
+        s2 += kernel[i + 2, j] * x
+        s3 += kernel[i + 3, j] * x
+    out[q], out[q + 1], out[q + 2], out[q + 3] = s0, s1, s2, s3
+
+
+@compiled_reordering_part
+def _add4(kernel, i, c, q, t):
+    c0, c1, c2, c3 = c[q], c[q + 1], c[q + 2], c[q + 3]
+    for j in range(t.size):
+        t[j] += (c0 * kernel[i, j] + c1 * kernel[i + 1, j]) + (
+            c2 * kernel[i + 2, j] + c3 * kernel[i + 3, j]
+        )
+
+
+@compiled
+def sweep(kernel, a, w, u, t, omega, widest):
+    """One iteration's work on rows (r, m), r ≥ 4: their scalings u, and t += K^⊤(au).
+
+    Returns the rows' part of the marginal error, whether all scalings stay in [1/widest, widest], and
+    whether a number overflowed. `w` is b·v.
+    """
+    n = kernel.shape[0]
+    sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
+    fitted, before = np.empty(_ROWS), np.empty(_ROWS)
+    scratch, rounded = np.empty(_ROWS), np.empty(_ROWS)
+    error, inside, broken = 0.0, True, False
+    for start in range(0, n, _ROWS):
+        # Where the last rows are no multiple of four, their block begins with rows done before.
+        end = min(start + _ROWS, n)
+        first = end - (end - start + 3) // 4 * 4
+        done, rows = start - first, end - start
+        for q in range(0, rows + done, 4):
+            _dot4(kernel, first + q, w, sums, q)
+        for q in range(rows):
+            s = np.float64(sums[done + q])
+            fitted[q] = 1.0 / s if s > 0 else np.inf
+            broken |= not 0.0 < fitted[q] < np.inf
+            error += a[start + q] * abs(u[start + q] * s - 1.0)
+        if omega != 1.0:
+            for q in range(rows):
+                before[q] = u[start + q]
+            move(before, fitted, omega, rows, scratch, rounded)
+        for q in range(done):
+            coefficients[q] = 0
+        for q in range(rows):
+            x = fitted[q] if omega == 1.0 else before[q]
+            inside &= (x < widest) & (x * widest > 1.0)
+            u[start + q] = x
+            coefficients[done + q] = a[start + q] * x
+        for q in range(0, rows + done, 4):
+            _add4(kernel, first + q, coefficients, q, t)
+    return Swept(error, inside, broken)
+
+
+@compiled
+def begin(b, v, w, t, pace):
+    """What an iteration starts from: w = b·v, t = 0; returns ω, which is 1 in the last one."""
+    if pace.state[1] == pace.most - 1:
+        pace.state[0] = 1.0
+    for j in range(v.size):
+        w[j] = b[j] * v[j]
+        t[j] = 0
+    return pace.state[0]
+
+
+@compiled
+def finish(b, v, t, swept, pace):
+    """Column scalings, the error of the rows, and the next ω; returns how it ended, or −1 to go on."""
+    error, inside, broken = swept
+    state, errors, tolerance, most, widest = pace
+    m = v.size
+    fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
+    omega, done, changed, exact = state[0], int(state[1]), int(state[2]), state[3] > 0
+    target, largest = state[4], state[5]
+    column_error = 0.0
+    for j in range(m):
+        fitted[j] = 1.0 / np.float64(t[j]) if t[j] > 0 else np.inf
+        column_error += b[j] * abs(v[j] * np.float64(t[j]) - 1.0)
+        broken |= not 0.0 < fitted[j] < np.inf
+    if omega == 1.0:
+        for j in range(m):
+            v[j] = fitted[j]
+    else:
+        move(v, fitted, omega, m, scratch, rounded)
+    broken |= not error < np.inf
+    for j in range(m):
+        inside &= (v[j] < widest) & (v[j] * widest > 1.0)
+    done += 1
+    errors[done] = error
+    plain = omega == 1.0
+    outcome = -1
+    if broken:
+        outcome = BROKEN
+    elif error <= tolerance and plain and exact:
+        outcome = CONVERGED
+    elif done >= most:
+        outcome = EXHAUSTED
+    elif not inside:
+        outcome = ABSORB
+    # What over-relaxation leaves in the columns goes to the rows with the plain steps that end it.
+    if exact and plain and error > tolerance and errors[done - 2] <= target:
+        target *= 0.5
+    if max(error, 0.0 if plain else column_error) <= target:
+        omega = 1.0
+    else:
+        omega, changed = next_omega(omega, errors, done, changed)
+        omega = min(omega, largest)
+    state[0], state[1], state[2], state[3], state[4] = omega, done, changed, plain, target
+    return outcome
+
+
+@compiled
+def iterate(scaled, pace):
+    """Sweep until converged, or until a scaling leaves [1/widest, widest]."""
+    kernel, a, b, u, v = scaled
+    w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
+    outcome = -1
+    while outcome < 0:
+        omega = begin(b, v, w, t, pace)
+        outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, pace.widest), pace)
+    return outcome
+
+
+@compiled_reordering
+def write_plan(scaled, columns):
+    """Turn rows of K into those of the plan a u K b v, add them to `columns`; the rows' error."""
+    kernel, a, b, u, v = scaled
+    n, m = kernel.shape
+    w = np.empty(m, kernel.dtype)
+    for j in range(m):
+        w[j] = b[j] * v[j]
+    error = 0.0
+    for i in range(n):
+        c = kernel.dtype.type(a[i] * u[i])
+        total = 0.0
+        for j in range(m):
+            kernel[i, j] *= c * w[j]
+        for j in range(m):
+            columns[j] += kernel[i, j]
+            total += kernel[i, j]
+        error += abs(total - a[i])
+    return error

@@ -1,0 +1,1 @@
+"""Bytes that a device sends: draws, payloads of randomizers, reports. The standard library alone."""

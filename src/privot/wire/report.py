@@ -1,0 +1,218 @@
+"""Reports and batches: what goes over the wire, in bytes and in JSON.
+
+All numbers have their highest byte first. A report, version 1:
+
+| bytes | what |
+|---|---|
+| 1 | version: 1 |
+| 32 | fingerprint of the randomizer |
+| 16 | id: 128 random bits |
+| 4 | time, in steps of the program's `time_step` seconds since 1970, rounded down |
+| 1 | number of extensions; each: 1 byte its type, 2 bytes its length, its content |
+| 4 | length of the payload |
+| n | payload (`privot.wire.payload`) |
+| 4 | CRC-32 (ISO 3309, as in zlib and PNG) of all bytes before |
+
+An extension whose type a reader does not know makes the report refused: version 1 knows none. A batch
+is the four bytes `PVTB`, a version byte, the number of reports (4 bytes), and each with its length (4
+bytes) before it.
+
+**Privacy review.** Beside the payload a report says: which randomizer (public), fresh coins, and the
+hour of the report, which depends on a person's being there and not on the record. Who must not know the
+hour is told by nobody but the network; see `docs/sharp_edges.md`. The checksum is a function of the
+rest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from privot.core.errors import PrivotError
+
+VERSION = 1
+MAGIC = b"PVTB"
+ID_BYTES, FINGERPRINT_BYTES = 16, 32
+# A payload is at most this long: nobody's schema needs more.
+MOST_PAYLOAD = 2**20
+
+_HEAD = struct.Struct(">B32s16sIB")
+_HEXADECIMAL = re.compile("[0-9a-f]*")
+_FIELDS = ("version", "fingerprint", "id", "time", "extensions", "payload", "checksum")
+
+
+class WireError(PrivotError):
+    """Bytes that are no report: why, in a word for counters and in a line for people.
+
+    Arguments:
+        reason: One of a short list of words.
+        words: What is wrong, and what to do.
+    """
+
+    def __init__(self, reason: str, words: str) -> None:
+        self.reason = reason
+        super().__init__(words)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, str(self))
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report.
+
+    Arguments:
+        fingerprint: Of the randomizer, 32 bytes.
+        id: 16 random bytes.
+        time: In the program's steps since 1970.
+        payload: What the randomizer drew.
+
+    Examples:
+        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+        >>> len(report.to_bytes()), Report.from_bytes(report.to_bytes()) == report
+        (67, True)
+    """
+
+    fingerprint: bytes
+    id: bytes
+    time: int
+    payload: bytes
+
+    def to_bytes(self) -> bytes:
+        """The binary form."""
+        head = _HEAD.pack(VERSION, self.fingerprint, self.id, self.time, 0)
+        held = head + struct.pack(">I", len(self.payload)) + self.payload
+        return held + struct.pack(">I", zlib.crc32(held))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read the binary form.
+
+        Raises:
+            WireError: if it is cut short, damaged, or of another version.
+        """
+        if len(data) < _HEAD.size + 8:
+            raise WireError(
+                "length", f"a report has {len(data)} bytes: it was cut short, send it again"
+            )
+        version, fingerprint, name, time, extensions = _HEAD.unpack_from(data)
+        if version != VERSION:
+            raise WireError("version", f"a report has version {version}: this reads {VERSION}")
+        if zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
+            raise WireError("checksum", "a report was damaged on its way: send it again")
+        if extensions:
+            raise WireError("extension", "a report has an extension: version 1 knows none")
+        length = int.from_bytes(data[_HEAD.size : _HEAD.size + 4], "big")
+        payload = data[_HEAD.size + 4 : -4]
+        if len(payload) != length:
+            words = f"a payload has {len(payload)} bytes and says {length}: send it as it was made"
+            raise WireError("length", words)
+        return cls(fingerprint, name, time, payload)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form: the same content, ids in hexadecimal and the payload in base64."""
+        return {
+            "version": VERSION,
+            "fingerprint": self.fingerprint.hex(),
+            "id": self.id.hex(),
+            "time": self.time,
+            "extensions": [],
+            "payload": base64.b64encode(self.payload).decode(),
+            "checksum": self.to_bytes()[-4:].hex(),
+        }
+
+    @classmethod
+    def from_json(cls, fields: object) -> Self:
+        """Read the JSON form; see `from_bytes`."""
+        if not isinstance(fields, Mapping) or sorted(fields) != sorted(_FIELDS):
+            raise WireError(
+                "format", f"a report is no object of {', '.join(_FIELDS)}: send it as specified"
+            )
+        if fields["version"] != VERSION or type(fields["version"]) is not int:
+            raise WireError("version", f"a report has another version: this reads {VERSION}")
+        if fields["extensions"] != []:
+            raise WireError("extension", "a report has an extension: version 1 knows none")
+        if type(fields["time"]) is not int or not 0 <= fields["time"] < 2**32:
+            raise WireError("format", "a report's time is no whole number of 32 bits: send hours")
+        report = cls(
+            _hexadecimal(fields["fingerprint"], FINGERPRINT_BYTES),
+            _hexadecimal(fields["id"], ID_BYTES),
+            fields["time"],
+            _base64(fields["payload"]),
+        )
+        if report.to_bytes()[-4:] != _hexadecimal(fields["checksum"], 4):
+            raise WireError("checksum", "a report was damaged on its way: send it again")
+        return report
+
+
+def write_batch(reports: Iterable[Report | bytes]) -> bytes:
+    r"""Reports, some of which may be bytes already, as one batch.
+
+    Examples:
+        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+        >>> write_batch([report, report])[:9]
+        b'PVTB\x01\x00\x00\x00\x02'
+    """
+    parts = [r if isinstance(r, bytes) else r.to_bytes() for r in reports]
+    framed = b"".join(struct.pack(">I", len(part)) + part for part in parts)
+    return MAGIC + struct.pack(">BI", VERSION, len(parts)) + framed
+
+
+def read_batch(data: bytes) -> Iterator[bytes]:
+    """The bytes of each report of a batch.
+
+    Raises:
+        WireError: before the first of them, if the batch was cut short, or is none.
+
+    Examples:
+        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+        >>> [Report.from_bytes(data) == report for data in read_batch(write_batch([report, report]))]
+        [True, True]
+    """
+    head = len(MAGIC) + 5
+    if len(data) < head or data[:4] != MAGIC:
+        raise WireError(
+            "format", "the batch does not begin with PVTB: send binary batches as specified"
+        )
+    version, count = struct.unpack_from(">BI", data, 4)
+    if version != VERSION:
+        raise WireError("version", f"the batch has version {version}: this reads {VERSION}")
+    places, at = [], head
+    for _ in range(count):
+        if at + 4 > len(data):
+            raise WireError("length", "the batch was cut short: send it again")
+        length = int.from_bytes(data[at : at + 4], "big")
+        places.append((at + 4, at + 4 + length))
+        at += 4 + length
+        if at > len(data):
+            raise WireError("length", "the batch was cut short: send it again")
+    if at != len(data):
+        raise WireError("length", "the batch is longer than its reports: send it as it was made")
+    return (data[first:last] for first, last in places)
+
+
+def _hexadecimal(text: object, count: int) -> bytes:
+    # Python's own reader leaves blanks out, and would read a shorter id.
+    digits = isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text)
+    return bytes.fromhex(text) if digits else _refuse_text()  # type: ignore[arg-type]  # digits are of a string
+
+
+def _base64(text: object) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # refused below
+    except (binascii.Error, TypeError, ValueError):
+        return _refuse_text()
+    # Bits beyond the last byte would be read as well, and mark a report.
+    return data if base64.b64encode(data).decode() == text else _refuse_text()
+
+
+def _refuse_text() -> bytes:
+    raise WireError(
+        "format", "a report's text is no hexadecimal or base64 of its length: send it as specified"
+    )

@@ -1,0 +1,24 @@
+"""Records in a file, for tests of what streams; audits that ask of one large sample alone."""
+
+import pytest
+
+from numbered_people import write_people
+from privot.audit import law
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """Ten thousand numbered people."""
+    write_people(tmp_path / "raw.parquet", 10_000)
+    return tmp_path / "raw.parquet"
+
+
+@pytest.fixture
+def no_streams(monkeypatch):
+    """As many questions, and so the same levels, but reports from calls, threads and forks hide all."""
+
+    def unseen(randomizer, parts, rng):
+        for part in parts:
+            yield from [(f"{part.name}: not asked", 1.0)] * 3
+
+    monkeypatch.setattr(law, "_stream_tests", unseen)

@@ -1,0 +1,136 @@
+"""Draws have the laws of the mechanisms that they are of, and the geometry that those count."""
+
+import random
+from fractions import Fraction
+from functools import partial
+from itertools import combinations, product
+from math import comb, exp
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from every_word import law_of
+from laws.mechanism import chi_square
+from privot.mechanisms import RandomizedResponse, SubsetSelection
+from privot.mechanisms.window_cells import WindowCells, WindowMixture
+from privot.wire.draws import (
+    WORDS,
+    WindowGeometry,
+    choose,
+    laplace,
+    response,
+    subset,
+    system_word,
+    weighted,
+    window,
+)
+
+GEOMETRIES = [
+    (1, 64, 9, "box", False),
+    (1, 64, 9, "box", True),
+    (2, 16, 3, "box", False),
+    (2, 32, 5, "l2_ball", False),
+    (2, 32, 5, "l2_ball", True),
+    (3, 8, 2, "box", False),
+    (3, 16, 4, "l2_ball", False),
+    (3, 16, 3, "l2_ball", True),
+    (2, 4, 0, "l2_ball", False),
+]
+
+
+def both(dimension, steps, radius, area, non_negative):
+    low = steps // 2 if non_negative else 0
+    own = WindowGeometry(dimension, steps, radius, area, low)
+    return own, WindowCells(dimension, steps, radius, area, non_negative)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_windows_and_reports_have_the_cells_of_the_mechanism(geometry):
+    own, cells = both(*geometry)
+    assert [own.offset(i) for i in range(own.window)] == cells.window.tolist()
+    reached = range(cells.numbers) if cells.reached is None else cells.reached.tolist()
+    assert own.count == cells.count
+    assert [own.reached(i) for i in range(own.count)] == list(reached)
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize(
+    "geometry", [(1, 16, 2, "box", False), GEOMETRIES[8], (2, 4, 1, "l2_ball", True)]
+)
+def test_window_reports_have_the_law_of_the_mechanism(geometry, nullable):
+    """Whatever the record is, to the last of its corners."""
+    own, cells = both(*geometry)
+    mixture = WindowMixture(cells, 2.0, nullable)
+    inside, outside = mixture.probabilities
+    reached = [own.reached(index) for index in range(own.count)]
+    places = product(range(own.low, own.steps + 1), repeat=own.dimension)
+    records = [list(place) for place in places if own.number(list(place)) in reached]
+    for cell in [*records, None] if nullable else records:
+        near = cells.window + own.number(cell) if cell else []
+        expected = {number: inside if number in near else outside for number in reached}
+        if nullable:
+            expected[own.numbers] = own.window * (outside if cell else inside)
+        found = law_of(partial(window, own, nullable, mixture.words[1], cell))
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_responses_have_the_law_of_the_mechanism():
+    mechanism = RandomizedResponse(5, 1.5)
+    keep, other = mechanism.words
+    for code in range(5):
+        found = law_of(partial(response, 5, other, code))
+        assert found == {c: Fraction(keep if c == code else other, WORDS) for c in range(5)}
+
+
+def test_subsets_have_the_law_of_the_mechanism():
+    mechanism = SubsetSelection(7, 0.5)
+    size, words = mechanism.subset_size, mechanism.words
+    inside, outside = (Fraction(count, WORDS) for count in words)
+    for cell in range(7):
+        found = law_of(partial(subset, 7, size, words[1], cell))
+        for chosen in combinations(range(7), size):
+            ways = (inside, comb(6, size - 1)) if cell in chosen else (outside, comb(6, size))
+            assert found[chosen] == pytest.approx(ways[0] / ways[1], rel=1e-12)
+        assert len(found) == comb(7, size)
+
+
+@pytest.mark.parametrize("ratio", [(1, 3), (3, 2), (41, 4), (2**52 + 1, 2**50)])
+def test_noise_is_discrete_laplace(ratio):
+    t = ratio[0] / ratio[1]
+    drawn = np.array([laplace(*ratio, system_word) for _ in range(40_000)])
+    k = np.arange(-200, 201)
+
+    def law(scale):
+        return np.tanh(0.5 / scale) * np.exp(-np.abs(k) / scale)
+
+    counts = np.bincount(drawn.clip(-200, 200) + 200, minlength=401)
+    assert chi_square(counts, law(t)) > 1e-6
+    for scale, wrong in ((t, False), *[(1.04 * t, True)] * (t > 1)):
+        chances = law(scale)
+        mean = (chances * np.abs(k)).sum()
+        error = (((chances * k**2).sum() - mean**2) / len(drawn)) ** 0.5
+        assert (abs(np.abs(drawn).mean() - mean) > 5 * error) == wrong
+
+
+def test_a_noise_of_zero_is_not_drawn_twice():
+    zero = sum(laplace(1, 1, system_word) == 0 for _ in range(20_000))
+    assert binomtest(zero, 20_000, (1 - exp(-1)) / (1 + exp(-1))).pvalue > 1e-6
+
+
+def test_forms_are_drawn_in_exact_proportion_to_their_weights():
+    """Every number below the sum of the weights leads to the form whose share holds it."""
+    weights = [3, 1, 5]
+    drawn = [weighted(weights, iter([word]).__next__) for word in range(9)]
+    assert drawn == [0, 0, 0, 1, 2, 2, 2, 2, 2]
+    # Beyond the last full multiple of their sum, a word is drawn again.
+    assert weighted(weights, iter([WORDS - 1, 3]).__next__) == 1
+
+
+def test_columns_of_the_smallest_words_are_chosen():
+    rng = random.Random(0)
+    for _ in range(100):
+        words = [rng.choice((3, 7, 2**63)) for _ in range(6)]
+        found = choose(6, 2, iter(words).__next__)
+        assert found == sorted(int(i) for i in np.argsort(words, kind="stable")[:2])
+    assert choose(3, 3, None) == [0, 1, 2]
