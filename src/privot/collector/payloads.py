@@ -11,10 +11,9 @@ report is not kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,20 +22,13 @@ from numpy.typing import NDArray
 
 from privot.collector.collecting import Collected, collect_table
 from privot.core.errors import PrivotError, printable
+from privot.device.device import JointPart, SplitPart
 from privot.randomizer.randomizer import Randomizer
-from privot.randomizer.reports.joint import JointAnswers, JointReport
+from privot.randomizer.reports.joint import JointAnswers
 from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_release, shard_files
 from privot.randomizer.reports.validation import TIME_STEP, reasons
 from privot.waves import Panel
-from privot.wire.payload import (
-    Program,
-    field_bytes,
-    joint_set_bytes,
-    number_bytes,
-    payload_bytes,
-    set_bytes,
-    window_geometry,
-)
+from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import MOST_PAYLOAD, Report, WireError
 
 Bytes = NDArray[np.uint8]
@@ -49,6 +41,9 @@ class Payloads:
 
     Arguments:
         randomizer: One that has a program for devices.
+
+    Attributes:
+        width: Bytes of every payload.
     """
 
     def __init__(self, randomizer: Randomizer) -> None:
@@ -58,18 +53,15 @@ class Payloads:
                 "the randomizer has no program for devices, so there are no such reports of it: give "
                 "release files, or calibrate columns that devices can draw"
             )
-        if payload_bytes(program) > MOST_PAYLOAD:
+        self._joint_part, self._split_part = JointPart(program), SplitPart(program)
+        self.width = self._joint_part.num_bytes + self._split_part.num_bytes
+        if self.width > MOST_PAYLOAD:
             raise PrivotError(
-                f"a report takes {payload_bytes(program):,} bytes, more than {MOST_PAYLOAD:,}: declare "
-                "fewer bins, or report fewer columns"
+                f"a report takes {self.width:,} bytes, more than {MOST_PAYLOAD:,}: declare fewer bins, "
+                "or report fewer columns"
             )
-        self.randomizer, self._program = randomizer, program
+        self.randomizer = randomizer
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
-
-    @cached_property
-    def width(self) -> int:
-        """Bytes of every payload."""
-        return payload_bytes(self._program)
 
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
         """Rows of the reports that can be, in their order; and why each of the others cannot (n,)."""
@@ -105,74 +97,75 @@ class Payloads:
         return None
 
     def _columns(self, payloads: Bytes) -> tuple[dict[str, pa.Array], Mask]:
-        """Columns of a release's table, and which rows (n,) are not as a device writes them."""
-        columns: dict[str, pa.Array] = {}
-        bad = np.zeros(len(payloads), bool)
-        if joint := self._program["joint"]:
-            width = number_bytes(self._joint.asked.num_sheets) + joint_set_bytes(joint)
-            columns |= self._read_joint(payloads[:, :width], bad)
-            payloads = payloads[:, width:]
-        if split := self._program["split"]:
-            columns |= self._read_split(split, payloads, bad)
-        return columns, bad
-
-    @property
-    def _joint(self) -> JointReport:
-        assert self.randomizer.joint is not None
-        return self.randomizer.joint
+        """Return a release's columns, and which rows (n,) are not as a device writes them."""
+        bad, head = np.zeros(len(payloads), bool), self._joint_part.num_bytes
+        columns = self._read_joint(payloads[:, :head], bad) if head else {}
+        return columns | self._read_split(payloads[:, head:], bad), bad
 
     def _read_joint(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
-        joint, head = self._joint, number_bytes(self._joint.asked.num_sheets)
+        part, joint = self._joint_part, self.randomizer.joint
+        assert joint is not None
+        head = number_bytes(part.num_sheets)
         sheets = read_numbers(data[:, :head])
-        bad |= sheets >= joint.asked.num_sheets
+        bad |= sheets >= part.num_sheets
         sheets[bad] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
         num_cells = joint.asked.num_cells[sheets]
         for number in np.unique(num_cells):
             rows = np.flatnonzero(num_cells == number)
-            size = joint.mechanism(int(number)).subset_size
-            end = head + set_bytes(int(number), size)
-            sets, wrong = read_sets(data[rows, head:end], int(number), size)
+            draw = part.draws[int(number)]
+            end = head + draw.num_bytes
+            sets, wrong = read_field(draw.layout, data[rows, head:end])
             bad[rows] |= wrong | data[rows, end:].any(axis=1)
-            cells[offsets[rows][:, None] + np.arange(size)] = sets
+            cells[offsets[rows][:, None] + np.arange(draw.size)] = sets
         return JointAnswers(sheets.astype(np.int32), offsets, cells).to_table()
 
-    def _read_split(self, split: Program, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
-        reports: list[Program] = split["reports"]
+    def _read_split(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
+        part = self._split_part
         columns: dict[str, pa.Array] = {}
-        held = np.ones((len(data), len(reports)), bool)
-        if split["choose"] < len(reports):
-            head = (len(reports) + 7) // 8
+        chosen = np.ones((len(data), len(part.reports)), bool)
+        if head := part.head_bytes:
             bits = np.unpackbits(data[:, :head], axis=1, bitorder="little").astype(bool)
-            held, data = bits[:, : len(reports)], data[:, head:]
-            bad |= bits[:, len(reports) :].any(axis=1) | (held.sum(axis=1) != split["choose"])
-        for index, each in enumerate(reports):
-            field, data = np.split(data, [field_bytes(each["draw"])], axis=1)
-            reported = held[:, index]
+            chosen, data = bits[:, : len(part.reports)], data[:, head:]
+            bad |= bits[:, len(part.reports) :].any(axis=1) | (chosen.sum(axis=1) != part.choose)
+        for reported, (name, draw) in zip(chosen.T, part.reports, strict=True):
+            field, data = data[:, : draw.num_bytes], data[:, draw.num_bytes :]
             bad |= ~reported & field.any(axis=1)
-            answers, wrong = read_field(each["draw"], field)
+            answers, wrong = read_field(draw.layout, field)
             bad |= reported & wrong
             answers[wrong] = 0
-            report = self.randomizer.splits[each["column"]]
+            report = self.randomizer.splits[name]
             drawn = report.mechanism.of_device(answers[reported])
             columns |= report.layout.write(drawn, report.mechanism, reported)
         return columns
 
 
 def read_numbers(data: Bytes) -> Codes:
-    """Numbers (n,) of some bytes each (n, b), the highest first."""
+    """Read numbers (n,) of some bytes each (n, b), the highest first."""
     numbers = np.zeros(len(data), np.int64)
     for byte in data.T:
         numbers = numbers << 8 | byte
     return numbers
 
 
-def read_sets(data: Bytes, cells: int, size: int) -> tuple[Codes, Mask]:
-    """Sets (n, w) in order, and which rows are none."""
-    each = number_bytes(cells)
-    if size * each <= (cells + 7) // 8:
-        sets = read_numbers(data.reshape(-1, each)).reshape(-1, size)
+def read_field(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
+    """Read answers (n, m) of fields (n, b), and which rows are of none; those hold any valid numbers.
+
+    A layout of another module is read a row at a time.
+    """
+    return _READERS.get(type(layout), _read_rows)(layout, data)
+
+
+def _read_numbers(layout: Numbers, data: Bytes) -> tuple[Codes, Mask]:
+    numbers = read_numbers(data.reshape(-1, layout.width)).reshape(-1, layout.count)
+    return numbers, np.asarray((numbers >= layout.bound).any(axis=1))
+
+
+def _read_set(layout: CellSet, data: Bytes) -> tuple[Codes, Mask]:
+    cells, size = layout.cells, layout.count
+    if layout.width:
+        sets = read_numbers(data.reshape(-1, layout.width)).reshape(-1, size)
         wrong = np.asarray(np.diff(sets, prepend=-1, axis=1) <= 0).any(axis=1)
         wrong |= sets[:, -1] >= cells
         sets[wrong] = np.arange(size)
@@ -183,21 +176,29 @@ def read_sets(data: Bytes, cells: int, size: int) -> tuple[Codes, Mask]:
     return np.nonzero(bits)[1].reshape(-1, size), np.asarray(wrong)
 
 
-def read_field(draw: Program, data: Bytes) -> tuple[Codes, Mask]:
-    """What was drawn (n, m), and which rows say what their program never does."""
-    kind = draw["draw"]
-    if kind == "subset":
-        return read_sets(data, draw["cells"], draw["size"])
-    if kind == "laplace":
-        numbers = data.reshape(-1, 8).copy().view(">i8").reshape(len(data), -1).astype(np.int64)
-        return numbers, np.zeros(len(data), bool)
-    if kind == "response":
-        codes = read_numbers(data)[:, None]
-        return codes, codes[:, 0] >= draw["values"]
-    blocks, most = draw["blocks"], window_geometry(draw).numbers - (not draw["nullable"])
-    numbers = read_numbers(data.reshape(len(data) * blocks, data.shape[1] // blocks))
-    numbers = numbers.reshape(-1, blocks)
-    return numbers, np.asarray((numbers > most).any(axis=1))
+def _read_signed(layout: SignedIntegers, data: Bytes) -> tuple[Codes, Mask]:
+    numbers = data.reshape(-1, 8).copy().view(">i8").reshape(len(data), -1).astype(np.int64)
+    return numbers, np.zeros(len(data), bool)
+
+
+def _read_rows(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
+    answers: list[list[int] | None] = []
+    for row in data:
+        try:
+            answers.append(layout.unpack(row.tobytes()))
+        except WireError:
+            answers.append(None)
+    some = next((answer for answer in answers if answer is not None), [0])
+    wrong = np.array([answer is None for answer in answers], bool)
+    read = [some if answer is None else answer for answer in answers]
+    return np.array(read, np.int64).reshape(len(data), len(some)), wrong
+
+
+_READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
+    Numbers: _read_numbers,
+    CellSet: _read_set,
+    SignedIntegers: _read_signed,
+}
 
 
 def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> Collected:

@@ -9,30 +9,22 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self
 
 from privot.core.errors import PrivotError
-from privot.device.checks import VERSION, read_sealed, require_program
-from privot.device.exact import law_of, stated_epsilon
+from privot.device.exact import VERSION, law_of, read_sealed, require_program, stated_epsilon
 from privot.wire.draws import (
     NextWord,
+    Program,
     below,
     choose,
-    laplace,
-    response,
-    subset,
+    joint_draws,
+    split_draws,
     system_word,
     weighted,
-    window,
 )
-from privot.wire.payload import (
-    Program,
-    field_bytes,
-    pack_bits,
-    pack_field,
-    pack_joint,
-    window_geometry,
-)
+from privot.wire.payload import number_bytes, pack_bits
 from privot.wire.report import ID_BYTES, Report
 
 # Values: what a record holds, as the integers and unit coordinates that a program draws from.
@@ -67,11 +59,6 @@ def units_of(take: Take, record: Record) -> list[float] | None:
             return None
         point.append(number)
     return _project_units(take["domain"], point)
-
-
-def round_even(number: float) -> int:
-    """The nearest integer, halves to even."""
-    return round(number)
 
 
 def _missing(name: str, code: int | None) -> int:
@@ -117,7 +104,7 @@ def _bin_of(take: Take, edges: list[float], number: float | None) -> int:
     largest = edges[-1] - 1 if take["integer"] else edges[-1]
     number = min(max(number, edges[0]), largest)
     if take["integer"]:
-        number = float(round_even(number))
+        number = float(round(number))
     if number in spikes:
         return len(edges) - 1 + int(spikes.index(number))
     return min(bisect_right(edges, number) - 1, len(edges) - 2)
@@ -211,6 +198,74 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
     return [x / length * (radius * _INSIDE) for x in direction]
 
 
+class JointPart:
+    """The joint report of a program: a form, a view of its columns' codings, a set of cells.
+
+    Arguments:
+        program: One that perhaps has a joint report.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.num_bytes = 0
+        if joint := program["joint"]:
+            self._joint, self.draws = joint, joint_draws(program)
+            self.num_sheets = len(joint["forms"]) * int(joint["views"])
+            longest = max(draw.num_bytes for draw in self.draws.values())
+            self.num_bytes = number_bytes(self.num_sheets) + longest
+
+    def draw(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
+        """Draw and write a report of the codes of columns; nothing where there is none."""
+        if not self.num_bytes:
+            return b""
+        joint = self._joint
+        views = joint["views"]
+        form = weighted(joint["weights"], word)
+        view = below(views, word) if views > 1 else 0
+        cell, cells = 0, 1
+        for column in joint["forms"][form]:
+            codes, sizes = taken[joint["columns"][column]], joint["sizes"][column]
+            coding = view % len(sizes)
+            cell = cell * sizes[coding] + codes[coding]
+            cells *= sizes[coding]
+        draw, sheet = self.draws[cells], form * views + view
+        packed = sheet.to_bytes(number_bytes(self.num_sheets), "big")
+        packed += draw.pack(draw.draw([cell], word))
+        return packed.ljust(self.num_bytes, b"\0")
+
+
+class SplitPart:
+    """The split reports of a program: which columns are reported, and a field for each column.
+
+    Arguments:
+        program: One that perhaps has split reports.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.reports = split_draws(program)
+        self.choose = program["split"]["choose"] if self.reports else 0
+        some = self.choose < len(self.reports)
+        self.head_bytes = (len(self.reports) + 7) // 8 if some else 0
+        self.num_bytes = self.head_bytes + sum(draw.num_bytes for _, draw in self.reports)
+
+    def draw(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
+        """Draw and write reports of the codes and points of columns; nothing where there are none."""
+        chosen = choose(len(self.reports), self.choose, word)
+        packed = [pack_bits(chosen, len(self.reports))] if self.head_bytes else []
+        for index, (name, draw) in enumerate(self.reports):
+            own = (
+                draw.pack(draw.draw(taken[name], word))
+                if index in chosen
+                else bytes(draw.num_bytes)
+            )
+            packed.append(own)
+        return b"".join(packed)
+
+
+def payload_bytes(program: Program) -> int:
+    """Return the width of all payloads of a program."""
+    return JointPart(program).num_bytes + SplitPart(program).num_bytes
+
+
 @dataclass(frozen=True)
 class Device:
     """Reports records by the program of a randomizer, with the standard library alone.
@@ -272,76 +327,25 @@ class Device:
         """
         self._refuse_unknown(record)
         taken = {name: self._take(name, record) for name in self.program["columns"]}
-        payload = self._joint(taken, word) + self._split(taken, word)
+        payload = b"".join([part.draw(taken, word) for part in self._parts])
         identity = b"".join(word().to_bytes(8, "little") for _ in range(ID_BYTES // 8))
         seconds = time.time() if now is None else now
         step = max(0, int(seconds // self.program["time_step"]))
         return Report(self.fingerprint, identity, step, payload)
 
     @cached_property
-    def _draws(self) -> Mapping[str, Program]:
-        split = self.program["split"]
-        return {each["column"]: each["draw"] for each in split["reports"]} if split else {}
+    def _parts(self) -> tuple[JointPart, SplitPart]:
+        return JointPart(self.program), SplitPart(self.program)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        parts = (take["columns"] for take in self.program["columns"].values())
+        return frozenset(chain(self.program.get("unread", ()), *parts))
 
     def _refuse_unknown(self, record: Record) -> None:
-        known = {part for take in self.program["columns"].values() for part in take["columns"]}
-        known.update(self.program.get("unread", ()))
-        if unknown := sorted(set(record) - known):
+        if unknown := sorted(set(record) - self._known):
             raise PrivotError(f"columns {unknown} are not in the schema: leave them out")
 
     def _take(self, name: str, record: Record) -> Any:
         take = self.program["columns"][name]
         return units_of(take, record) if take["take"] == "point" else codes_of(take, record)
-
-    def _joint(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
-        joint = self.program["joint"]
-        if not joint:
-            return b""
-        views = joint["views"]
-        form = weighted(joint["weights"], word)
-        view = below(views, word) if views > 1 else 0
-        cell, cells = 0, 1
-        for column in joint["forms"][form]:
-            codes, sizes = taken[joint["columns"][column]], joint["sizes"][column]
-            coding = view % len(sizes)
-            cell = cell * sizes[coding] + codes[coding]
-            cells *= sizes[coding]
-        law = joint["sets"][str(cells)]
-        drawn = subset(cells, law["size"], int(law["out"], 16), cell, word)
-        return pack_joint(joint, form * views + view, cells, drawn)
-
-    def _split(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
-        split = self.program["split"]
-        if not split:
-            return b""
-        reports = split["reports"]
-        chosen = choose(len(reports), split["choose"], word)
-        held = pack_bits(chosen, len(reports)) if len(chosen) < len(reports) else b""
-        for index, each in enumerate(reports):
-            if index in chosen:
-                held += pack_field(each["draw"], answer(each["draw"], taken[each["column"]], word))
-            else:
-                held += bytes(field_bytes(each["draw"]))
-        return held
-
-
-def answer(draw: Program, value: Any, word: NextWord) -> Any:
-    """What one split column's mechanism draws of its one code, or of unit coordinates."""
-    kind = draw["draw"]
-    if kind == "response":
-        return response(draw["values"], int(draw["slot"], 16), value[0], word)
-    if kind == "subset":
-        return subset(draw["cells"], draw["size"], int(draw["out"], 16), value[0], word)
-    if kind == "window":
-        return _windows(draw, value, word)
-    a, b = (int(part, 16) for part in draw["ratio"])
-    return [round_even(u * 2.0 ** draw["grid_bits"]) + laplace(a, b, word) for u in value]
-
-
-def _windows(draw: Program, units: list[float] | None, word: NextWord) -> list[int]:
-    cells, each, anywhere = window_geometry(draw), draw["dimension"], int(draw["anywhere"], 16)
-    blocks: list[list[int] | None] = [None]
-    if units is not None:
-        own = [round_even((u + 1) * (draw["steps"] / 2)) for u in units]
-        blocks = [own[start : start + each] for start in range(0, len(own), each)]
-    return [window(cells, draw["nullable"], anywhere, block, word) for block in blocks]
