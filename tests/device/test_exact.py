@@ -170,7 +170,7 @@ def test_a_promise_that_the_integers_exceed_is_refuted_and_no_device_draws_by_it
     draw["anywhere"] = f"{int(draw['anywhere'], 16) - 1:x}"
     text = seal(**fields)
     assert not check_randomizer(text).holds
-    with pytest.raises(PrivotError, match="tells more than the epsilon"):
+    with pytest.raises(PrivotError, match="exceeds the epsilon"):
         Device.from_json(text)
 
 

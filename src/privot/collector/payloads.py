@@ -1,11 +1,23 @@
-"""What devices sent, as the rows of a release: payloads read many at a time, and nothing guessed.
+"""Payloads of devices, read many at a time as the rows of a release, and by waves of a panel.
 
-A payload is read as `privot.wire.payload` says it is written. Bytes that no device writes (a set out
-of order, a bit too many, something where zeros belong) make a payload refused, so that a report has one
-form only; whether a device may draw what it says is `privot.randomizer.reports.validation`'s to see.
+A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw. Bytes
+that no device writes (a set out of order, a bit too many, a byte where zeros belong) make a payload
+refused, so that a report has one form only; `privot.randomizer.reports.validation` decides whether
+the mechanism can have drawn what it holds.
 
-**Privacy review.** Post-processing, by whoever receives reports: it costs nothing, and the time of a
-report is not kept.
+**Waves.** A report carries its time, rounded down to a public step (an hour), which determines its
+wave if waves begin with such steps. In memory there is a release for each wave
+(`releases_by_wave`). A collector's release has all of them: **every shard is of one wave**, which
+its Parquet metadata name with the panel, under `privot.wave`; manifest, columns and order are those
+of any release.
+
+**Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those
+of a report. A release does not store times. A shard's wave is a function of the hour that its
+reports came with, and coarser. Who knows ids of people can compute who was due in a wave, so that a
+report in it is of one of N/w people and not of N: their number is their anonymity, and a wave of
+one person identifies them (what they report stays ε-private). Two reports of one person have ids of
+their own, lie in random order in shards of their waves, and are linked by nothing but their slot,
+which all of it share. No report names a person, and nothing here looks for two of one.
 """
 
 from __future__ import annotations
@@ -29,7 +41,7 @@ from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_rele
 from privot.randomizer.reports.validation import TIME_STEP, reasons
 from privot.waves import Panel
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
-from privot.wire.report import MOST_PAYLOAD, Report, WireError
+from privot.wire.report import MAX_PAYLOAD, Report, WireError
 
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -37,7 +49,7 @@ Codes = NDArray[np.int64]
 
 
 class Payloads:
-    """Reads the payloads of one randomizer's reports.
+    """Reader of the payloads of one randomizer's reports.
 
     Arguments:
         randomizer: One that has a program for devices.
@@ -50,21 +62,21 @@ class Payloads:
         program = randomizer.program
         if program is None:
             raise PrivotError(
-                "the randomizer has no program for devices, so there are no such reports of it: give "
+                "the randomizer has no program for devices, so devices cannot have sent reports: give "
                 "release files, or calibrate columns that devices can draw"
             )
         self._joint_part, self._split_part = JointPart(program), SplitPart(program)
         self.width = self._joint_part.num_bytes + self._split_part.num_bytes
-        if self.width > MOST_PAYLOAD:
+        if self.width > MAX_PAYLOAD:
             raise PrivotError(
-                f"a report takes {self.width:,} bytes, more than {MOST_PAYLOAD:,}: declare fewer bins, "
+                f"a report takes {self.width:,} bytes, more than {MAX_PAYLOAD:,}: declare fewer bins, "
                 "or report fewer columns"
             )
         self.randomizer = randomizer
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
 
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
-        """Rows of the reports that can be, in their order; and why each of the others cannot (n,)."""
+        """Return rows of the reports that can be, in order, and why each other cannot (n,), or None."""
         against: list[str | None] = [self._refusal(report) for report in reports]
         right = [i for i, words in enumerate(against) if words is None]
         held = b"".join(reports[i].payload for i in right)
@@ -76,7 +88,7 @@ class Payloads:
         return rows, against
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """The same of payloads of the right width (n, w), and their reports' ids (n, 16)."""
+        """Return the same of payloads of the right width (n, w), and their reports' ids (n, 16)."""
         columns, bad = self._columns(payloads)
         held = pa.py_buffer(ids.tobytes())
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), [None, held])
@@ -182,16 +194,14 @@ def _read_signed(layout: SignedIntegers, data: Bytes) -> tuple[Codes, Mask]:
 
 
 def _read_rows(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
-    answers: list[list[int] | None] = []
-    for row in data:
+    answers = np.zeros((len(data), layout.count), np.int64)
+    wrong = np.zeros(len(data), bool)
+    for index, row in enumerate(data):
         try:
-            answers.append(layout.unpack(row.tobytes()))
+            answers[index] = layout.unpack(row.tobytes())
         except WireError:
-            answers.append(None)
-    some = next((answer for answer in answers if answer is not None), [0])
-    wrong = np.array([answer is None for answer in answers], bool)
-    read = [some if answer is None else answer for answer in answers]
-    return np.array(read, np.int64).reshape(len(data), len(some)), wrong
+            wrong[index] = True
+    return answers, wrong
 
 
 _READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
@@ -202,14 +212,14 @@ _READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
 
 
 def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> Collected:
-    """The release of reports in their binary form: each counted once, and what is none put aside.
+    """Collect reports in their binary form into a release: copies count once, others are quarantined.
 
     Arguments:
-        randomizer: Whose reports they are.
-        reports: As `privot.device` makes them, or `privot.device.read_batch` reads them.
+        randomizer: The reports' randomizer.
+        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
 
     Raises:
-        PrivotError: if the randomizer has no program for devices, or nothing of them can be counted.
+        PrivotError: if the randomizer has no program for devices, or no report can be counted.
 
     Examples:
         >>> from privot import Schema
@@ -230,32 +240,15 @@ def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> C
     return collect_table(randomizer, rows, refused + [words for words in against if words])
 
 
-# Releases of waves: the reports of a panel, each in the wave that its hour says.
-#
-# A report carries its time, rounded down to a public step (an hour), so that the wave of each is
-# known where waves begin with such steps. In memory there is a release for each wave
-# (`releases_by_wave`). A collector's release has all of them: **every shard is of one wave**, which
-# its Parquet metadata say with the panel, under `privot.wave`; manifest, columns and order are those
-# of any release (`open_waves`).
-#
-# **Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those
-# of a report. What a shard says is a function of the hour that its reports came with, and coarser.
-# Who knows ids of people can compute who was due in a wave, so that a report in it is of one of N/w
-# people and not of N: how many they are is how well they hide, and a wave of one person's names them
-# (what they report stays ε-private). Two reports of one person have ids of their own, lie in random
-# order in shards of their waves, and are linked by nothing but their slot, which all of it share. No
-# report names a person, and nothing here looks for two of one.
-
-
 _WAVE_KEY = b"privot.wave"
 
 
 class WaveReleases(NamedTuple):
-    """What came in each wave.
+    """Releases of a panel's waves.
 
     Arguments:
-        collected: By the number of the wave, for those in which something came.
-        outside: How many reports were no reports, or of no wave of the panel.
+        collected: Release of each wave in which reports came, by the wave's number.
+        outside: Number of reports that are unreadable, or of no wave of the panel.
 
     Examples:
         >>> WaveReleases(collected={}, outside=2).outside
@@ -269,15 +262,15 @@ class WaveReleases(NamedTuple):
 def releases_by_wave(
     randomizer: Randomizer, panel: Panel, reports: Iterable[bytes | Report]
 ) -> WaveReleases:
-    """One release a wave, of reports in any order; a report that is there several times counts once.
+    """Collect reports, in any order, into one release a wave; copies count once.
 
     Arguments:
-        randomizer: Whose reports they are.
-        panel: In which people reported.
-        reports: As `privot.device` makes them, or `privot.device.read_batch` reads them.
+        randomizer: The reports' randomizer.
+        panel: The panel in which people reported.
+        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
 
     Raises:
-        PrivotError: if waves do not begin with whole steps of time, or nothing can be counted.
+        PrivotError: if waves do not begin with whole steps of time, or no report can be counted.
 
     Examples:
         >>> from privot import Schema
@@ -309,33 +302,33 @@ def releases_by_wave(
 
 
 def require_whole_hours(panel: Panel) -> None:
-    """Refuse a panel of whose waves the hour of a report says nothing."""
+    """Refuse a panel whose waves the hour of a report does not determine."""
     if panel.start % TIME_STEP or panel.length % TIME_STEP:
         raise PrivotError(
-            f"panel {panel.name!r} has waves that begin within an hour, and reports say the hour: let "
+            f"panel {panel.name!r} has waves that begin within an hour, and reports state the hour: let "
             f"start and length be multiples of {TIME_STEP} seconds"
         )
 
 
 def waves_of_hours(panel: Panel, hours: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The wave of each time, in steps of reports; −1 before the first and after the last."""
+    """Return the wave of each time, in steps of reports; −1 before the first and after the last."""
     waves = (hours.astype(np.int64) * TIME_STEP - panel.start) // panel.length
     after = np.inf if panel.waves is None else panel.waves
     return np.where((waves < 0) | (waves >= after), -1, waves)
 
 
 def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
-    """What a shard of one wave carries beside its randomizer."""
+    """Return the Parquet metadata of a shard of one wave, beside its randomizer."""
     fields = {"panel": panel.to_dict(), "wave": wave}
     return {_WAVE_KEY: json.dumps(fields, sort_keys=True).encode()}
 
 
 class SealedWaves(NamedTuple):
-    """What a collector's release has of each wave.
+    """Shards of each wave of a collector's release.
 
     Arguments:
-        panel: In which people reported.
-        shards: By the number of the wave, in order.
+        panel: The panel in which people reported.
+        shards: Files by the number of the wave, in order.
     """
 
     panel: Panel
@@ -343,7 +336,7 @@ class SealedWaves(NamedTuple):
 
 
 def sealed_waves(path: Path) -> SealedWaves | None:
-    """The waves of a release's shards; None of what was sealed without a panel.
+    """Return the waves of a release's shards; None if it was sealed without a panel.
 
     Raises:
         PrivotError: if shards are of several panels, or some of none.
@@ -354,8 +347,8 @@ def sealed_waves(path: Path) -> SealedWaves | None:
     waves: dict[int, list[Path]] = {}
     for file in shard_files(path):
         try:
-            told = (pq.read_schema(file).metadata or {}).get(_WAVE_KEY)
-            fields = json.loads(told or b'{"panel": null, "wave": -1}')
+            stored = (pq.read_schema(file).metadata or {}).get(_WAVE_KEY)
+            fields = json.loads(stored or b'{"panel": null, "wave": -1}')
             panels.add(json.dumps(fields["panel"], sort_keys=True))
             waves.setdefault(int(fields["wave"]), []).append(file)
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):

@@ -58,7 +58,7 @@ _MARK = ',"fingerprint":"'
 
 
 def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
-    """The fingerprint, 32 bytes, and the fields of a randomizer's JSON.
+    """Read the fingerprint, 32 bytes, and the fields of a randomizer's JSON.
 
     Raises:
         PrivotError: if it was altered, or is no object.
@@ -82,7 +82,7 @@ _SMALLEST, _LARGEST = 2.0**-500, 2.0**500
 
 
 def require_program(held: object) -> Program:
-    """A program whose draws have the laws that are proved of them; any other is refused.
+    """Return a program whose draws have the laws that are proved of them; refuse any other.
 
     Raises:
         PrivotError: naming the field, its value, and what it must be.
@@ -124,7 +124,7 @@ def _number(where: str, value: object, least: float = -_LARGEST, most: float = _
 
 
 def _take(name: str, held: object) -> list[int]:
-    """How many codes a column takes in each of its codings; none of points."""
+    """Return the number of codes of a column in each of its codings; none of points."""
     where = f"column {name!r}"
     take = _fields(where, held, "take", "columns")
     kind, parts = take["take"], items(where, take["columns"])
@@ -252,7 +252,7 @@ LARGEST = 2**16  # beyond, a lower bound is that of this number, and there is no
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """A rational number at most e^x, for x ≥ 0; within 2^−200 of it, relatively, for x ≤ 2^16.
+    """Return a rational number at most e^x, for x ≥ 0; within 2^−200 of it, relatively, for x ≤ 2^16.
 
     >>> exp_below(Fraction(0))
     Fraction(1, 1)
@@ -270,7 +270,7 @@ def exp_below(x: Fraction) -> Fraction:
 
 
 def exp_above(x: Fraction) -> Fraction:
-    """A rational number at least e^x, for 0 ≤ x ≤ 2^16."""
+    """Return a rational number at least e^x, for 0 ≤ x ≤ 2^16."""
     halvings, unit = _halvings(x)
     total, term = 0, 1 << _BITS
     for i in range(1, _TERMS + 1):
@@ -296,29 +296,29 @@ class Ratio(NamedTuple):
     exponent: Fraction = Fraction(0)
 
     def times(self, other: Ratio) -> Ratio:
-        """The product."""
+        """Return the product."""
         return Ratio(self.factor * other.factor, self.exponent + other.exponent)
 
     def is_within(self, epsilon: float) -> bool:
-        """Whether it is proved to be at most e^ε, of the rational number that a float ε is."""
+        """Return whether it is proved to be at most e^ε, ε the rational number that a float is."""
         left = Fraction(epsilon) - self.exponent
         return left >= 0 and self.factor <= exp_below(left)
 
     @property
     def above(self) -> Fraction | None:
-        """A rational number that is no less: itself without exponent; None beyond e^65536."""
+        """Rational upper bound: itself without exponent; None beyond e^65536."""
         return self.factor * exp_above(self.exponent) if self.exponent <= LARGEST else None
 
 
 @dataclass(frozen=True)
 class Part:
-    """The bound of one report of a record.
+    """Bound of one report of a record.
 
     Arguments:
-        name: The column, or what all of a joint report is called.
-        draw: How it is drawn.
-        ratio: R.
-        blocks: Draws of this kind that it is made of; `ratio` is of all together.
+        name: The column, or "joint report".
+        draw: Kind of its draw.
+        ratio: R, of all blocks together.
+        blocks: Number of draws that it consists of.
     """
 
     name: str
@@ -329,13 +329,13 @@ class Part:
 
 @dataclass(frozen=True)
 class ExactLaw:
-    """What a randomizer's integers imply, and what it states.
+    """Bounds that a randomizer's integers imply, and the ε that it states.
 
     Arguments:
         always: Parts of every report.
         split: Parts of which each report holds some.
-        choose: How many.
-        epsilon: What the randomizer states.
+        choose: Number of these that a report holds.
+        epsilon: ε that the randomizer states.
     """
 
     always: tuple[Part, ...]
@@ -362,15 +362,15 @@ class ExactLaw:
 
     @property
     def holds(self) -> bool:
-        """Whether every report's likelihood ratio, of any two records, is proved to be at most e^ε."""
+        """True if every report's likelihood ratio, of any two records, is proved to be at most e^ε."""
         return all(ratio.is_within(self.epsilon) for ratio in self.totals)
 
 
 def check_randomizer(text: str) -> ExactLaw:
-    """The exact law of a randomizer's JSON, beside what it states.
+    """Return the exact law of a randomizer's JSON, beside the ε that it states.
 
     Raises:
-        PrivotError: if it was altered, if it holds no integers, or ones that no proof is for.
+        PrivotError: if it was altered, if it holds no integers, or ones that no proof covers.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -390,7 +390,7 @@ def check_randomizer(text: str) -> ExactLaw:
 
 
 _NO_INTEGERS = (
-    "the exact law cannot be bounded: {}, so it is drawn by more than a program says; use `privot "
+    "the exact law cannot be bounded: {}, so a program alone does not decide what is drawn; use `privot "
     "audit` without --exact, or calibrate with windows, joint reports, or Laplace noise on tables"
 )
 
@@ -403,7 +403,7 @@ def _kinds(mechanisms: object) -> str:
 
 
 def stated_epsilon(fields: Mapping[str, Any]) -> float:
-    """The ε that a randomizer states; refused where it states none that bounds a ratio."""
+    """Return the ε that a randomizer states; refused where it states none that bounds a ratio."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
     if (
@@ -425,6 +425,7 @@ def law_of(program: Program, epsilon: float) -> ExactLaw:
         always.append(Part("joint report", Subset.kind, ratio))
     for name, draw in split_draws(program):
         ratio = Ratio(*draw.worst_ratio(program["columns"][name].get("domain")))
+        assert ratio.factor == 1 or not ratio.exponent, "`ExactLaw.totals` adds up one of them"
         parts.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
     choose = program["split"]["choose"] if parts else 0
     return ExactLaw(tuple(always), tuple(parts), choose, epsilon)

@@ -1,4 +1,4 @@
-r"""Draws: what a device draws of one value, by integers and words alone; a class for each kind.
+r"""Draws of a device: one value in, integers out, by integers and words alone; a class for each kind.
 
 A **word** is a uniform 64-bit integer. A device takes one after another from its operating system,
 a conformance test from a list. All that is drawn is a function of them, in a fixed order, by which
@@ -85,7 +85,7 @@ def need(holds: bool, where: str, value: object, wanted: str) -> None:
 
 
 def items(where: str, held: object, least: int = 1) -> list[Any]:
-    """Return a field that is a list of so many or more."""
+    """Return a field that is a list of at least so many."""
     need(isinstance(held, list) and len(held) >= least, where, held, f"a list of {least} or more")
     return held  # type: ignore[return-value]  # it is a list, or refused
 
@@ -138,7 +138,7 @@ class Draw(ABC):
 
     @staticmethod
     def from_dict(program: Program) -> Draw:
-        """Read a draw of a program whose fields are in order."""
+        """Read a draw of a program that was checked."""
         kind = Draw.kinds[program["draw"]]
         read = {each.name: program[each.name] for each in fields(kind)}  # type: ignore[arg-type]
         return kind(**{n: _integers(v) if n in kind.in_hexadecimal else v for n, v in read.items()})
@@ -154,10 +154,10 @@ class Draw(ABC):
         """Read a draw of a program that anybody may have written.
 
         Arguments:
-            where: Names it in a refusal.
-            program: Its fields.
-            take: How the column's values are taken.
-            codes: How many codes the column has in each of its codings; none of points.
+            where: Name of the column in a refusal.
+            program: Fields of the draw.
+            take: Fields of the program that take the column's values.
+            codes: Number of codes of the column in each of its codings; none of points.
 
         Raises:
             PrivotError: if no proof covers its integers.
@@ -175,16 +175,16 @@ class Draw(ABC):
     @classmethod
     @abstractmethod
     def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
-        """Refuse a program's fields unless the proof covers them; all `codes` must be drawn of."""
+        """Refuse a draw's fields unless the proof covers them, for every code below `codes`."""
 
     @abstractmethod
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
-        """Bound R, the largest likelihood ratio of two values, by factor · e^exponent.
+        """Bound R, the largest likelihood ratio of two values, as (factor, exponent).
 
-        One of them is trivial, 1 or 0.
+        R is at most factor · e^exponent, of which the factor is 1 or the exponent 0.
 
         Arguments:
-            domain: Where points are; None for codes.
+            domain: Domain of points; None for codes.
         """
 
     @abstractmethod
@@ -194,11 +194,11 @@ class Draw(ABC):
     @property
     @abstractmethod
     def layout(self) -> Layout:
-        """The bytes of answers."""
+        """Layout of answers as bytes."""
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of every answer."""
+        """Width of every answer in bytes."""
         return self.layout.num_bytes
 
     def pack(self, answer: list[int]) -> bytes:
@@ -206,12 +206,12 @@ class Draw(ABC):
         return self.layout.pack(answer)
 
     def unpack(self, data: bytes) -> list[int]:
-        """Read the answer of these bytes; refused with a `WireError` if they are of none."""
+        """Read the answer of these bytes; raise a `WireError` if they are of none."""
         return self.layout.unpack(data)
 
     @property
     def resolution(self) -> int | None:
-        """Steps of [−1, 1] that a point's coordinates are rounded to; None of codes."""
+        """Number of steps of [−1, 1] that coordinates of points are rounded to; None for codes."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""Layouts: the integers that a report draws, as bytes of one width for all reports of a randomizer.
+"""Payloads: the integers that a report draws, as bytes of one width for all reports of a randomizer.
 
 A number below n takes $b(n)$ bytes, as many as n − 1 needs and at least one, the highest first. A
 set of w of K cells is w numbers in increasing order, or, where that is shorter, K bits, cell j
@@ -36,7 +36,13 @@ def pack_bits(places: list[int], total: int) -> bytes:
 
 
 class Layout(ABC):
-    """The bytes of a split report's field: `num_bytes` of them, one form for each answer."""
+    """Bytes of a split report's field, one form for each answer.
+
+    Attributes:
+        count: Number of integers in an answer.
+    """
+
+    count: int
 
     @property
     @abstractmethod
@@ -58,7 +64,7 @@ class Layout(ABC):
 
 @dataclass(frozen=True)
 class Numbers(Layout):
-    """Numbers 0 … bound−1, `count` of them.
+    """Numbers 0 … bound−1, at most 2^63, the highest byte first.
 
     Examples:
         >>> Numbers(bound=300, count=2).pack([1, 299]).hex()
@@ -90,7 +96,7 @@ class Numbers(Layout):
 
 @dataclass(frozen=True)
 class CellSet(Layout):
-    """A set of `count` of `cells` cells, in order: numbers, or bits where those are fewer bytes.
+    """A set of cells, in order: numbers, or bits where those are fewer bytes.
 
     Examples:
         >>> [CellSet(9, 2).pack([0, 8]).hex(), CellSet(9, 3).pack([0, 1, 8]).hex()]
@@ -130,7 +136,7 @@ class CellSet(Layout):
 
 @dataclass(frozen=True)
 class SignedIntegers(Layout):
-    """Integers of 64 bits in two's complement, `count` of them."""
+    """Integers of 64 bits in two's complement."""
 
     count: int
 
