@@ -23,15 +23,15 @@ from privot import Randomizer, Schema
 from privot.mechanisms import (
     Gaussian,
     Laplace,
-    PlanarLaplace,
     RandomizedResponse,
     SubsetSelection,
-    UnaryEncoding,
     Window,
     sample_discrete_laplace,
     sample_rounded_gaussian,
 )
 from privot.schema.domains import Box, L2Ball
+from studies.rivals.planar_laplace import PlanarLaplace
+from studies.rivals.unary_encoding import UnaryEncoding
 
 NUM_CATEGORIES, EPSILON, DELTA = 5, 1.0, 1e-6
 UNIT = Box((-1.0,), (1.0,))

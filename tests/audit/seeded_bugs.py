@@ -22,7 +22,6 @@ from privot.mechanisms import (
     NullableNoise,
     RandomizedResponse,
     SubsetSelection,
-    UnaryEncoding,
     Window,
     random_words,
 )
@@ -129,7 +128,6 @@ HONEST: dict[str, Callable[[], Randomizer]] = {
     "window, maybe missing": lambda: window(MAYBE),
     "maybe missing": lambda: Randomizer.calibrate(MAYBE, 2.0, mechanism="laplace"),
     "joint report": lambda: Randomizer.calibrate(TABLE, 2.0),
-    "planar laplace": lambda: Randomizer.calibrate(PLACE, 2.0, mechanism="planar_laplace"),
     "candidates": candidates,
     "a joint report and a vector": lambda: Randomizer.calibrate(
         MIXED, 4.0, report="joint", mechanism="laplace"
@@ -137,7 +135,7 @@ HONEST: dict[str, Callable[[], Randomizer]] = {
     "two columns of four": lambda: Randomizer.calibrate(
         MIXED, 4.0, report="split", report_columns=2
     ),
-    "unary encoding": lambda: Randomizer.calibrate(
+    "subset selection": lambda: Randomizer.calibrate(
         Schema.from_dict(
             {"columns": {"town": {"kind": "categorical", "categories": [*map(str, range(300))]}}}
         ),
@@ -355,11 +353,6 @@ def too_small_a_slot(self):
     return int(0.9 * 2**64 / (np.exp(self.epsilon) + self.num_categories - 1))
 
 
-@property
-def too_low_a_threshold(self):
-    return int(0.9 * 2**64 / (np.exp(self.epsilon) + 1))
-
-
 def too_few_words(*arguments):
     return words_outside(*arguments) * 9 // 10
 
@@ -460,10 +453,6 @@ BUGS_OF_SAMPLES = {
     "a category is kept too often": bug(
         HONEST["two columns of four"], RandomizedResponse, "_slot", too_small_a_slot,
         num_draws=1000,
-    ),
-    "bits of other categories are set too rarely": bug(
-        HONEST["unary encoding"], UnaryEncoding, "_threshold", too_low_a_threshold,
-        num_draws=300,
     ),
 }  # fmt: skip
 # What only reports of several calls, threads and processes show.

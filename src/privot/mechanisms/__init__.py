@@ -18,14 +18,9 @@ with naming_extra("privot.mechanisms"):
         mechanism_kind,
         mechanism_kinds,
     )
-    from privot.mechanisms.planar_laplace import PlanarLaplace
-    from privot.mechanisms.samplers.discrete_laplace import (
-        sample_discrete_laplace,
-        sample_planar_laplace,
-    )
+    from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
     from privot.mechanisms.samplers.entropy import random_bits, random_words
     from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
-    from privot.mechanisms.unary_encoding import UnaryEncoding
     from privot.mechanisms.window import Window
 
 __all__ = [
@@ -35,10 +30,8 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "NullableNoise",
-    "PlanarLaplace",
     "RandomizedResponse",
     "SubsetSelection",
-    "UnaryEncoding",
     "Window",
     "choose_mechanism",
     "compare_mechanisms",
@@ -48,6 +41,5 @@ __all__ = [
     "random_bits",
     "random_words",
     "sample_discrete_laplace",
-    "sample_planar_laplace",
     "sample_rounded_gaussian",
 ]

@@ -83,7 +83,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     def unfit(cls, column: Column) -> str:
         """Its loss is no distance, so no flag can be beside it."""
         if not (reason := super().unfit(column)) and column.nullable:
-            return "which may be missing: use 'laplace' or 'planar_laplace'"
+            return "which may be missing: use 'laplace'"
         return reason
 
     @classmethod

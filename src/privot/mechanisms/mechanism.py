@@ -260,7 +260,7 @@ def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
     Examples:
         >>> from privot.schema import BooleanColumn
         >>> list(mechanism_kinds(BooleanColumn(kind="boolean")))
-        ['randomized_response', 'subset_selection', 'unary_encoding']
+        ['randomized_response', 'subset_selection']
     """
     return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 

@@ -315,7 +315,7 @@ def plan_reports(
         ... '''), epsilon=4.0, people=200_000)
         >>> window, rival, *_ = plan.columns[0].options
         >>> window.report, round(window.error, 3), rival.report, round(rival.error, 3)
-        ('window', 0.027, 'planar_laplace', 0.091)
+        ('window', 0.027, 'laplace', 0.102)
 
     Raises:
         PrivotError: for numbers out of range, or too large alphabets.
