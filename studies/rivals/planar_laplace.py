@@ -95,7 +95,8 @@ from privot.mechanisms.samplers.rounding import (
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import GeoIndistinguishability, PureDP
 from privot.privacy.rounding import require_finite, round_up
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 _SUMMED_BELOW = 4.0  # from here on five terms of the series reach 1e-16
 _SERIES = (

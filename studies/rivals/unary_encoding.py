@@ -40,7 +40,8 @@ from privot.mechanisms.frequency_oracles import FrequencyOracle
 from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
 from privot.privacy.rounding import require_epsilon
-from privot.schema import Array, Column
+from privot.schema import Column
+from privot.schema.domains import Array
 
 _BLOCK_BITS = 2**20
 _STANDING = 256  # bits that stand for all in an audit

@@ -16,19 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from privot.audit.audit import audit_randomizer
-from privot.mechanisms import (
-    Gaussian,
-    Laplace,
-    NullableNoise,
-    RandomizedResponse,
-    SubsetSelection,
-    Window,
-    random_words,
-)
-from privot.mechanisms.additive_noise import AdditiveNoise
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection, Window
+from privot.mechanisms.additive_noise import AdditiveNoise, NullableNoise
 from privot.mechanisms.candidates import codebook
 from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
-from privot.mechanisms.samplers.entropy import uniforms_below, words_outside
+from privot.mechanisms.samplers.entropy import random_words, uniforms_below, words_outside
 from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.mechanisms.window_cells import WindowMixture
 from privot.randomizer import Randomizer
@@ -36,8 +28,8 @@ from privot.randomizer import randomizer as randomizer_module
 from privot.randomizer.reports import split as encoding
 from privot.randomizer.reports.rows import ID_TYPE
 from privot.randomizer.reports.split import SplitReport
-from privot.schema import Schema, to_unit
-from privot.schema.domains import L2Ball
+from privot.schema import Schema
+from privot.schema.domains import L2Ball, to_unit
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 BALL = Schema.from_toml(

@@ -7,8 +7,8 @@ import pytest
 
 from laws.mechanism import MechanismLaws, chi_square
 from privot.core.errors import PrivotError
-from privot.mechanisms import Gaussian, Laplace, NullableNoise, RandomizedResponse
-from privot.mechanisms.additive_noise import mark_missing, stand_in
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
+from privot.mechanisms.additive_noise import NullableNoise, mark_missing, stand_in
 from privot.schema.domains import Box, L1Ball, L2Ball, Polyline
 
 GRID = 2.0**-5

@@ -13,9 +13,9 @@ import privot
 from mechanisms.test_choice import choices
 from privot.audit.audit import audit_randomizer
 from privot.local import FitSettings
-from privot.mechanisms import Mechanism, mechanism_from_dict
+from privot.mechanisms import Mechanism
 from privot.mechanisms.forms import TableForm
-from privot.mechanisms.mechanism import require_codes
+from privot.mechanisms.mechanism import mechanism_from_dict, require_codes
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy import PureDP
 from privot.privacy.rounding import require_epsilon

@@ -14,7 +14,8 @@ from typer import Argument, Exit, Option
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
-from privot.schema import CodedColumn, Schema
+from privot.schema import Schema
+from privot.schema.columns.column import CodedColumn
 from privot.schema.drafts import DraftColumn
 
 if TYPE_CHECKING:

@@ -43,7 +43,8 @@ from privot.mechanisms.mechanism import Mechanism, mechanism_kind
 from privot.mechanisms.samplers.rounding import check_ratio
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_most, require_finite, round_up, sum_up
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19

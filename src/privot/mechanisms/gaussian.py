@@ -31,7 +31,8 @@ from privot.mechanisms.samplers.rounding import draw_rounded_gaussian, sample_ro
 from privot.privacy.curves import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import ApproximateDP
 from privot.privacy.rounding import divide_up, multiply_up
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 _FINE_RATIO = 2.0**9
 

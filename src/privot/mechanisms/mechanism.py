@@ -36,7 +36,8 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees import ApproximateDP, PureDP
 from privot.privacy.rounding import at_least, at_most, percent_at_least
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 # Reports that are less likely than this, whatever the record, are nobody's.
 UNHEARD_OF = 2.0**-64

@@ -32,7 +32,8 @@ from privot.randomizer.information import choose_forms, joint_errors, pair_share
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
 from privot.randomizer.reports.joint import Questionnaire, largest_fitting
-from privot.schema import Array, Domain, Schema
+from privot.schema import Domain, Schema
+from privot.schema.domains import Array
 
 # The error to expect of a table, for each way of reporting its columns.
 #

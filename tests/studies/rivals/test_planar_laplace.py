@@ -21,7 +21,8 @@ from privot.audit.audit import audit_randomizer
 from privot.audit.statistics import fit
 from privot.core.errors import PrivotError
 from privot.local.networks.cost import LikelihoodCost
-from privot.mechanisms import NullableNoise, mechanism
+from privot.mechanisms import mechanism
+from privot.mechanisms.additive_noise import NullableNoise
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Box, L2Ball
