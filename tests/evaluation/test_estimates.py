@@ -52,9 +52,9 @@ def true_shares(table, names):
         {"report_columns": 2},
         {"report_columns": 3},
         {"report": "split", "report_columns": 2},
-        {"report": "split", "report_columns": 3, "mechanism": "unary_encoding"},
+        {"report": "split", "report_columns": 3, "mechanism": "subset_selection"},
     ],
-    ids=["pairs", "triples", "split", "unary"],
+    ids=["pairs", "triples", "split", "subsets"],
 )
 def test_intervals_hold_for_every_share(how):
     """Of 40 releases of the same people, nine tenths of all intervals hold the truth.

@@ -11,7 +11,7 @@ import privot
 from mechanisms.test_choice import choices
 from privot.audit.audit import audit_randomizer
 from privot.local import FitSettings
-from privot.mechanisms import mechanism_from_dict
+from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.randomizer import Release
 from round_table import SCHEMA, RoundTable, made_up_people
 

@@ -14,7 +14,8 @@ from typer import Argument, Exit, Option
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
-from privot.schema import CodedColumn, Schema
+from privot.schema import Schema
+from privot.schema.columns.column import CodedColumn
 from privot.schema.drafts import DraftColumn
 
 if TYPE_CHECKING:
@@ -279,29 +280,23 @@ def new(
 
 
 def import_schema(
-    source: Annotated[
-        str,
-        Argument(
-            help="SDV's metadata.json, a JSON Schema, or package.module:Name of a pydantic model or a "
-            "pandera schema (which is imported, so runs)."
-        ),
-    ],
+    source: Annotated[Path, Argument(help="SDV's metadata.json.")],
     output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
         "schema.toml"
     ),
     table: Annotated[str | None, Option(help="Which table, of several.")] = None,
     force: Force = False,
 ) -> None:
-    """Draft a schema from what another library declares; what it does not say is left to you.
+    """Draft a schema from SDV's metadata; what it does not say is left to you.
 
     Example: privot schema import metadata.json -o schema.toml
     """
     from privot.core.files import claim_file, replacing_file
-    from privot.schema.draft_sources import draft_of
+    from privot.schema.drafts import read_draft
 
-    inputs = [Path(source)] if Path(source).exists() else []
+    inputs = [source] if source.exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    draft = draft_of(source, table)
+    draft = read_draft(source, table)
     with replacing_file(output) as file:
         file.write_text(draft, encoding="utf-8")
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")

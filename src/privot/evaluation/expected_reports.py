@@ -23,7 +23,7 @@ from privot.local.classes.counts import ReportGroup, distinct_rows
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
 from privot.randomizer import Release
-from privot.schema import Array
+from privot.schema.domains import Array
 
 Questions = tuple[int, ...]
 

@@ -63,7 +63,8 @@ from privot.mechanisms import RandomizedResponse
 from privot.models import Model
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.candidates import CandidatesReport
-from privot.schema import Array, Schema, to_unit
+from privot.schema import Schema
+from privot.schema.domains import Array, to_unit
 from privot.tables.files import as_table
 
 # What one report of an image with a label gives away, to an attacker who knows much else.

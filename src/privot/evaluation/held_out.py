@@ -51,7 +51,8 @@ from privot.local.classes.mixture import LatentClassSampler
 from privot.local.releases import Releases
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 
 # Classifiers and regressions that are linear in codes, learned from rows that a model draws.
 #

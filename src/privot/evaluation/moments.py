@@ -48,7 +48,7 @@ from privot.evaluation.expected_reports import (
     pooled,
 )
 from privot.local.classes.mixture import LatentClasses
-from privot.schema import Array
+from privot.schema.domains import Array
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_PLACES = 201

@@ -51,7 +51,8 @@ from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.releases import Releases
 from privot.randomizer import Release
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 
 REHEARSALS = 1
 _MOST_COVARIANCES = 400

@@ -16,8 +16,9 @@ import pyarrow as pa
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from privot.evaluation import NumberCheck, Told
-from privot.schema import Array, Schema
+from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
+from privot.schema.domains import Array
 
 # Bars of a column that has codes: categories by their share, bins in their own order.
 

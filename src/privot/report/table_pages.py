@@ -50,7 +50,8 @@ from privot.report.panels import (
     unit_images,
     write_page,
 )
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 
 # A card for every column: bars of categories, a histogram of numbers, and a few facts beside.
 #
