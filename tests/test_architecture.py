@@ -29,7 +29,7 @@ ALONE = {"transport": {"core"}}
 FORBIDDEN = {"training": {"randomizer", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 MOST_MODULE_LINES, MOST_MODULES = 600, 10
-MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_500, 201, 31
+MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_900, 201, 31
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
     "account.shuffle", "account.sliced", "campaign.serve", "central.adapt", "central.fit",
