@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
 
     with naming_extra(f"privot.{name}", "learn" if package in _LEARNING else None):
         module = importlib.import_module(f"privot.{package}")
-    value = getattr(module, name) if name in _WHERE else module
+        value = getattr(module, name) if name in _WHERE else module
     globals()[name] = value
     return value
 

@@ -12,10 +12,16 @@ import typer
 
 from privot import __version__
 from privot.cli import account, campaign, central, curator, evaluation, randomizer, schema, waves
-from privot.cli.console import complain
+from privot.cli.console import complain, with_settings
 
 # What the parser refuses; the class has no public name.
 _UsageError: Any = typer.BadParameter.__bases__[0]
+
+# Settings whose fields are options, and the fields of `privot fit`.
+_FIT = "privot.local.settings:FitSettings"
+_FIT_OPTIONS = (
+    "estimator", "loss", "steps", "batch_size", "learning_rate", "seed", "minutes",
+)  # fmt: skip
 
 app = typer.Typer(
     name="privot",
@@ -68,14 +74,14 @@ waves_app.command("tell")(waves.tell)
 datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
 datasets_app.command("fetch")(curator.fetch)
 datasets_app.command("check")(curator.check)
-app.command("demo")(curator.run)
+app.command("demo", cls=with_settings(_FIT, "steps", "seed"))(curator.run)
 app.command("plan")(evaluation.plan)
 app.command("rehearse")(evaluation.rehearse)
 app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(randomizer.privatize)
 app.command("collect")(randomizer.collect)
 app.command("serve")(campaign.serve)
-app.command("fit")(curator.fit)
+app.command("fit", cls=with_settings(_FIT, *_FIT_OPTIONS))(curator.fit)
 app.command("fit-waves")(waves.fit_waves)
 app.command("trend")(waves.trend)
 app.command("sample")(curator.sample)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from inspect import Parameter, Signature, getdoc
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from typer import Argument, Exit, Option
+from typer import Argument, Exit, Option, Typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
-from privot.core.errors import printable, require_choice
+from privot.core.errors import load_object, printable, require_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +53,78 @@ FailOn = Annotated[
         help="Exit with code 3 if a finding of the verdict is that bad: poor, or fair (or poor)."
     ),
 ]
+
+
+def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
+    """Return command-line options for fields of a settings dataclass.
+
+    Types and defaults are the fields'; the help is what the class's docstring says of each below
+    `Arguments:`, with the choices of a `Literal` field that it does not name.
+    """
+    hints, texts = get_type_hints(settings), field_help(settings)
+    defaults = {each.name: each.default for each in fields(settings)}
+    parameters = []
+    for name in names:
+        kind: Any = hints[name]
+        text = texts[name]
+        if get_origin(kind) is Literal:  # checked by the settings, whose message is better
+            choices = [str(each) for each in get_args(kind)]
+            if not all(choice in text for choice in choices):
+                text += f" One of: {', '.join(choices)}."
+            kind = str
+        annotation = Annotated[kind, Option(help=text, rich_help_panel=_PANEL)]
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
+        )
+
+    def command() -> None:
+        """A command that has these options only."""
+
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    app = Typer(add_completion=False)
+    app.command()(command)
+    return [each for each in get_command(app).params if each.name in names]
+
+
+_PANEL, _LONG_HELP = "Settings of the fit", 200
+
+
+def field_help(settings: type) -> dict[str, str]:
+    """Return what a docstring's section `Arguments:` says of each field; of long ones a sentence."""
+    text = getdoc(settings) or ""
+    section = re.search(r"^Arguments:\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE)
+    found = {}
+    for entry in re.split(r"\n    (?=\w+: )", "\n" + (section[1] if section else ""))[1:]:
+        name, _, words = entry.partition(": ")
+        text = re.sub(r"`\"?|\"?`", "", " ".join(words.split()))
+        if len(text) > _LONG_HELP:
+            text = re.split(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])", text)[0].rstrip(".") + "."
+        found[name] = text
+    return found
+
+
+def with_settings(place: str, *names: str) -> type[TyperCommand]:
+    """Return a command class with options for fields of the settings at `module:Class`.
+
+    The settings are imported when the command's options are needed, so that other commands and
+    `privot --help` do not import them. The function gets their values as `context.obj`.
+    """
+
+    class Command(TyperCommand):
+        _complete = False
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            if not self._complete:
+                self.params = [*self.params, *settings_options(load_object(place, "this"), names)]
+                self._complete = True
+            return super().get_params(ctx)
+
+        def invoke(self, ctx: Any) -> Any:
+            ctx.obj = {name: ctx.params.pop(name) for name in names}
+            return super().invoke(ctx)
+
+    return Command
 
 
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:

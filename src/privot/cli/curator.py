@@ -35,20 +35,7 @@ def fit(
         Argument(help="The reports: release.parquet; of a campaign that moved, newest last."),
     ],
     output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
-    estimator: Annotated[
-        str, Option(help="auto, latent_classes, grid, gaussian_classes or generator.")
-    ] = "auto",
-    loss: Annotated[
-        str, Option(help="Of a generator: auto, plain, self_corrected or likelihood.")
-    ] = "auto",
-    steps: Annotated[int | None, Option(help="Optimizer steps.")] = None,
-    batch_size: Annotated[int | None, Option(help="Reports a step.")] = None,
-    learning_rate: Annotated[float | None, Option(help="Peak learning rate.")] = None,
-    seed: Annotated[int, Option(help="Of weights, batches, latents.")] = 0,
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
-    minutes: Annotated[
-        float | None, Option(help="Most minutes to take; the best model found until then is kept.")
-    ] = None,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
     strict: Annotated[
         bool, Option("--strict", help="Refuse a release with reports that cannot be.")
@@ -80,14 +67,7 @@ def fit(
     from privot.training import Interrupted
     from privot.training.settings import is_first
 
-    given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
-    given |= {"minutes": minutes}
-    settings = FitSettings(
-        estimator=estimator,  # type: ignore[arg-type]  # checked by FitSettings
-        loss=loss,  # type: ignore[arg-type]  # checked by FitSettings
-        seed=seed,
-        **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]  # each has its option's type
-    )
+    settings = FitSettings(**context.obj)
     require_place(output, release)
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:
@@ -136,7 +116,7 @@ def fit(
     for promise in model.made_with.get("promises", []):
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
     if checked_too and model.made_with["estimator"] == "latent_classes":
-        _check(model, reports, output, seed, target)
+        _check(model, reports, output, settings.seed, target)
     if model.schema.images:
         from privot.report import write_image_fit_report
 
@@ -274,6 +254,7 @@ _HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
 def run(
+    context: typer.Context,
     output: Annotated[Path, Option("-o", "--output", help="Folder for the results.")] = Path(
         "demo"
     ),
@@ -286,8 +267,6 @@ def run(
     mechanism: Annotated[
         str, Option(help="How people report; 'laplace', for images 'gaussian', is the papers'.")
     ] = "auto",
-    steps: Annotated[int | None, Option(help="Most steps of a fit.")] = None,
-    seed: Annotated[int, Option(help="Of the people and of the training.")] = 0,
     images: Annotated[
         bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
     ] = False,
@@ -307,7 +286,7 @@ def run(
     if data is not None and not images:
         raise PrivotError("data is for images alone: add --images, or leave --data out")
     claim_folder(output, _HOLDS, force=force)
-    settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)
+    settings = FitSettings(**context.obj)
     asked = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism, "settings": settings}
     given = {name: value for name, value in asked.items() if value is not None}
     lines = _digits(output, given, data) if images else _homes(output, given)

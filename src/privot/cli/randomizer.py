@@ -304,8 +304,6 @@ def audit(
     if exact:
         if draws is not None:
             raise PrivotError("--exact draws nothing: leave out --draws")
-        from privot.cli.randomizer import audit_exactly
-
         raise Exit(audit_exactly(randomizer, as_json))
     from privot.audit.audit import audit_randomizer, stated_guarantee
     from privot.randomizer import Randomizer

@@ -6,19 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
-from privot.schema import CodedColumn, Schema
-from privot.schema.drafts import DraftColumn
 
 if TYPE_CHECKING:
-    from privot.schema import Schema
+    from privot.schema import CodedColumn, Schema
+    from privot.schema.drafts import DraftColumn
 
 # The editor of `privot schema new`: asks for one column after another, and shows how each is reported.
 #
@@ -59,6 +56,11 @@ def _keeps(number: int) -> bool:
 
 def _ask_column(name: str) -> DraftColumn | None:
     """One column, asked again until it can be; None to leave it out."""
+    from pydantic import ValidationError
+
+    from privot.schema import Schema
+    from privot.schema.drafts import DraftColumn
+
     while True:
         kind = typer.prompt(f"  Kind ({_KINDS})").strip().lower()
         ask = next((ask for word, ask in _ASKED.items() if kind and word.startswith(kind)), None)
@@ -85,6 +87,8 @@ _COMPANION = {"(another)": {"kind": "boolean"}}
 
 
 def _show(name: str, schema: Schema) -> None:
+    import numpy as np
+
     if name in schema.identifiers:
         made = schema.identifiers[name].made_up(_EXAMPLES, np.random.default_rng())
         note(f"  made up, never reported: {', '.join(made(_EXAMPLES).to_pylist())}, …")
@@ -258,7 +262,6 @@ def new(
 
     Example: privot schema new --columns "age:int[17,90]" "sex:F|M" -o schema.toml
     """
-    from privot.cli.schema import ask_columns
     from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import read_declaration, write_draft

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from privot.core.errors import PrivotError
-from privot.models import History
+from privot.core.errors import PrivotError, load_object
+
+if TYPE_CHECKING:
+    from privot.models import History
 
 # Names of the networks that generators can be: plain text, which needs no PyTorch.
 
@@ -72,7 +74,8 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, message: str, history: History | None = None, model: Any = None) -> None:
         super().__init__(message)
-        self.history = history or History()
+        # Imported when it is needed: settings are read without what models need.
+        self.history: History = history or load_object("privot.models:History", "history")()
         self.model = model
 
 
