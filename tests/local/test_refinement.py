@@ -117,7 +117,7 @@ def test_a_category_always_stays_and_no_rule_names_one_that_joined_other(pilot_o
 def test_the_command_writes_the_same_schema(pilot, tmp_path):
     _, model = pilot
     model.save(tmp_path / "pilot")
-    done = run(tmp_path, "schema", "refine", "pilot", "-o", "refined.json", "--codes", "8")
+    done = run(tmp_path, "schema", "new", "--pilot", "pilot", "-o", "refined.json", "--codes", "8")
     assert done.returncode == 0, done.stderr
     assert "paid: one of 8: [0, " in done.stdout
     assert privot.Schema.load(tmp_path / "refined.json") == privot.refine(model, num_codes=8)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
@@ -39,17 +39,84 @@ Fields = dict[str, Any]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, every digit.")]
 
 
-def laplace(
-    sensitivity: Annotated[float, Option(help="l1 diameter of the domain, in its units.")],
+class _Kind(StrEnum):
+    laplace = "laplace"
+    gaussian = "gaussian"
+    randomized_response = "randomized-response"
+
+
+# The option that states the noise of each kind, and those without which there is no answer.
+_NOISE = {_Kind.laplace: "scale", _Kind.gaussian: "stddev", _Kind.randomized_response: "keep"}
+_NEEDED = {
+    _Kind.laplace: ("sensitivity",),
+    _Kind.gaussian: ("sensitivity", "delta"),
+    _Kind.randomized_response: ("categories",),
+}
+
+
+def noise(
+    kind: Annotated[_Kind, Argument(help="The mechanism.")],
     epsilon: Epsilon = None,
-    scale: Annotated[float | None, Option(help="Laplace's b; asks for the epsilon.")] = None,
+    sensitivity: Annotated[
+        float | None,
+        Option(help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."),
+    ] = None,
+    delta: Annotated[
+        float | None, Option(help="For gaussian: well below one over the number of people.")
+    ] = None,
+    categories: Annotated[
+        int | None, Option(help="For randomized-response: number of categories k, at least 2.")
+    ] = None,
+    scale: Annotated[
+        float | None, Option(help="Laplace's b, instead of --epsilon; asks for the epsilon.")
+    ] = None,
+    stddev: Annotated[
+        float | None,
+        Option(help="Of each coordinate's Gaussian noise; asks for the epsilon."),
+    ] = None,
+    keep: Annotated[
+        float | None,
+        Option(help="Probability of the truth in a randomized response; asks for the epsilon."),
+    ] = None,
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
-    """Laplace noise of scale b = sensitivity/epsilon; pure.
+    """Noise for an epsilon, or epsilon for a noise, of one mechanism.
 
-    Example: privot account laplace --epsilon 4 --sensitivity 2
+    Laplace noise has scale b = sensitivity/epsilon. Gaussian noise is by the exact formula (Balle, Wang
+    2018), Zhao's closed form beside it. k-ary randomized response reports the truth, or one of the other
+    categories at random. The first and the last are pure.
+
+    Example: privot account noise laplace --epsilon 4 --sensitivity 2
+
+    The other way: privot account noise gaussian --stddev 4 --delta 1e-6 --sensitivity 1
     """
+    given = {
+        "sensitivity": sensitivity,
+        "delta": delta,
+        "categories": categories,
+        "scale": scale,
+        "stddev": stddev,
+        "keep": keep,
+    }
+    taken = {*_NEEDED[kind], _NOISE[kind]}
+    for name, value in given.items():
+        if value is not None and name not in taken:
+            raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
+    for name in _NEEDED[kind]:
+        if given[name] is None:
+            raise PrivotError(f"--{name} is missing: {kind} needs it")
+    if kind is _Kind.laplace:
+        _laplace(cast(float, sensitivity), epsilon, scale, unit, as_json)
+    elif kind is _Kind.gaussian:
+        _gaussian(cast(float, sensitivity), cast(float, delta), epsilon, stddev, unit, as_json)
+    else:
+        _randomized_response(cast(int, categories), epsilon, keep, unit, as_json)
+
+
+def _laplace(
+    sensitivity: float, epsilon: float | None, scale: float | None, unit: str, as_json: bool
+) -> None:
     forward = epsilon is not None
     epsilon, scale = solve(
         epsilon,
@@ -68,20 +135,14 @@ def laplace(
     tell(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
 
 
-def gaussian(
-    sensitivity: Annotated[float, Option(help="l2 diameter of the domain, in its units.")],
-    delta: Delta,
-    epsilon: Epsilon = None,
-    stddev: Annotated[
-        float | None, Option(help="Of each coordinate's noise; asks for the epsilon.")
-    ] = None,
-    unit: Unit = "person",
-    as_json: AsJson = False,
+def _gaussian(
+    sensitivity: float,
+    delta: float,
+    epsilon: float | None,
+    stddev: float | None,
+    unit: str,
+    as_json: bool,
 ) -> None:
-    """Gaussian noise by the exact formula (Balle, Wang 2018), Zhao's closed form beside it.
-
-    Example: privot account gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
-    """
     check_delta(delta)
     forward = epsilon is not None
     epsilon, stddev = solve(
@@ -109,19 +170,9 @@ def gaussian(
     tell(as_json, "stddev" if forward else "epsilon", fields, lines)
 
 
-def randomized_response(
-    categories: Annotated[int, Option(help="Number of categories k, at least 2.")],
-    epsilon: Epsilon = None,
-    keep: Annotated[
-        float | None, Option(help="Probability of the truth; asks for the epsilon.")
-    ] = None,
-    unit: Unit = "person",
-    as_json: AsJson = False,
+def _randomized_response(
+    categories: int, epsilon: float | None, keep: float | None, unit: str, as_json: bool
 ) -> None:
-    """k-ary randomized response: the truth, or one of the other categories at random; pure.
-
-    Example: privot account randomized-response --epsilon 1 --categories 5
-    """
     forward = epsilon is not None
     epsilon, keep = solve(
         epsilon,
@@ -190,13 +241,29 @@ def shuffle(
     tell(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
 
 
-def spent() -> None:
+def spent(
+    adopt: Annotated[
+        Path | None,
+        Option(
+            help="Instead: let this account use a ledger that came from elsewhere (its file, or a "
+            "secret model's folder), if the original is never used again."
+        ),
+    ] = None,
+) -> None:
     """List all runs on private records that this user account made, records by records.
 
     Example: privot account spent
+
+    After a ledger was moved here: privot account spent --adopt secret/
     """
     from privot.privacy.accounts import accounts
+    from privot.privacy.ledger import adopt as adopt_ledger
 
+    if adopt is not None:
+        file = adopt / "ledger.json" if adopt.is_dir() else adopt
+        adopt_ledger(file)
+        print(f"{file}: this account counts on from here; use the original never again")
+        return
     known = accounts()
     for number, account in enumerate(known, start=1):
         print(f"records {number}: {account}")
@@ -205,22 +272,6 @@ def spent() -> None:
     if not known:
         print("no run on private records is known to this account")
     note("for the curator: whether two runs had the same records is a function of raw data")
-
-
-def adopt(
-    ledger: Annotated[
-        Path, Argument(help="A ledger's file, or a secret model's folder, that was moved here.")
-    ],
-) -> None:
-    """Let this account use a ledger that came from elsewhere, if the original is never used again.
-
-    Example: privot account adopt secret/
-    """
-    from privot.privacy.ledger import adopt as adopt_ledger
-
-    file = ledger / "ledger.json" if ledger.is_dir() else ledger
-    adopt_ledger(file)
-    print(f"{file}: this account counts on from here; use the original never again")
 
 
 def solve(

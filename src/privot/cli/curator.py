@@ -32,7 +32,10 @@ def fit(
     context: typer.Context,
     release: Annotated[
         list[Path],
-        Argument(help="The reports: release.parquet; of a campaign that moved, newest last."),
+        Argument(
+            help="The reports: release.parquet; several of a campaign that moved to other randomizers, "
+            "newest last; or waves, in order."
+        ),
     ],
     output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
@@ -44,6 +47,25 @@ def fit(
         bool, Option("--check/--no-check", help="Say what a model of a table may be used for.")
     ] = True,
     target: Target = None,
+    waves: Annotated[
+        bool,
+        Option(
+            "--waves",
+            help="Each release is a wave, and the population moves; or one release of `privot serve "
+            "--panel`, which says its waves. The next four options mean it, too.",
+        ),
+    ] = False,
+    times: Annotated[
+        str | None,
+        Option(help="Of waves: numbers or dates with commas between; 1,2,3 and so on by default."),
+    ] = None,
+    start: Annotated[
+        str | None, Option(help="Instead: the time of the first wave, a number or a date.")
+    ] = None,
+    every: Annotated[float, Option(help="With --start: from wave to wave, of dates days.")] = 1.0,
+    onto: Annotated[
+        Path | None, Option(help="A model of earlier waves, to which these are added in seconds.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
@@ -57,8 +79,14 @@ def fit(
     A table's model is checked by its reports, which takes about half as long again: what it may be used
     for is printed, kept with the model, and shown in its report.html.
 
+    Of waves, how fast the population moves is learned from the reports. OUTPUT/report.html shows the
+    trends of all columns with their bands, and sudden changes.
+
     Example: privot fit release.parquet -o model/
+
+    Of waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
+    from privot.cli.waves import WaveTimes, learn_waves
     from privot.collector.collecting import checked, quarantine_of
     from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import FitSettings
@@ -67,7 +95,12 @@ def fit(
     from privot.training import Interrupted
     from privot.training.settings import is_first
 
-    settings = FitSettings(**context.obj)
+    settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
+    if waves or when:
+        if resume or target is not None or device != "auto":
+            raise PrivotError("waves are fitted at once: leave out --resume, --target and --device")
+        learn_waves(context, release, settings, output, when, strict=strict, force=force)
+        return
     require_place(output, release)
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:
@@ -249,7 +282,6 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
 # Things to try: the demo, one command and about a minute; and public data sets.
 
 
-Name = Annotated[str, Argument(help="mnist, fashion_mnist or usps.")]
 _HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
@@ -271,18 +303,41 @@ def run(
         bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
     ] = False,
     data: Annotated[
-        Path | None, Option("--data", help="Folder of data sets, for images: MNIST's digits.")
+        Path | None,
+        Option(
+            "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
+        ),
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        Option(
+            help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
+            "again to resume."
+        ),
+    ] = None,
+    address: Annotated[
+        str | None, Option(help="With --fetch: folder on the web to take the files from instead.")
+    ] = None,
+    verify: Annotated[
+        str | None,
+        Option(help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."),
     ] = None,
     force: Force = False,
 ) -> None:
     """Recover where people live from locations that were randomized one by one; or how they write.
 
     Example: privot demo
+
+    A public data set to try things on: privot demo --fetch mnist --data data
     """
-    from privot.core.errors import PrivotError
     from privot.core.files import claim_folder
     from privot.local import FitSettings
 
+    if address is not None and fetch is None:
+        raise PrivotError("--address is where to fetch from: give --fetch, or leave it out")
+    if fetch is not None or verify is not None:
+        _datasets(fetch, verify, data, address)
+        return
     if data is not None and not images:
         raise PrivotError("data is for images alone: add --images, or leave --data out")
     claim_folder(output, _HOLDS, force=force)
@@ -325,37 +380,20 @@ def _digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]
     ]
 
 
-def fetch(
-    name: Name,
-    to: Annotated[Path, Option("--to", help="Folder of data sets.")],
-    address: Annotated[
-        str | None, Option(help="Folder on the web to take the files from instead.")
-    ] = None,
+def _datasets(
+    fetched: str | None, verified: str | None, data: Path | None, address: str | None
 ) -> None:
-    """Fetch a public data set; run it again to resume, and it is checked at the end.
+    """Fetch a public data set, or verify the checksums of one that is there."""
+    from privot.demo.datasets import fetch, load_images
 
-    Example: privot datasets fetch mnist --to data
-    """
-    from privot.demo.datasets import fetch as fetch_dataset
-
-    print(fetch_dataset(name, to, address=address, say=note))
-
-
-def check(
-    name: Name,
-    data: Annotated[
-        Path | None, Option("--data", help="Folder of data sets; PRIVOT_DATA by default.")
-    ] = None,
-) -> None:
-    """Say what a folder holds of a data set, after its checksums were verified.
-
-    Example: privot datasets check mnist --data data
-    """
-    from privot.demo.datasets import load_images
-
-    images = load_images(name, data)
-    height, width = images.x_train.shape[1:]
-    print(
-        f"{name}: {len(images.x_train):,} + {len(images.x_test):,} images of {height} × {width}, "
-        "checksums verified"
-    )
+    if fetched is not None and data is None:
+        raise PrivotError("--data is missing: name the folder of data sets to fetch into")
+    if fetched is not None and data is not None:
+        print(fetch(fetched, data, address=address, say=note))
+    if verified is not None:
+        images = load_images(verified, data)
+        height, width = images.x_train.shape[1:]
+        print(
+            f"{verified}: {len(images.x_train):,} + {len(images.x_test):,} images of {height} × "
+            f"{width}, checksums verified"
+        )

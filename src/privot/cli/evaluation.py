@@ -175,71 +175,6 @@ def evaluate(
     fail_by_verdict(found.verdict, fail_on)
 
 
-# The command that rehearses a campaign before anyone is asked. It needs PyTorch.
-
-
-def rehearse(
-    schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Privacy loss of one whole report.")],
-    people: Annotated[int, Option(help="How many will report.")],
-    prior: Annotated[
-        Path | None,
-        Option(
-            help="A table that is like people and not private, or a model's folder; made-up people "
-            "otherwise."
-        ),
-    ] = None,
-    rehearsals: Annotated[int, Option(help="How many fits.")] = 3,
-    seed: Annotated[int, Option(help="Of people and fits.")] = 0,
-    output: Annotated[Path, Option("-o", "--output", help="Folder of what it shows.")] = Path(
-        "rehearsal"
-    ),
-    force: Force = False,
-) -> None:
-    """What will the answer look like? Simulated people report and are learned from; nobody is asked.
-
-    Everything is stamped SIMULATED: every line, file and picture. With --prior people are drawn from a
-    table or a model, whose rows are shown: give no table of private people.
-
-    Example: privot rehearse schema.toml --epsilon 2 --people 30000 --prior census.csv
-    """
-    from privot.core.errors import require_seed
-    from privot.core.files import claim_folder, replacing_folder
-    from privot.evaluation.forecast import STAMP
-    from privot.evaluation.forecast import rehearse as rehearsed
-    from privot.models import load
-    from privot.report.pages import NAMES, WRITTEN, write_rehearsal
-    from privot.schema import Schema
-    from privot.tables.files import read_table
-
-    declared, inputs = Schema.load(schema), [schema, *([] if prior is None else [prior])]
-    require_seed(seed)
-    claim_folder(output, WRITTEN, inputs=inputs, force=force)
-    like: Any = None
-    if prior is not None:
-        like = load(prior) if prior.is_dir() else read_table(prior, declared)
-    with step_bar("rehearsing") as progress:
-        told = rehearsed(
-            declared,
-            epsilon,
-            people,
-            prior=like,
-            rehearsals=rehearsals,
-            seed=seed,
-            progress=progress,
-        )
-    with replacing_folder(output) as folder:
-        write_rehearsal(folder, told, epsilon, people)
-    who = "made-up people" if prior is None else f"people like those of {prior}"
-    print(f"{STAMP}: {people:,} reports of {who}, ε = {exactly(epsilon)}")
-    for key, error in told.predicted.items():
-        print(
-            f"{STAMP}: {NAMES[key]}: error {error:.4f} ({told.low[key]:.4f} to {told.high[key]:.4f} in "
-            f"{told.rehearsals} rehearsals), without noise {told.without_noise[key]:.4f}"
-        )
-    print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
-
-
 # The command that plans reports before there are any. No PyTorch.
 
 
@@ -268,31 +203,51 @@ def plan(
     like: Annotated[
         Path | None,
         Option(
-            help="Folder of a model, a pilot's say, whose people rehearse what a fit will err by."
+            help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
+            "a fit. With --simulate also a table that is like people and not private."
         ),
     ] = None,
     rehearse: Annotated[
         bool, Option("--rehearse", help="The same by made-up people, where there is no model.")
     ] = False,
+    simulate: Annotated[
+        Path | None,
+        Option(
+            help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
+            "this folder. Every line, file and picture is stamped SIMULATED."
+        ),
+    ] = None,
+    rehearsals: Annotated[int, Option(help="With --simulate: how many fits.")] = 3,
+    seed: Annotated[int, Option(help="With --simulate: of people and fits.")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print the plan as JSON.")] = False,
+    force: Force = False,
 ) -> None:
     """Expected error of each way of reporting: of tables, places, numbers, vectors and images.
 
     Reads the schema only, so it costs no privacy; and a model, if it is given one, which is as private
-    as the reports that it was learned from. A rehearsal takes as long as some fits.
+    as the reports that it was learned from. A simulation takes as long as some fits; one like a table
+    shows rows drawn from it: give no table of private people.
 
     Example: privot plan schema.toml --epsilon 4 --people 50000
+
+    What the answer will look like: privot plan schema.toml --epsilon 2 --people 30000 --simulate
+    rehearsal/ --like census.csv
     """
     from privot.randomizer import plan_reports
     from privot.schema import Schema
 
+    if simulate is not None:
+        if as_json or rehearse:
+            raise PrivotError("--simulate makes no plan: leave out --json and --rehearse")
+        _simulate(schema, epsilon, people, (like, rehearsals, seed), simulate, force)
+        return
     declared = Schema.load(schema)
     made = plan_reports(declared, epsilon, people, target_error=target_error)
     command = _command(schema, made)
     fitted = _rehearsed(declared, made, like) if rehearse or like is not None else None
     if as_json:
-        told = {} if fitted is None else {"fit": asdict(fitted)}
-        print(json.dumps(asdict(made) | told | {"command": command}))
+        more = {} if fitted is None else {"fit": asdict(fitted)}
+        print(json.dumps(asdict(made) | more | {"command": command}))
         return
     if made.table is not None:
         _print_table_plan(made, made.table)
@@ -303,6 +258,53 @@ def plan(
     if fitted is not None:
         print(_fit_in_words(fitted, like))
     print(f"next: {command}")
+
+
+def _simulate(
+    schema: Path,
+    epsilon: float,
+    people: int,
+    how: tuple[Path | None, int, int],
+    output: Path,
+    force: bool,
+) -> None:
+    """Simulate people who report and are learned from; `how`: like whom, how many fits, seed."""
+    from privot.core.errors import require_seed
+    from privot.core.files import claim_folder, replacing_folder
+    from privot.evaluation.forecast import STAMP, rehearse
+    from privot.models import load
+    from privot.report.pages import NAMES, WRITTEN, write_rehearsal
+    from privot.schema import Schema
+    from privot.tables.files import read_table
+
+    like, rehearsals, seed = how
+    declared, inputs = Schema.load(schema), [schema, *([] if like is None else [like])]
+    require_seed(seed)
+    claim_folder(output, WRITTEN, inputs=inputs, force=force)
+    prior: Any = None
+    if like is not None:
+        prior = load(like) if like.is_dir() else read_table(like, declared)
+    with step_bar("rehearsing") as progress:
+        found = rehearse(
+            declared,
+            epsilon,
+            people,
+            prior=prior,
+            rehearsals=rehearsals,
+            seed=seed,
+            progress=progress,
+        )
+    with replacing_folder(output) as folder:
+        write_rehearsal(folder, found, epsilon, people)
+    who = "made-up people" if like is None else f"people like those of {like}"
+    print(f"{STAMP}: {people:,} reports of {who}, ε = {exactly(epsilon)}")
+    for key, error in found.predicted.items():
+        interval = f"{found.low[key]:.4f} to {found.high[key]:.4f} in {found.rehearsals} rehearsals"
+        print(
+            f"{STAMP}: {NAMES[key]}: error {error:.4f} ({interval}), "
+            f"without noise {found.without_noise[key]:.4f}"
+        )
+    print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
 
 
 def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:

@@ -264,6 +264,6 @@ def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
             warnings.warn(
                 f"column {name!r}: {shares[atom]:.0%} of the people are in one interval of {label}, and "
                 "nothing is known of where in it: declare a value that many share as one of its spikes, "
-                "or finer bins there, which privot schema refine finds for the next reports",
+                "or finer bins there, which privot schema new --pilot finds for the next reports",
                 stacklevel=4,
             )

@@ -230,7 +230,7 @@ class WaveModel(Model):
         history: None: it is not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit-waves")
+    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
 
     base: LocalModel
     drift: Drift
