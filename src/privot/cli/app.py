@@ -64,7 +64,6 @@ waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_
 waves_app.command("new")(waves.new)
 waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
-waves_app.command("tell")(waves.tell)
 datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
 datasets_app.command("fetch")(curator.fetch)
 datasets_app.command("check")(curator.check)
