@@ -194,45 +194,6 @@ def report(
     note(f"{printable(str(ledger))}: {book.spent()} so far, in all campaigns")
 
 
-def tell(
-    value: Annotated[str, Argument(help="The person's bit of today: yes or no.")],
-    panel: Annotated[Path, Option(help="The campaign's panel.json; its window is all its waves.")],
-    changes: Annotated[int, Option(help="How often a bit is followed when it changes.")],
-    epsilon: Annotated[float, Option(help="Of all answers of a person, over all waves.")],
-    ledger: Annotated[Path, Option(help="The device's ledger: begun if it is not there.")],
-    person: Annotated[
-        str | None, Option(help="The person's public id; the ledger draws one if none is given.")
-    ] = None,
-    first: Annotated[
-        bool,
-        Option("--first", help="This person had no ledger before: a new one need not stand aside."),
-    ] = False,
-    public_key: PublicKey = None,
-) -> None:
-    """Tell a bit that seldom changes, in every wave; print all answers so far, one a line of JSON.
-
-    Each answer is drawn once, kept in the ledger, and printed again as the same bytes. After --changes
-    changes the bit is followed as it was. Where the panel is signed, --public-key must say by whom.
-
-    Example: privot waves tell yes --panel panel.json --changes 2 --epsilon 2 --ledger my.ledger
-    """
-    from privot.waves import ChangeTree, DeviceLedger, Panel, TreeLedger
-
-    if value not in ("yes", "no"):
-        raise PrivotError("the bit of today is yes or no: write one of them")
-    _require_signed(public_key, panel)
-    held = Panel.load(panel)
-    if held.waves is None:
-        raise PrivotError(
-            f"panel {held.name!r} has no last wave, and a tree needs one: give --waves"
-        )
-    held.wave_at(time.time())  # what has not begun or has ended begins no ledger
-    tree = ChangeTree(held.waves, changes, epsilon, held.seed)
-    book = TreeLedger(DeviceLedger(ledger, person, wait=not first), tree, held)
-    for answer in book.tell(value == "yes"):
-        print(answer.to_bytes().decode(), end="")
-
-
 def _require_signed(key: str | None, *files: Path) -> None:
     """Refuse files that the holder of `key` did not sign; without a key, those that somebody signed."""
     from privot.randomizer.signing import require_signature, signature_path

@@ -19,13 +19,11 @@ each loss within them. Not covered either way: an older copy of the file restore
 person, a clock set back before a ledger is begun.
 
 *Several campaigns.* Promises to one person add up. The owner's limit is on all that was drawn, in every
-campaign together, and what a wrong clock does to it is in `privot.waves.ledger`.
+campaign together; what a wrong clock does to it is below.
 
 **Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
-holds reports, which may leave, and times; it holds no value but the bits of trees, if there are any
-(`privot.waves.tree_ledger`). Refusals depend on clock, panel and
-earlier draws, never on a value; a record that cannot be used is refused before anything is drawn or
-written.
+holds reports, which may leave, and times, and no value. Refusals depend on clock, panel and earlier
+draws, never on a value; a record that cannot be used is refused before anything is drawn or written.
 """
 
 from __future__ import annotations
@@ -249,12 +247,12 @@ class Limit:
         return f"ε = {exactly(self.epsilon)}{delta} {when}"
 
     def require(
-        self, asking: str, promise: PureDP | ApproximateDP, draws: Draws, now: float
+        self, campaign: str, promise: PureDP | ApproximateDP, draws: Draws, now: float
     ) -> None:
         """Refuse one more draw that would pass it.
 
         Arguments:
-            asking: Name of the campaign; a tree's answers so far are in what it asks for.
+            campaign: Its name, for the refusal.
             promise: What one more draw adds.
             draws: The ledger's lines.
             now: Seconds since 1970.
@@ -262,13 +260,13 @@ class Limit:
         Raises:
             LimitReached: if it would.
         """
-        epsilon, delta = losses(draws, self.days, now, asking)
+        epsilon, delta = losses(draws, self.days, now)
         more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
         most, most_slack = _written(self.epsilon), _written(self.delta)
         if epsilon + more > most or delta + slack > most_slack:
             added = f", δ = {at_most(float(delta), 3)}" if delta else ""
             raise LimitReached(
-                f"campaign {asking!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
+                f"campaign {campaign!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
                 f"spent, and the limit is {self}; wait, or raise the limit"
             )
 
@@ -278,21 +276,12 @@ def latest(draws: Draws) -> float:
     return max((float(line["time"]) for line in draws), default=0.0)
 
 
-def losses(
-    draws: Draws, days: float | None, now: float, asking: str = ""
-) -> tuple[Fraction, Fraction]:
-    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3.
-
-    The answers of a tree are one promise, as of the last one; none for the campaign that asks.
-    """
+def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Fraction]:
+    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3."""
     since = -math.inf if days is None else now - days * _DAY
-    counted: dict[Any, dict[str, float]] = {}
-    for number, line in enumerate(draws):
-        name, tree = line["campaign"]["name"], "tree" in line["campaign"]
-        if line["time"] > since and "promise" in line and not (tree and name == asking):
-            counted[name if tree else number] = line["promise"]
-    epsilon = sum((_written(each["epsilon"]) for each in counted.values()), Fraction(0))
-    delta = sum((_written(each.get("delta", 0.0)) for each in counted.values()), Fraction(0))
+    counted = [line["promise"] for line in draws if line["time"] > since]
+    epsilon = sum((_written(each["epsilon"]) for each in counted), Fraction(0))
+    delta = sum((_written(each.get("delta", 0.0)) for each in counted), Fraction(0))
     return epsilon, delta
 
 
@@ -401,7 +390,8 @@ class DeviceLedger:
             spent = self._spent(journal, panel)
             if wave not in spent:
                 self._require_due(panel, wave, [*spent])
-                self.require_within(panel, promise, journal, seconds)
+                if self.limit is not None:
+                    self.limit.require(panel.name, promise, journal.lines[1:], seconds)
                 made = device.report(record, word=word, now=seconds).to_bytes()
                 journal.append(
                     {
@@ -458,14 +448,6 @@ class DeviceLedger:
                 f"this ledger is new, and a lost one may have reported in campaign {name!r}: it reports "
                 f"from wave {least} on, and it is wave {wave}"
             )
-
-    def require_within(
-        self, panel: Panel, promise: PureDP | ApproximateDP, journal: Journal, now: float
-    ) -> None:
-        """Refuse what would pass the owner's limit; nothing of a tree's own answers counts twice."""
-        if self.limit is None:
-            return
-        self.limit.require(panel.name, promise, journal.lines[1:], now)
 
 
 def _promise_of(device: Device) -> PureDP | ApproximateDP:
