@@ -17,10 +17,10 @@ import torch
 from sklearn.base import clone
 
 import privot
-from privot import FitSettings, Randomizer, Schema, Synthesizer, fit
+from privot import FitSettings, Randomizer, Schema, fit
 from privot.core.errors import PrivotError
 from privot.evaluation import compare, total_variation
-from privot.local import LocalModel
+from privot.local import LocalModel, Synthesizer
 from privot.local.fitting import FewReports
 from privot.training import Interrupted
 

@@ -64,6 +64,7 @@ waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_
 waves_app.command("new")(waves.new)
 waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
+app.command("demo", cls=with_settings(_FIT, "steps", "seed"))(curator.run)
 app.command("plan")(evaluation.plan)
 app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(randomizer.privatize)

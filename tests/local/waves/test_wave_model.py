@@ -5,8 +5,9 @@ import pytest
 
 from laws.model import ModelLaws
 from moving_people import SCHEMA, USES, people, uses_only, waves
-from privot import Randomizer, fit_waves
+from privot import Randomizer
 from privot.core.errors import PrivotError
+from privot.local import fit_waves
 
 SHARES = np.linspace(0.1, 0.7, 6)
 
