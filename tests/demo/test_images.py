@@ -87,7 +87,7 @@ def test_missing_files_say_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(PrivotError, match="run `privot demo --fetch mnist --data"):
         load_images("mnist", tmp_path)
     monkeypatch.delenv("PRIVOT_DATA", raising=False)
-    with pytest.raises(PrivotError, match=r"fetch usps --to DIR.*--data DIR.*PRIVOT_DATA"):
+    with pytest.raises(PrivotError, match=r"fetch usps --data DIR.*--data DIR.*PRIVOT_DATA"):
         load_images("usps")
     with pytest.raises(PrivotError, match="dataset 'mnits' is not known: use one of mnist"):
         load_images("mnits")
