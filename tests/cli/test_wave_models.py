@@ -66,7 +66,7 @@ def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
         (f"fit {FOUR} --times 1,2", "times has 2 for 4 waves"),
         (f"fit {FOUR} --start 1 --every 0", "--every 0 is not above 0"),
         (f"fit {FOUR} --start 2026-01-01 --every 0.5", "no whole number of days"),
-        (f"fit {FOUR} --start 1 --times 1,2,3,4", "two answers to one question"),
+        (f"fit {FOUR} --start 1 --times 1,2,3,4", "exclude each other"),
         ("fit wave-0.parquet --waves", "give two waves or more"),
         ("waves show wave-0.parquet --column uses", "wave-0.parquet"),
     ],

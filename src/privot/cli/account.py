@@ -1,4 +1,4 @@
-"""Privacy arithmetic at the prompt: how much noise an ε needs, how much ε a noise gives; what was spent.
+"""Privacy arithmetic at the prompt: noise for an ε, ε for a noise, and the budget spent.
 
 The formulas are bare, in the data's own units. `privot calibrate` applies them to a schema, where
 rounding to the grid, and the sharing of one budget among columns, come on top. What is printed for
@@ -132,7 +132,7 @@ def _laplace(
     promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
     lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l1")]
     answer = "scale" if forward else "epsilon"
-    tell(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
+    print_answer(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
 
 
 def _gaussian(
@@ -167,7 +167,7 @@ def _gaussian(
             f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
             f"promise, {more:.0%} more."
         )
-    tell(as_json, "stddev" if forward else "epsilon", fields, lines)
+    print_answer(as_json, "stddev" if forward else "epsilon", fields, lines)
 
 
 def _randomized_response(
@@ -188,7 +188,7 @@ def _randomized_response(
     )
     promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
     lines = [_sentence(forward, noise, promise, unit)]
-    tell(as_json, "keep" if forward else "epsilon", fields, lines)
+    print_answer(as_json, "keep" if forward else "epsilon", fields, lines)
 
 
 def shuffle(
@@ -238,7 +238,7 @@ def shuffle(
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
         "whole report: a column of it is not amplified, for the others tell rows apart.",
     ]
-    tell(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
+    print_answer(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
 
 
 def spent(
@@ -280,7 +280,7 @@ def solve(
     noise: float | None,
     noise_for: Callable[[float], float],
     epsilon_of: Callable[[float], float],
-    asked: tuple[str, str] = ("noise", "epsilon"),
+    answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> tuple[float, float]:
     """Return epsilon and noise, the one that was not given computed from the other."""
     if epsilon is not None and noise is None:
@@ -290,22 +290,22 @@ def solve(
     given = "neither" if epsilon is None else "both"
     raise PrivotError(
         f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "
-        f"{asked[0]} or {noise_name} to ask for the {asked[1]}"
+        f"{answers[0]} or {noise_name} to ask for the {answers[1]}"
     )
 
 
-def tell(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
-    """Print the lines; or the fields as JSON, with what was asked for in front."""
+def print_answer(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
+    """Print the lines; or the fields as JSON, the answer first."""
     print(json.dumps({answer: fields[answer], **fields}) if as_json else "\n".join(lines))
 
 
 def rounded_up(value: float, rounded: bool = True) -> str:
-    """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
+    """Return six digits rounded up, for losses and for noise; a given value stays as it is."""
     return at_most(value, 6) if rounded else exactly(value)
 
 
 def rounded_down(value: float, rounded: bool = True) -> str:
-    """Six digits rounded down, for probabilities of the truth and for lower bounds."""
+    """Return six digits rounded down, for probabilities of the truth and for lower bounds."""
     return at_least(value, 6) if rounded else exactly(value)
 
 
@@ -453,7 +453,7 @@ def sliced(
             "This assumes that every batch is drawn afresh by secret coins, in random row order, "
             "and that nothing published shows who was in it."
         )
-    tell(as_json, name, fields, lines)
+    print_answer(as_json, name, fields, lines)
 
 
 def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
@@ -468,7 +468,7 @@ def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -
 def _published(
     setting: SlicedAccounting, epsilon: float, delta: float, steps: int
 ) -> dict[str, float]:
-    """What the published bounds would ask for, where they apply."""
+    """Return the noise by the published bounds, where they apply."""
     from privot.privacy.published_slice_bounds import published_stddev
 
     if setting.orthonormal or setting.grid:

@@ -1,4 +1,4 @@
-"""Which commands there are, and what they are called.
+"""The commands and their names.
 
 The modules behind a command are imported when it runs, so that `privot --help` answers at once and
 those before `privot fit` work where PyTorch is not installed.
@@ -55,12 +55,12 @@ integral_app = typer.Typer(
 )
 integral_app.command("fit")(central.fit_integral)
 integral_app.command("sample")(central.sample_integral)
-campaign_app = typer.Typer(help="Ask many people by their browsers.", no_args_is_help=True)
+campaign_app = typer.Typer(help="Survey many people by their browsers.", no_args_is_help=True)
 campaign_app.command("new")(campaign.new)
 campaign_app.command("up")(campaign.up)
 campaign_app.command("status")(campaign.status)
 campaign_app.command("delete")(campaign.delete)
-waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_help=True)
+waves_app = typer.Typer(help="Survey the same people again and again.", no_args_is_help=True)
 waves_app.command("new")(waves.new)
 waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
@@ -83,14 +83,15 @@ app.command("audit")(randomizer.audit)
 app.command("sign")(randomizer.sign)
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"privot {__version__}")
         raise typer.Exit
 
 
 _Version = Annotated[
-    bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version.")
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
 ]
 
 
@@ -112,7 +113,7 @@ def run() -> int:
     try:
         return int(app(prog_name="privot", standalone_mode=False) or 0)
     except _UsageError as error:
-        if words := error.format_message().strip().removesuffix("."):  # else help was asked for
+        if words := error.format_message().strip().removesuffix("."):  # none after --help
             command = "privot" if error.ctx is None else error.ctx.command_path
             complain(f"{words}: see {command} --help")
         return 2

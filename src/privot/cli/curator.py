@@ -1,4 +1,4 @@
-"""Commands of the curator, who only ever sees a release. They need PyTorch."""
+"""Commands of the curator, who only ever sees a release: fit, sample; and the demo."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from privot.cli.console import (
     Target,
     counted,
     note,
+    print_quarantined,
+    print_verdict,
     row_bar,
     step_bar,
-    tell_quarantined,
-    tell_verdict,
     training_bar,
 )
 from privot.core.errors import PrivotError
@@ -72,12 +72,12 @@ def fit(
 
     Reports that no randomizer makes are left out, and listed in OUTPUT.quarantine.csv.
 
-    Ctrl-C leaves the model of what was learned until then. It saves a generator's state as well, which
+    Ctrl-C leaves the model that was learned until then. It saves a generator's state as well, which
     --resume continues bit for bit. Several processes train one generator together: torchrun
     --nproc-per-node 2 -m privot fit …
 
     A table's model is checked by its reports, which takes about half as long again: what it may be used
-    for is printed, kept with the model, and shown in its report.html.
+    for is printed, stored with the model, and shown in its report.html.
 
     Of waves, how fast the population moves is learned from the reports. OUTPUT/report.html shows the
     trends of all columns with their bands, and sudden changes.
@@ -116,13 +116,13 @@ def fit(
         more = f".{number}" if number else ""
         aside = quarantine_of(output.with_name(output.name + more))
         claim_file(aside, inputs=release, force=force or resume or not is_first())
-        # What can be counted of a release that was tampered with is a file as long as this command.
+        # The valid part of a release that was tampered with is a temporary file of this command.
         counted_in, found = context.with_resource(checked(path, aside, strict))
         reports.append(counted_in)
         if found is not None and is_first():
-            tell_quarantined(found)
+            print_quarantined(found)
     if target is not None:
-        _require_told(reports[-1], target, checked_too)
+        _require_target(reports[-1], target, checked_too)
     with training_bar(then="") as progress:
         try:
             model = fit_model(
@@ -135,7 +135,7 @@ def fit(
             )
         except Interrupted as interruption:
             if is_first():
-                _keep(interruption, output, checkpoint)
+                _save_interrupted(interruption, output, checkpoint)
             raise
     if not is_first():
         return
@@ -157,37 +157,37 @@ def fit(
         print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
-def _require_told(release: Release, target: str, checked_too: bool) -> None:
-    """Refuse a target that no check would tell, before the fit."""
+def _require_target(release: Release, target: str, checked_too: bool) -> None:
+    """Refuse before the fit a target that no check could report on."""
     from privot.evaluation.held_out import require_told
 
     if not checked_too:
-        raise PrivotError("--target is what a check tells: leave out --no-check, or --target")
+        raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
     require_told(release.schema, target)
 
 
 def _check(
     model: LocalModel, reports: list[Release], output: Path, seed: int, target: str | None
 ) -> None:
-    """Check a table's model by its reports, say what it is for, and keep that with it."""
+    """Check a table's model by its reports, print the verdict, and store it with the model."""
     from privot.evaluation import check
     from privot.report import write_check_report
 
     try:
         with step_bar("checking") as progress:
-            told = check(model, reports, target=target, seed=seed, progress=progress)
+            found = check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
         # Earlier schemas may refuse what the newest one has: the model is there, without a verdict.
         note(f"the model was not checked: {error}")
         return
-    told.recorded(model).save(output)
-    tell_verdict(told.verdict, "by the reports alone")
-    write_check_report(told, model, output / "report.html")
+    found.recorded(model).save(output)
+    print_verdict(found.verdict, "by the reports alone")
+    write_check_report(found, model, output / "report.html")
     print(f"\n{output / 'report.html'}: the same, with every column and pair")
 
 
-def _keep(interruption: Interrupted, output: Path, checkpoint: Path) -> None:
-    """Save the model that an interrupted fit has so far, and say how it goes on."""
+def _save_interrupted(interruption: Interrupted, output: Path, checkpoint: Path) -> None:
+    """Save the model that an interrupted fit has so far, and print how to continue."""
     if interruption.model is not None:
         interruption.model.save(output)
         print(f"{output}: what was learned until now, {interruption.model.guarantee}")
@@ -217,7 +217,7 @@ def sample(
     ] = None,
     time: Annotated[
         str | None,
-        Option(help="Of a model of waves: a time from the first to the last, its default."),
+        Option(help="Time of a model of waves, from the first to the last, its default."),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -259,7 +259,7 @@ def sample(
 
 
 def _at(model: Model, path: Path, time: str) -> Model:
-    """A model of waves at one time."""
+    """Return a model of waves at one time."""
     from privot.local import WaveModel
 
     if not isinstance(model, WaveModel):
@@ -279,8 +279,7 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
 
 
-# Things to try: the demo, one command and about a minute; and public data sets.
-
+# `privot demo`: one command and about a minute; and public data sets.
 
 _HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
@@ -342,8 +341,9 @@ def run(
         raise PrivotError("data is for images alone: add --images, or leave --data out")
     claim_folder(output, _HOLDS, force=force)
     settings = FitSettings(**context.obj)
-    asked = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism, "settings": settings}
-    given = {name: value for name, value in asked.items() if value is not None}
+    options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
+    given = {name: value for name, value in options.items() if value is not None}
+    given["settings"] = settings
     lines = _digits(output, given, data) if images else _homes(output, given)
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")

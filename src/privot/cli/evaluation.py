@@ -1,4 +1,4 @@
-"""What a model may be used for: by reports alone, or against real records. They need PyTorch."""
+"""Commands that judge models, by reports alone or against real records, and plan reports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from privot.cli.console import (
     Target,
     fail_by_verdict,
     note,
+    print_verdict,
     record_form,
     require_fail_on,
     step_bar,
-    tell_verdict,
 )
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most, exactly
@@ -45,16 +45,16 @@ def check(
     output: Annotated[
         Path | None, Option("-o", "--output", help="A page of it; none by default.")
     ] = None,
-    seed: Annotated[int, Option(help="Of the rehearsals.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the rehearsals.")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
     force: Force = False,
 ) -> None:
     """Say what a table's model may be used for, by reports alone: no real record is needed.
 
-    It is as private as the release: intervals of what people are like, whether the reports contradict
-    the model, the errors to expect. A rehearsal, in which people whom the model drew report and are
-    learned from, takes about half as long as a fit. With --target it says, too, whether a classifier of
-    that column may be trusted that learns from synthetic records.
+    It is as private as the release: intervals of the population's statistics, whether the reports
+    contradict the model, the errors to expect. A rehearsal (people drawn from the model report, and a
+    model is fitted to their reports) takes about half as long as a fit. With --target it says, too,
+    whether to trust a classifier of that column that learns from synthetic records.
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
@@ -86,7 +86,7 @@ def check(
         print(json.dumps({"verdict": verdict} | found.to_dict()))
         return
     print(f"{model}: checked by {found.num_reports:,} reports, {found.guarantee}")
-    tell_verdict(found.verdict, "by the reports alone")
+    print_verdict(found.verdict, "by the reports alone")
     if output is not None:
         print(f"\n{output}: written")
 
@@ -99,7 +99,7 @@ def evaluate(
     target: Annotated[
         str | None,
         Option(
-            help="Column that classifiers, or of numbers regressions, are to tell from the others; of "
+            help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
             "images, their one category by default."
         ),
     ] = None,
@@ -110,7 +110,7 @@ def evaluate(
     most_real: Annotated[
         int, Option(help="Real records to compare at most, drawn uniformly from more.")
     ] = 500_000,
-    seed: Annotated[int, Option(help="Of the samples compared.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the samples compared.")] = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
     as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
@@ -170,13 +170,12 @@ def evaluate(
         for name, fact in found.summary().items():
             print(f"{name}: {fact}")
         if found.verdict:
-            tell_verdict(found.verdict, "against real records, not private")
+            print_verdict(found.verdict, "against real records, not private")
         print(f"\n{output}: written")
     fail_by_verdict(found.verdict, fail_on)
 
 
-# The command that plans reports before there are any. No PyTorch.
-
+# `privot plan`: before there are reports. It needs no PyTorch, but to simulate.
 
 _HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
 _MEASURES = {
@@ -320,17 +319,17 @@ def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
         return forecast_fit(declared, made.epsilon, made.people, like=model, progress=progress)
 
 
-def _fit_in_words(told: FitForecast, like: Path | None) -> str:
+def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
     who = f"people with the columns of {like} who depend as strongly as it leaves possible"
-    if told.made_up:
+    if forecast.made_up:
         who = "made-up people whose pairs of columns depend as a census's do"
-    pairs = "" if told.two_way is None else f", two-way {told.two_way:.3f}"
-    if told.low is not None:
-        pairs += f" (eight in ten between {told.low:.3f} and {told.high:.3f})"
-    times = "rehearsal" if told.rehearsals == 1 else "rehearsals"
+    pairs = "" if forecast.two_way is None else f", two-way {forecast.two_way:.3f}"
+    if forecast.low is not None:
+        pairs += f" (eight in ten between {forecast.low:.3f} and {forecast.high:.3f})"
+    times = "rehearsal" if forecast.rehearsals == 1 else "rehearsals"
     return (
-        f"to expect of `privot fit`: one-way {told.one_way:.3f}{pairs}, "
-        f"by {told.rehearsals} {times} of {who}."
+        f"to expect of `privot fit`: one-way {forecast.one_way:.3f}{pairs}, "
+        f"by {forecast.rehearsals} {times} of {who}."
     )
 
 
@@ -378,11 +377,11 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
         name = option.report
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
-        told = (_share(option.accuracy),) if pictures else ()
+        accuracy = (_share(option.accuracy),) if pictures else ()
         needs = (_needed(option.same_epsilon), _people(option.same_people))
         if option == plan.recommended:
             needs = (at_most(plan.epsilon), f"{made.people:,} people   <- recommended")
-        rows.append((name, *told, f"{option.error:.3g}", *needs))
+        rows.append((name, *accuracy, f"{option.error:.3g}", *needs))
     _print_table(rows)
     print()
     _print_forecasts(f"{plan.recommended.report}, people", plan.forecasts)
@@ -394,7 +393,7 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
 
 
 def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
-    """A row for each number of people, a column for each ε."""
+    """Print a row for each number of people, a column for each ε."""
     losses = sorted({cast.epsilon for cast in forecasts})
     grid = [(heading, *(f"ε = {at_most(e)}" for e in losses))]
     for people in sorted({cast.people for cast in forecasts}):
@@ -423,7 +422,7 @@ def _people(number: int | None) -> str:
 
 
 def _command(schema: Path, made: Plan) -> str:
-    """The command that calibrates what is recommended."""
+    """Return the command that calibrates the recommended report."""
     words = ["privot calibrate", str(schema), f"--epsilon {exactly(made.epsilon)}"]
     if made.table is not None:
         best = made.table.recommended
@@ -449,7 +448,7 @@ def _row(option: ExpectedError, table: TablePlan) -> tuple[str, ...]:
 
 
 def _error(error: float | None) -> str:
-    """Distributions differ by 1 at most; estimates without a model can miss by more."""
+    """Format an error; distributions differ by 1 at most, estimates without a model can miss by more."""
     if error is None:
         return "–"
     return f"{error:.4f}" if error < 1 else "over 1"
@@ -460,13 +459,13 @@ def _range(low: int, high: int) -> str:
 
 
 def _rounded(number: int) -> str:
-    """Two digits are known at best."""
+    """Round up to two digits, which is all that is known."""
     digits = max(0, len(str(number)) - 2)
     return f"{-(-number // 10**digits) * 10**digits:,}"
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Names to the left, numbers to the right; what follows the last number is not aligned."""
+    """Print names to the left, numbers to the right; what follows the last number is not aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     last = max(len(row[-1].partition("   ")[0]) for row in rows)
     for row in rows:

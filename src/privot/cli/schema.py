@@ -1,4 +1,4 @@
-"""Commands that declare what a record may be. No PyTorch."""
+"""Commands that check schemas and write them: by an editor, from declarations, from a pilot."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ if TYPE_CHECKING:
     from privot.schema import CodedColumn, Schema
     from privot.schema.drafts import DraftColumn
 
-# The editor of `privot schema new`: asks for one column after another, and shows how each is reported.
-#
-# Asks what is public and nothing else: there is no way to show it a record. Works in a terminal and
-# on a pipe; Ctrl-C, or the end of the pipe, asks whether to keep what is declared so far.
-
+# The editor of `privot schema new` prompts for one column after another, and shows how each is reported.
+# It takes public knowledge only: there is no way to show it a record. Works in a terminal and on a pipe;
+# Ctrl-C, or the end of the pipe, offers to keep what is declared so far.
 
 _KINDS = "number, date, category, yes/no, identifier"
 _EXAMPLES = 4
 
 
 def ask_columns() -> list[DraftColumn]:
-    """What a person declares, column by column; none if it is not to be kept."""
+    """Prompt for columns; return those declared, none if they are discarded."""
     note("Declare what one record may be. It is public: from a questionnaire, a law, published")
     note("statistics, never from the records; nothing here looks at any. An empty name ends.")
     declared: list[DraftColumn] = []
@@ -55,7 +53,7 @@ def _keeps(number: int) -> bool:
 
 
 def _ask_column(name: str) -> DraftColumn | None:
-    """One column, asked again until it can be; None to leave it out."""
+    """Prompt for one column until it is valid; return None to leave it out."""
     from pydantic import ValidationError
 
     from privot.schema import Schema
@@ -63,7 +61,7 @@ def _ask_column(name: str) -> DraftColumn | None:
 
     while True:
         kind = typer.prompt(f"  Kind ({_KINDS})").strip().lower()
-        ask = next((ask for word, ask in _ASKED.items() if kind and word.startswith(kind)), None)
+        ask = next((ask for word, ask in _PROMPTS.items() if kind and word.startswith(kind)), None)
         if ask is None:
             note(f"  {kind!r} is none of them")
             continue
@@ -158,7 +156,7 @@ def _ask_identifier() -> dict[str, Any]:
     return {"kind": "identifier", "pattern": typer.prompt("  Pattern").strip()}
 
 
-_ASKED: dict[str, Callable[[], dict[str, Any]]] = {
+_PROMPTS: dict[str, Callable[[], dict[str, Any]]] = {
     "number": _ask_number,
     "date": _ask_date,
     "category": _ask_category,
@@ -265,7 +263,7 @@ def new(
         Option(
             help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
             "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
-            "missing), patient:id(P-\\d{6}). Others may follow; without any you are asked."
+            "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them."
         ),
     ] = None,
     rule: Annotated[

@@ -1,4 +1,4 @@
-"""Commands of who asks people again and again: a panel, its promise, a device's report. No PyTorch."""
+"""Commands for repeated surveys: panels, their promise, a device's report, and models of waves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import Force, note, tell_quarantined, training_bar
+from privot.cli.console import Force, note, print_quarantined, training_bar
 from privot.core.errors import PrivotError, printable
 
 if TYPE_CHECKING:
@@ -26,19 +26,23 @@ if TYPE_CHECKING:
 
 PublicKey = Annotated[
     str | None,
-    Option(help="Key of who asks, in base64, as they published it: nobody else's files are taken."),
+    Option(
+        help="Organizer's public key in base64, as published: only files signed by it are accepted."
+    ),
 ]
 
 _DAY = 86_400
 
 
 def new(
-    name: Annotated[str, Argument(help="Of the campaign; another panel needs another name.")],
+    name: Annotated[str, Argument(help="Name of the campaign; another panel needs another one.")],
     window: Annotated[int, Option(help="A person reports once in so many consecutive waves.")],
     start: Annotated[str, Option(help="When wave 0 begins, in UTC: 2026-01-05.")],
     waves: Annotated[int | None, Option(help="How many; without end by default.")] = None,
     days: Annotated[float, Option(help="Length of a wave.")] = 7.0,
-    seed: Annotated[str | None, Option(help="Of the public coins; drawn if none is given.")] = None,
+    seed: Annotated[
+        str | None, Option(help="Seed of the public coins; drawn if none is given.")
+    ] = None,
     output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
         "panel.json"
     ),
@@ -169,10 +173,10 @@ def report(
     ] = False,
     public_key: PublicKey = None,
 ) -> None:
-    """The report of this wave, once: drawn, kept in the ledger, and printed as what a collector takes.
+    """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
 
-    Asked again in the same wave, it prints the same report; in waves that are not the person's, near one
-    that is spent, or beyond the limit, it refuses. With --public-key, the key's holder must have signed
+    Called again in the same wave, it prints the same report. It refuses in waves that are not the
+    person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have signed
     both randomizer and panel; where one of them is signed, the key must be given.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
@@ -239,7 +243,7 @@ def _date(panel: Panel, wave: int) -> str:
 
 
 class WaveTimes(NamedTuple):
-    """When waves are, as options say it: `times`, or `start` and `every`; and the model to add to."""
+    """Options on times of waves: `times`, or `start` and `every`; and the model to add to."""
 
     times: str | None
     start: str | None
@@ -285,7 +289,7 @@ def learn_waves(
         release, found = context.with_resource(checked(path, aside, strict))
         releases.append(release)
         if found is not None:
-            tell_quarantined(found)
+            print_quarantined(found)
     if before is not None:
         model = before
         for release, after in zip(releases, when or [], strict=True):
@@ -308,7 +312,7 @@ def _of_panel(
     given: WaveTimes,
     folder: Path,
 ) -> tuple[list[Path], list[str | float]]:
-    """A release of each wave that has ended, and when it began: its day, or its number."""
+    """Return a release of each wave that has ended, and when it began: its day, or its number."""
     from pyarrow import parquet
 
     from privot.local.waves.wave_model import in_words, read_time
@@ -339,12 +343,12 @@ def _of_panel(
 
 
 def _times(given: WaveTimes, count: int) -> list[str | float] | None:
-    """Times of the waves, as they were given."""
+    """Return the times of the waves as given by the options."""
     from privot.local.waves.wave_model import in_words, read_time
 
     times, start, every, onto = given
     if times is not None and start is not None:
-        raise PrivotError("--times and --start are two answers to one question: give one")
+        raise PrivotError("--times and --start exclude each other: give one")
     if times is not None:
         return [part.strip() for part in times.split(",")]
     if start is None:
