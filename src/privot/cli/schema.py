@@ -170,7 +170,7 @@ def check(
     against: Annotated[
         Path | None,
         Option(
-            help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Tells all that "
+            help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
             "is wrong with them at once; what it prints is not private."
         ),
     ] = None,
@@ -207,6 +207,10 @@ def check(
     if as_json:
         print(checked.to_json())
         return
+    _print_schema(checked)
+
+
+def _print_schema(checked: Schema) -> None:
     print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
     for name, column in checked.columns.items():
         if name in checked.coded:

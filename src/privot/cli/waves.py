@@ -176,8 +176,8 @@ def report(
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
 
     Called again in the same wave, it prints the same report. It refuses in waves that are not the
-    person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have signed
-    both randomizer and panel; where one of them is signed, the key must be given.
+    person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have
+    signed both randomizer and panel; where one of them is signed, the key must be given.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
