@@ -210,7 +210,7 @@ def fit_classes(
         priors = priors_of_codes(tables, marginals, settings.seed)
     patience = Patience(settings.minutes)
     course = Course(patience, run.progress)
-    with patience.kept():
+    with patience.deferring():
         if trials is None:
             trials = choose(tables, marginals, priors, settings.seed, course)
         mixture = refit(tables, marginals, priors, trials, settings.seed, course)
@@ -232,11 +232,11 @@ def fit_classes(
         "averaged": [asdict(trial) for trial in trials],
         "num_reports": len(releases),
         "seconds": time.perf_counter() - start,
-        **patience.told(),
+        **patience.facts(),
     }
     sampler = LatentClassSampler(mixture, places, releases.newest.schema)
     _warn_of_heavy_atoms(sampler)
-    return patience.rest(LocalModel.of(releases, sampler, made_with))
+    return patience.finish(LocalModel.of(releases, sampler, made_with))
 
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
