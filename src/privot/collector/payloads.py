@@ -32,16 +32,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from privot.collector.collecting import Collected, collect_table
+from privot.collector.collecting import (
+    Collected,
+    Refusals,
+    collect_releases,
+    collect_table,
+    received,
+    report_files,
+    their_randomizer,
+)
 from privot.core.errors import PrivotError, printable
 from privot.device.device import JointPart, SplitPart
-from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointAnswers
 from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_release, shard_files
 from privot.randomizer.reports.validation import TIME_STEP, reasons
 from privot.waves import Panel
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
-from privot.wire.report import MAX_PAYLOAD, Report, WireError
+from privot.wire.report import MAGIC, MAX_PAYLOAD, Report, WireError, read_batch
 
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -211,6 +219,95 @@ _READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
 }
 
 
+Source = Release | Report | bytes | str | Path
+
+
+def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = None) -> Collected:
+    """Put all reports of one randomizer into one release, in memory and in random order.
+
+    A report that is there several times counts once; what the randomizer cannot have made is listed with
+    its reason. Each person's guarantee is that of their own report: reports of different people do not
+    compose. (A person who has noised their record twice has spent two budgets, which is not detected.)
+
+    Arguments:
+        sources: Releases; reports or batches of them in binary form, as `privot.device` makes them;
+            paths of Parquet and CSV files, folders of them at any depth, or patterns with `*`. One of
+            these, or any number.
+        randomizer: Whose reports they are; by default that of the first release or file. Reports in
+            binary form, and CSV, need it.
+
+    Raises:
+        PrivotError: if there are none, their randomizers differ or none is known, or nothing of them can
+            be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> from privot.device import Device
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> release = randomizer.privatize({"bit": [True, False]})
+        >>> len(collect(release).release), collect([release, release]).copies
+        (2, 2)
+        >>> report = Device.from_json(randomizer.to_json()).report({"bit": True})
+        >>> len(collect([release, report], randomizer).release)
+        3
+    """
+    given = [sources] if isinstance(sources, Source) else list(sources)
+    releases = [each for each in given if isinstance(each, Release)]
+    if randomizer is None and len(releases) == len(given):
+        return collect_releases(releases)
+    sent = [each for each in given if isinstance(each, bytes | Report)]
+    paths = [Path(each) for each in given if isinstance(each, str | Path)]
+    if len(releases) + len(sent) + len(paths) < len(given):
+        raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
+    files = report_files(paths)
+    if randomizer is not None or releases:
+        made_by = releases[0].randomizer if randomizer is None else randomizer
+    elif files:
+        made_by = their_randomizer(files)
+    else:
+        raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
+    names = list(made_by.types)
+    refusals = Refusals(files)
+    tables = [_rows_of(each, made_by).select(names) for each in releases]
+    known = randomizer is not None or bool(releases)
+    tables += [rows.select(names) for rows in received(files, made_by, refusals, named=known)]
+    if sent:
+        rows, refused = _read_sent(made_by, sent)
+        tables.append(rows.select(names))
+        refusals.reasons += refused
+    empty = pa.table({name: pa.array([], kind) for name, kind in made_by.types.items()})
+    whole = pa.concat_tables([empty, *tables]).combine_chunks()
+    return collect_table(made_by, whole, refusals.reasons)
+
+
+def _rows_of(release: Release, randomizer: Randomizer) -> pa.Table:
+    if release.randomizer.to_json() != randomizer.to_json():
+        raise PrivotError(
+            "a release was made by another randomizer: collect reports of one, and fit others apart"
+        )
+    return release.table
+
+
+def _read_sent(
+    randomizer: Randomizer, sent: Iterable[bytes | Report]
+) -> tuple[pa.Table, list[str]]:
+    """Rows of reports and batches that can be read, and why the others cannot."""
+    payloads, read, refused = Payloads(randomizer), [], []
+    for data in sent:
+        try:
+            if isinstance(data, Report):
+                read.append(data)
+            elif data.startswith(MAGIC):
+                read += [Report.from_bytes(each) for each in read_batch(data)]
+            else:
+                read.append(Report.from_bytes(data))
+        except WireError as error:
+            refused.append(str(error))
+    rows, against = payloads.read(read)
+    return rows, refused + [words for words in against if words]
+
+
 def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> Collected:
     """Collect reports in their binary form into a release: copies count once, others are quarantined.
 
@@ -230,14 +327,8 @@ def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> C
         >>> len(from_reports(randomizer, [device.report({"bit": bit}) for bit in (True, False)]).release)
         2
     """
-    payloads, read, refused = Payloads(randomizer), [], []
-    for data in reports:
-        try:
-            read.append(Report.from_bytes(data) if isinstance(data, bytes) else data)
-        except WireError as error:
-            refused.append(str(error))
-    rows, against = payloads.read(read)
-    return collect_table(randomizer, rows, refused + [words for words in against if words])
+    rows, refused = _read_sent(randomizer, reports)
+    return collect_table(randomizer, rows, refused)
 
 
 _WAVE_KEY = b"privot.wave"
