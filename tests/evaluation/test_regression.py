@@ -32,7 +32,7 @@ def test_a_number_is_told():
     for score in told.scores:
         assert 0.75 < score.synthetic < 0.95
         assert score.real == pytest.approx(score.synthetic, abs=0.08)
-    assert found.verdict[-1].topic == "telling price"
+    assert found.verdict[-1].topic == "predicting price"
     assert found.verdict[-1].grade == "good"
 
 

@@ -146,11 +146,11 @@ def fit(
 
 def _require_told(release: Release, target: str, checked_too: bool) -> None:
     """Refuse a target that no check would tell, before the fit."""
-    from privot.evaluation.held_out import require_told
+    from privot.evaluation.target_check import require_target
 
     if not checked_too:
         raise PrivotError("--target is what a check tells: leave out --no-check, or --target")
-    require_told(release.schema, target)
+    require_target(release.schema, target)
 
 
 def _check(

@@ -205,8 +205,7 @@ def rehearse(
     """
     from privot.core.errors import require_seed
     from privot.core.files import claim_folder, replacing_folder
-    from privot.evaluation.forecast import STAMP
-    from privot.evaluation.forecast import rehearse as rehearsed
+    from privot.evaluation.forecast import STAMP, simulate_campaign
     from privot.models import load
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
     from privot.schema import Schema
@@ -219,7 +218,7 @@ def rehearse(
     if prior is not None:
         like = load(prior) if prior.is_dir() else read_table(prior, declared)
     with step_bar("rehearsing") as progress:
-        told = rehearsed(
+        told = simulate_campaign(
             declared,
             epsilon,
             people,

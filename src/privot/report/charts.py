@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from privot.evaluation import NumberCheck, Told
+from privot.evaluation.estimates import ValueCheck
+from privot.evaluation.number_check import NumberCheck
 from privot.schema import Array, Schema
 from privot.schema.columns.number import NumberColumn
 
@@ -39,7 +40,7 @@ class Bar:
     label: str
     synthetic: float
     real: float | None = None
-    told: Told | None = None
+    told: ValueCheck | None = None
 
     @property
     def longest(self) -> float:
@@ -52,7 +53,7 @@ def bars_of(
     name: str,
     synthetic: pa.Table,
     real: pa.Table | None = None,
-    told: Sequence[Told] = (),
+    told: Sequence[ValueCheck] = (),
 ) -> tuple[Bar, ...]:
     """Bars of one column that has codes.
 

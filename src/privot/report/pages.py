@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privot.core.files import replacing_folder
-from privot.evaluation.forecast import STAMP, Rehearsed
+from privot.evaluation.forecast import STAMP, SimulatedCampaign
 from privot.local import LocalModel
 from privot.models import History, Model
 from privot.randomizer import Release
@@ -268,14 +268,22 @@ def stamped(figure: Figure) -> Figure:
     return figure
 
 
-def write_rehearsal(folder: Path, told: Rehearsed, epsilon: float, people: int) -> list[Path]:
+def write_rehearsal(
+    folder: Path, found: SimulatedCampaign, epsilon: float, people: int
+) -> list[Path]:
     """Write all files into a folder; which they are."""
-    schema: Schema = told.model.schema
-    figure = stamped(plot(told.model, told.people.slice(0, _ROWS), num_rows=_ROWS))
+    schema: Schema = found.model.schema
+    figure = stamped(plot(found.model, found.people.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in WRITTEN]
     rows = [
-        (NAMES[key], told.predicted[key], told.low[key], told.high[key], told.without_noise[key])
-        for key in told.predicted
+        (
+            NAMES[key],
+            found.predicted[key],
+            found.low[key],
+            found.high[key],
+            found.without_noise[key],
+        )
+        for key in found.predicted
     ]
     write_page(
         paths[0],
@@ -287,8 +295,8 @@ def write_rehearsal(folder: Path, told: Rehearsed, epsilon: float, people: int) 
             "people": people,
             "epsilon": epsilon,
             "unit": schema.unit,
-            "rehearsals": told.rehearsals,
-            "guarantee": str(told.model.guarantee),
+            "rehearsals": found.rehearsals,
+            "guarantee": str(found.model.guarantee),
         },
     )
     save_png(figure, paths[1], dpi=130)
@@ -296,17 +304,17 @@ def write_rehearsal(folder: Path, told: Rehearsed, epsilon: float, people: int) 
         "stamp": STAMP,
         "epsilon": epsilon,
         "people": people,
-        "rehearsals": told.rehearsals,
-        "predicted": told.predicted,
-        "low": told.low,
-        "high": told.high,
-        "without_noise": told.without_noise,
+        "rehearsals": found.rehearsals,
+        "predicted": found.predicted,
+        "low": found.low,
+        "high": found.high,
+        "without_noise": found.without_noise,
     }
     paths[2].write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
     mark = {STAMP: [STAMP] * min(_ROWS, people)}
     for path, table in (
-        (paths[3], told.model.sample(min(_ROWS, people), seed=0)),
-        (paths[4], told.people.slice(0, min(_ROWS, people))),
+        (paths[3], found.model.sample(min(_ROWS, people), seed=0)),
+        (paths[4], found.people.slice(0, min(_ROWS, people))),
     ):
         few = table.slice(0, len(mark[STAMP]))
         write_table(few.append_column(STAMP, [mark[STAMP][: few.num_rows]]), path)

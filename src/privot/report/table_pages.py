@@ -16,17 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation import (
-    Check,
-    ColumnCheck,
-    Comparison,
-    Evaluation,
-    NumberCheck,
-    NumberScore,
-    Score,
-    TableComparison,
-)
-from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, number_series, percent
+from privot.evaluation.checking import Check, ColumnCheck
+from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
+from privot.evaluation.number_check import NumberCheck
+from privot.evaluation.result import Comparison, Evaluation
+from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, percent
 from privot.local import LocalModel
 from privot.report.charts import (
     MOST_PAIRED,
