@@ -1,4 +1,4 @@
-"""LinearPredictor classifiers of a model's rows: their scores are sums over columns, however told."""
+"""Linear classifiers of a model's rows: their scores are sums over columns, however told."""
 
 import numpy as np
 import pytest

@@ -41,7 +41,7 @@ def test_a_model_without_history_and_a_prediction(tmp_path):
         tmp_path / "r.html",
         Prediction("town", 60, 50, scores),
     )
-    assert "TargetCheck town from the other columns" in html
+    assert "Predicting town from the other columns" in html
     assert "0.812" in html
     assert "12\u00a0345 privatized reports" in html
     assert "Training" not in html

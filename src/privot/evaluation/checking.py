@@ -83,12 +83,6 @@ class ColumnCheck:
         p_value: Of the reports, if the model is right.
         contradicted: Whether the reports reject the model.
         number: Mean and quantiles, of a column of numbers.
-
-    Examples:
-        >>> share = ValueCheck(0.5, reports=Interval(0.6, 0.4, 0.7))
-        >>> check = ColumnCheck("bit", 900, ("no", "yes"), (share, share), 0.02, 0.3, contradicted=False)
-        >>> check.error, check.number is None
-        (0.02, True)
     """
 
     column: str
@@ -116,11 +110,6 @@ class PairCheck:
     """Check of two columns; `dependence` is the model's total variation from independence.
 
     A pair that no report covers has no p-value.
-
-    Examples:
-        >>> pair = PairCheck("age", "sex", 900, 0.04, 0.1, p_value=0.3, contradicted=False)
-        >>> pair.name, pair.correlation is None
-        ('age × sex', True)
     """
 
     first: str
@@ -155,13 +144,6 @@ class Check(Summarized):
         columns: One `ColumnCheck` each.
         pairs: One `PairCheck` each.
         target: Of a named target, how well classifiers that learn from synthetic rows predict it.
-
-    Examples:
-        >>> share = ValueCheck(0.5, reports=Interval(0.6, 0.4, 0.7))
-        >>> bit = ColumnCheck("bit", 900, ("no", "yes"), (share, share), 0.02, 0.3, contradicted=False)
-        >>> check = Check("ε = 2 (pure)", 900, held_out=True, columns=(bit,), pairs=())
-        >>> check.one_way, check.two_way is None
-        (0.02, True)
     """
 
     guarantee: str

@@ -126,11 +126,6 @@ class PointScore:
         column: Name in the schema.
         distance: Distance of synthetic from real, in subsamples of equal size.
         floor: The same between disjoint subsamples of the real records.
-
-    Examples:
-        >>> score = PointScore("home", distance=0.2, floor=0.1)
-        >>> score.distance / score.floor
-        2.0
     """
 
     column: str
@@ -230,11 +225,6 @@ class Score:
         floor: That of a perfect model's table of the same size.
         independence: That of a table of the same size whose columns are right and independent; None for
             a single column, which it gets as well as a perfect model.
-
-    Examples:
-        >>> score = Score(synthetic=0.05, floor=0.01, independence=0.2)
-        >>> score.floor < score.synthetic < score.independence
-        True
     """
 
     synthetic: float
@@ -244,12 +234,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ColumnScore:
-    """Total variation of one column's codes.
-
-    Examples:
-        >>> ColumnScore("age", Score(0.05, floor=0.01)).total_variation.synthetic
-        0.05
-    """
+    """Total variation of one column's codes."""
 
     column: str
     total_variation: Score
@@ -257,13 +242,7 @@ class ColumnScore:
 
 @dataclass(frozen=True)
 class PairScore:
-    """Total variation of two columns' joint codes, and difference of their Cramér's V.
-
-    Examples:
-        >>> score = Score(0.05, floor=0.01, independence=0.2)
-        >>> PairScore("age", "sex", total_variation=score, cramers_v=score).cramers_v.independence
-        0.2
-    """
+    """Total variation of two columns' joint codes, and difference of their Cramér's V."""
 
     first: str
     second: str
@@ -280,11 +259,6 @@ class TableComparison:
         num_real: Number of real records.
         columns: One score a column that has codes, in the schema's order.
         pairs: One score a pair of columns; of too many columns, of some.
-
-    Examples:
-        >>> columns = tuple(ColumnScore(name, Score(0.05, 0.01)) for name in ("age", "sex", "city"))
-        >>> TableComparison(1000, 500, columns, pairs=()).all_pairs
-        3
     """
 
     num_synthetic: int
@@ -448,11 +422,6 @@ class NumberScore:
         std: Their standard deviation.
         tails: Shares beyond the real 1 % quantile and the real 99 % quantile.
         missing: Share that is missing.
-
-    Examples:
-        >>> same, ks = NumberPair(1.0, 1.0), Score(0.02, floor=0.01)
-        >>> NumberScore("age", ks, (same,) * len(LEVELS), same, same, (same, same), same).ks.floor
-        0.01
     """
 
     name: str
@@ -466,13 +435,7 @@ class NumberScore:
 
 @dataclass(frozen=True)
 class CorrelationScore:
-    """Pearson's correlation of two columns of numbers, and its error.
-
-    Examples:
-        >>> score = CorrelationScore("age", "income", NumberPair(0.4, 0.5), Score(0.1, floor=0.01))
-        >>> score.correlation.real
-        0.5
-    """
+    """Pearson's correlation of two columns of numbers, and its error."""
 
     first: str
     second: str

@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy
@@ -49,29 +49,6 @@ from privot.schema import Array
 Questions = tuple[int, ...]  # numbers of questions
 Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 _CHUNK = 2**22
-
-
-class Source(Protocol):
-    """Reports about the same questions, with h of any functions g of the cells."""
-
-    @property
-    def questions(self) -> Questions:
-        """Numbers of the questions."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of their alphabets."""
-
-    @property
-    def counts(self) -> Array:
-        """Number of people who sent each distinct report (n,)."""
-
-    @property
-    def noise(self) -> float:
-        """Variance that the mechanism alone adds to the share of a cell."""
-
-    def values(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +71,12 @@ class SetSource:
 
     @property
     def noise(self) -> float:
-        """See `Source`."""
+        """Variance that the mechanism alone adds to the share of a cell."""
         own, other = self.probabilities
         return other * (1 - other) / (own - other) ** 2
 
     def values(self, g: Any, rows: slice) -> Array:
-        """See `Source`."""
+        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
         own, other = self.probabilities
         found = self.sets[rows] @ g
         sums: Array = found.toarray() if scipy.sparse.issparse(found) else found
@@ -126,15 +103,18 @@ class ProductSource:
 
     @property
     def noise(self) -> float:
-        """See `Source`."""
+        """Variance that the mechanism alone adds to the share of a cell."""
         return float(np.prod([each.var() for each in self.indicators]))
 
     def values(self, g: Any, rows: slice) -> Array:
-        """See `Source`."""
+        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
         each = [own[a] for own, a in zip(self.indicators, self.answers[rows].T, strict=True)]
         cells = each[0] if len(each) == 1 else np.einsum("na,nb->nab", *each)
         out: Array = cells.reshape(len(cells), -1) @ g
         return out
+
+
+Source = SetSource | ProductSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,13 +241,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class ValueCheck:
-    """A number of the model, beside the interval that the reports give for it.
-
-    Examples:
-        >>> share = ValueCheck(0.5, reports=Interval(0.6, 0.4, 0.7))
-        >>> share.reports.holds(share.model)
-        True
-    """
+    """A number of the model, beside the interval that the reports give for it."""
 
     model: float
     reports: Interval

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -61,13 +62,7 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class ClassifierScore:
-    """Scores of a classifier on real records: trained on synthetic records, and on real ones.
-
-    Examples:
-        >>> score = ClassifierScore("LogisticRegression", synthetic=0.81, real=0.84)
-        >>> round(score.real - score.synthetic, 2)
-        0.03
-    """
+    """Scores of a classifier on real records: trained on synthetic records, and on real ones."""
 
     classifier: str
     synthetic: float
@@ -85,11 +80,6 @@ class Prediction:
             them, and was tested on the fifth it had not seen.
         scores: One a classifier, or a regression.
         measure: Measure of the scores: the area under the curve, or R² of a number.
-
-    Examples:
-        >>> score = ClassifierScore("LogisticRegression", synthetic=0.81, real=0.84)
-        >>> Prediction("sex", num_synthetic=1000, num_real=500, scores=(score,)).measure
-        'AUC'
     """
 
     target: str
@@ -127,41 +117,102 @@ def predict_target(
             real records are fewer than 10, or all of one class.
     """
     _require_target(schema, target)
+    tables = _known(schema, synthetic, real, target)
+    answers, size = tables[1][1], schema.coded[target].alphabet.size
+    folds = deal_folds(answers, np.random.default_rng(seed))
+    parts = [folds == fold for fold in range(FOLDS)]
+
+    def predict(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
+        return _probabilities(classifier, x, answers, at, size)
+
+    def area(scores: Array) -> float:
+        return float(np.mean([area_under_curve(answers[part], scores[part]) for part in parts]))
+
+    trees = sklearn("ensemble").HistGradientBoostingClassifier
+    learners = (
+        ("logistic regression", sklearn("linear_model").LogisticRegression(max_iter=300)),
+        ("gradient boosting", _trees(trees, schema, target, seed)),
+    )
+    return _cross_validated(schema, target, tables, folds, learners, (predict, area, "AUC"))
+
+
+def predict_number(
+    schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
+) -> Prediction:
+    """Return R² of ridge regression and gradient boosting, trained on either table; **not private**.
+
+    Arguments:
+        schema: Public description of a record; all its columns that have codes are used.
+        synthetic: Records of a model.
+        real: Real records, held out if the synthetic-trained regression is to be new to them.
+        target: A column of numbers or dates; records where it is missing are left out.
+        seed: Of folds and trees.
+
+    Raises:
+        PrivotError: without scikit-learn; if the target is the only column; if the real records are
+            fewer than 10, or have one value.
+    """
+    require_sklearn()
+    tables = _known(schema, synthetic, real, target)
+    answers = tables[1][1]
+    folds = deal_folds(np.zeros(len(answers), np.int64), np.random.default_rng(seed))
+
+    def predict(regression: Any, x: Any, answers: Array, at: Any) -> Any:
+        return regression.fit(x, answers).predict(at)
+
+    def explained(values: Array) -> float:
+        return float(1 - ((answers - values) ** 2).sum() / ((answers - answers.mean()) ** 2).sum())
+
+    trees = sklearn("ensemble").HistGradientBoostingRegressor
+    learners = (
+        ("ridge regression", sklearn("linear_model").Ridge(alpha=1.0)),
+        ("gradient boosting", _trees(trees, schema, target, seed)),
+    )
+    return _cross_validated(schema, target, tables, folds, learners, (predict, explained, "R²"))
+
+
+Known = tuple[dict[str, Codes], Any]  # codes of the other columns, and the target
+
+
+def _known(schema: Schema, synthetic: pa.Table, real: pa.Table, target: str) -> tuple[Known, Known]:
+    """Encode records of both tables with a target; refuse too few of them."""
     require_records(schema, synthetic, real)
-    size = schema.coded[target].alphabet.size
     if len(schema.coded) < 2:
         raise PrivotError(
             f"target {target!r} is the only column: there is nothing to predict it from"
         )
-    ours, our_answers = with_known_target(schema, target, synthetic)
-    theirs, answers = with_known_target(schema, target, real)
-    if len(answers) < 2 * FOLDS or len(np.unique(answers)) < 2:
+    ours, theirs = (with_known_target(schema, target, table) for table in (synthetic, real))
+    number, values = len(theirs[1]), len(np.unique(theirs[1]))
+    too_few = schema.coded[target].is_number and len(ours[1]) < 2
+    if number < 2 * FOLDS or values < 2 or too_few:
         raise PrivotError(
-            f"target {target!r} has {len(np.unique(answers))} values in {len(answers)} real records: "
+            f"target {target!r} has {values} values in {number} real records: "
             f"give at least two values, and {2 * FOLDS} records"
         )
-    folds = deal_folds(answers, np.random.default_rng(seed))
+    return ours, theirs
+
+
+def _cross_validated(
+    schema: Schema,
+    target: str,
+    tables: tuple[Known, Known],
+    folds: Codes,
+    learners: Sequence[tuple[str, Any]],
+    how: tuple[Callable[..., Array], Callable[[Array], float], str],
+) -> Prediction:
+    """Score learners (linear, then trees) of synthetic records, and cross-validated on real ones."""
+    (ours, our_answers), (theirs, answers) = tables
+    predict, measure, name_of_measure = how
     scores = []
-    for name, classifier, inputs in (
-        (
-            "logistic regression",
-            sklearn("linear_model").LogisticRegression(max_iter=300),
-            one_hot,
-        ),
-        ("gradient boosting", _trees(schema, target, seed), as_numbers),
-    ):
+    for (name, learner), inputs in zip(learners, (one_hot, as_numbers), strict=True):
         x, y = inputs(schema, ours), inputs(schema, theirs)
-        learned = _probabilities(classifier, x, our_answers, y, size)
-        areas = []
+        learned = predict(learner, x, our_answers, y)
+        trained = np.empty_like(learned)
         for fold in range(FOLDS):
             rest, part = folds != fold, folds == fold
-            trained = _probabilities(classifier, y[rest], answers[rest], y[part], size)
-            areas.append(
-                [area_under_curve(answers[part], each) for each in (learned[part], trained)]
-            )
-        from_synthetic, from_real = np.mean(areas, axis=0)
-        scores.append(ClassifierScore(name, float(from_synthetic), float(from_real)))
-    return Prediction(target, len(our_answers), len(answers), tuple(scores))
+            trained[part] = predict(learner, y[rest], answers[rest], y[part])
+        scores.append(ClassifierScore(name, measure(learned), measure(trained)))
+    return Prediction(target, len(our_answers), len(answers), tuple(scores), name_of_measure)
 
 
 def label_column(schema: Schema) -> str | None:
@@ -248,13 +299,14 @@ def _require_target(schema: Schema, target: str) -> None:
         )
 
 
-def with_known_target(
-    schema: Schema, target: str, table: pa.Table
-) -> tuple[dict[str, Codes], Codes]:
-    """Return codes of the other columns, and of the target, of records whose target is not missing."""
+def with_known_target(schema: Schema, target: str, table: pa.Table) -> Known:
+    """Return codes of the other columns and of the target, or its numbers, where it is not missing."""
     codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
     answers, missing = codes.pop(target), schema.coded[target].alphabet.missing
     known = answers >= 0 if missing is None else answers != missing
+    if schema.coded[target].is_number:
+        answers = schema.coded[target].accept(target, table)
+        known = ~np.isnan(answers)
     return {name: values[known] for name, values in codes.items()}, answers[known]
 
 
@@ -293,83 +345,16 @@ def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
     return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
 
 
-def named_columns(schema: Schema, target: str) -> list[bool]:
-    """Mark the columns, but for the target, that trees take as categories."""
+def _trees(trees: Any, schema: Schema, target: str, seed: int) -> Any:
+    """Return untrained trees, which take columns of few categories as such."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
-    return [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
-
-
-def _trees(schema: Schema, target: str, seed: int) -> Any:
-    trees = sklearn("ensemble").HistGradientBoostingClassifier
-    return trees(categorical_features=named_columns(schema, target), random_state=seed)
+    named = [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
+    return trees(categorical_features=named, random_state=seed)
 
 
 def sklearn(module: str) -> Any:
     """Import a module of scikit-learn, with the first prediction: comparisons do without."""
     return import_module(f"sklearn.{module}")
-
-
-def predict_number(
-    schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
-) -> Prediction:
-    """Return R² of ridge regression and gradient boosting, trained on either table; **not private**.
-
-    Arguments:
-        schema: Public description of a record; all its columns that have codes are used.
-        synthetic: Records of a model.
-        real: Real records, held out if the synthetic-trained regression is to be new to them.
-        target: A column of numbers or dates; records where it is missing are left out.
-        seed: Of folds and trees.
-
-    Raises:
-        PrivotError: without scikit-learn; if the target is the only column; if the real records are
-            fewer than 10, or have one value.
-    """
-    require_sklearn()
-    require_records(schema, synthetic, real)
-    if len(schema.coded) < 2:
-        raise PrivotError(
-            f"target {target!r} is the only column: there is nothing to predict it from"
-        )
-    ours, our_answers = with_known_number(schema, target, synthetic)
-    theirs, answers = with_known_number(schema, target, real)
-    if len(answers) < 2 * FOLDS or len(our_answers) < 2 or np.ptp(answers) == 0:
-        raise PrivotError(
-            f"target {target!r} has {len(np.unique(answers))} values in {len(answers)} real records: "
-            f"give at least two values, and {2 * FOLDS} records"
-        )
-    folds = deal_folds(np.zeros(len(answers), np.int64), np.random.default_rng(seed))
-    trees = sklearn("ensemble").HistGradientBoostingRegressor(
-        categorical_features=named_columns(schema, target), random_state=seed
-    )
-    ridge = sklearn("linear_model").Ridge(alpha=1.0)
-    scores = []
-    for name, regression, inputs in (
-        ("ridge regression", ridge, one_hot),
-        ("gradient boosting", trees, as_numbers),
-    ):
-        x, y = inputs(schema, ours), inputs(schema, theirs)
-        learned, trained = regression.fit(x, our_answers).predict(y), np.empty(len(answers))
-        for fold in range(FOLDS):
-            rest, part = folds != fold, folds == fold
-            trained[part] = regression.fit(y[rest], answers[rest]).predict(y[part])
-        scores.append(ClassifierScore(name, _r2(answers, learned), _r2(answers, trained)))
-    return Prediction(target, len(our_answers), len(answers), tuple(scores), measure="R²")
-
-
-def with_known_number(
-    schema: Schema, target: str, table: pa.Table
-) -> tuple[dict[str, Codes], Array]:
-    """Return codes of the other columns, and the number, of records where it is not missing."""
-    codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
-    del codes[target]
-    numbers: Array = schema.coded[target].accept(target, table)
-    known = ~np.isnan(numbers)
-    return {name: values[known] for name, values in codes.items()}, numbers[known]
-
-
-def _r2(truth: Array, predicted: Array) -> float:
-    return float(1 - ((truth - predicted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
 
 
 def infer_labels(release: Release, people: pa.Table) -> float:

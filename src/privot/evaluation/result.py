@@ -72,11 +72,6 @@ class Comparison:
         images: One `PointScore` a column of images.
         numbers: Numbers, dates and coordinates, value by value.
         correlations: Of all pairs of these.
-
-    Examples:
-        >>> home = PointScore("home", distance=0.2, floor=0.1)
-        >>> Comparison(vectors=(home,), table=None).verdict
-        ()
     """
 
     vectors: tuple[PointScore, ...]

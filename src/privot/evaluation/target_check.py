@@ -90,7 +90,6 @@ from privot.evaluation.prediction import (
     one_hot,
     require_sklearn,
     sklearn,
-    with_known_number,
     with_known_target,
 )
 from privot.evaluation.rehearsal import Rehearsed, atoms_of
@@ -246,15 +245,14 @@ class LinearPredictor:
         """Train on rows drawn from a model."""
         schema, rows = model.schema, model.sample(_NUM_TRAINED, seed=seed)
         linear = sklearn("linear_model")
+        codes, answers = with_known_target(schema, target, rows)
+        inputs = one_hot(schema, codes)
         if schema.coded[target].is_number:
-            codes, numbers = with_known_number(schema, target, rows)
-            ridge = linear.Ridge(alpha=1.0).fit(one_hot(schema, codes), numbers)
-            unit = float(numbers.std()) or 1.0
+            ridge = linear.Ridge(alpha=1.0).fit(inputs, answers)
+            unit = float(answers.std()) or 1.0
             weights = ridge.coef_[:, None] / unit
             return cls(model, target, weights, np.arange(0), float(ridge.intercept_), unit)
-        codes, answers = with_known_target(schema, target, rows)
         classes, counts = np.unique(answers, return_counts=True)
-        inputs = one_hot(schema, codes)
         if len(classes) == 1:
             return cls(model, target, np.zeros((inputs.shape[1], 1)), classes)
         frequent = np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])

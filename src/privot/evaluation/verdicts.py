@@ -41,10 +41,6 @@ class Finding:
         topic: A few words.
         grade: Grade by the limits of this module.
         words: A sentence or two.
-
-    Examples:
-        >>> print(Finding("columns", "good", "right within 3 %."))
-        columns: right within 3 %.
     """
 
     topic: str
