@@ -53,6 +53,7 @@ from privot.evaluation.verdicts import (
     MOST,
     PAIR,
     Finding,
+    Grade,
     grade,
     grade_share,
     join_names,
@@ -242,7 +243,7 @@ def _of_dependence(pairs: Sequence[PairCheck]) -> Finding:
     )
     if unseen:
         words += f"; no report covers {join_names(unseen)}"
-    own = "good" if error < mean / 2 else "fair" if error < mean else "poor"
+    own: Grade = "good" if error < mean / 2 else "fair" if error < mean else "poor"
     return Finding(DEPENDENCE, own, words)
 
 
