@@ -65,7 +65,7 @@ def measure(
     model, releases = fit(release, seed=seed), Releases.of(release)
     fitted = time.process_time() - started
     rehearsed = rehearse(model, releases, [(0,)], seed)
-    whole, reported = rehearsed.models[0], rehearsed.releases[0]
+    whole, reported = rehearsed.model, rehearsed.releases
     halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, reported, seed)
     made_up = model.sample(_TESTED, seed=seed + 1)
     for target in TARGETS[name]:

@@ -20,7 +20,7 @@ def fitted():
     release = Releases.of(Randomizer.calibrate(SCHEMA, 6.0).privatize(people(4000, 0)))
     model = privot.fit(release.newest, seed=0)
     rehearsed = rehearse(model, release, [(0,)], 0)
-    whole, reported = rehearsed.models[0], rehearsed.releases[0]
+    whole, reported = rehearsed.model, rehearsed.releases
     both = CrossFit.of(model, release, 0), CrossFit.of(whole, reported, 0)
     return model, (*both, whole, model.sample(20_000, seed=1))
 

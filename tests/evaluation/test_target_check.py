@@ -32,7 +32,7 @@ def test_what_is_told_and_kept(fitted):
 
 def rehearsed_as(model, releases):
     """A rehearsal from which the model came out as it was."""
-    return Rehearsed({}, {}, [], [model], [releases])
+    return Rehearsed({}, {}, {}, model, releases)
 
 
 def test_nobody_was_asked_two_columns():

@@ -62,7 +62,6 @@ from privot.local.releases import Releases
 from privot.randomizer import Release
 from privot.schema import Array, Schema
 
-REHEARSALS = 1
 MAX_REHEARSED = 200_000  # people: an error of more is smaller
 Columns = tuple[int, ...]
 _MAX_COVARIANCES = 400
@@ -158,21 +157,21 @@ def _traces(spread: Array) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsed:
-    """Results of rehearsals, by columns.
+    """Results of a rehearsal, by columns.
 
     Arguments:
-        errors: Total variation, means over the rehearsals.
-        squares: Squared error ‖m′ − m‖², likewise.
-        residuals: Of each rehearsal.
-        models: The model that each fitted.
-        releases: The reports of each.
+        errors: Total variation.
+        squares: Squared error ‖m′ − m‖².
+        residuals: Residuals of its model by its reports.
+        model: The model that it fitted.
+        releases: Its reports.
     """
 
     errors: dict[Columns, float]
     squares: dict[Columns, float]
-    residuals: Sequence[dict[Columns, Residual]]
-    models: Sequence[LocalModel] = ()
-    releases: Sequence[Releases] = ()
+    residuals: dict[Columns, Residual]
+    model: LocalModel
+    releases: Releases
 
     def growth(self, own: dict[Columns, Residual], several: int, *, held_out: bool) -> float:
         """Estimate the ratio of the model's errors to rehearsed ones from the reports' residuals."""
@@ -180,10 +179,10 @@ class Rehearsed:
         if not reported:
             return 1.0
         # Where few report, no report may cover some columns.
-        excess = [each[c].excess for each in self.residuals for c in reported if c in each]
-        rehearsed = np.mean(excess or [0.0])
+        excess = [self.residuals[c].excess for c in reported if c in self.residuals]
         square = np.mean([self.squares[c] for c in reported])
-        more = np.mean([own[c].excess for c in reported]) - (square if held_out else rehearsed)
+        noise = square if held_out else np.mean(excess or [0.0])
+        more = np.mean([own[c].excess for c in reported]) - noise
         return max(1.0, 1 + float(more / max(float(square), 1e-12))) ** 0.5
 
 
@@ -198,29 +197,22 @@ def rehearse(
         ways: Columns, and pairs, whose errors are computed, in the schema's codes.
         seed: Of draws and fits; not of the reports' noise.
     """
-    codes = codes_of(model)
     share = min(1.0, MAX_REHEARSED / len(releases))
-    errors, squares, found, models, reported = [], [], [], [], []
-    for number in range(REHEARSALS):
-        again = Releases(
-            tuple(
-                _report(model, part, round(share * len(part)), seed + number + REHEARSALS * i)
-                for i, part in enumerate(releases.parts)
-            )
+    again = Releases(
+        tuple(
+            _report(model, part, round(share * len(part)), seed + number)
+            for number, part in enumerate(releases.parts)
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nothing to warn of: the people are simulated
-            learned = fit_again(model, again, seed + number)
-        laws = codes_of(learned)
-        gaps = [(laws.marginal(columns) - codes.marginal(columns)).ravel() for columns in ways]
-        errors.append([np.abs(gap).sum() / 2 for gap in gaps])
-        squares.append([gap @ gap for gap in gaps])
-        found.append(residuals(CodeReports.of(again), atoms_of(learned)))
-        models.append(learned)
-        reported.append(again)
-    means = [np.mean(each, axis=0).tolist() for each in (errors, squares)]
-    of, square_of = (dict(zip(ways, mean, strict=True)) for mean in means)
-    return Rehearsed(of, square_of, found, models, reported)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing to warn of: the people are simulated
+        learned = fit_again(model, again, seed)
+    law, true = codes_of(learned), codes_of(model)
+    gaps = {way: (law.marginal(way) - true.marginal(way)).ravel() for way in ways}
+    errors = {way: float(np.abs(gap).sum() / 2) for way, gap in gaps.items()}
+    squares = {way: float(gap @ gap) for way, gap in gaps.items()}
+    found = residuals(CodeReports.of(again), atoms_of(learned))
+    return Rehearsed(errors, squares, found, learned, again)
 
 
 def _report(model: LocalModel, part: Release, people: int, seed: int) -> Release:

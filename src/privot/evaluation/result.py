@@ -16,10 +16,8 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation.distances import (
-    ColumnScore,
     CorrelationScore,
     NumberScore,
-    PairScore,
     PointScore,
     Score,
     TableComparison,
@@ -95,13 +93,17 @@ class Comparison:
         """Findings about the use of the synthetic records."""
         table, found = self.table, []
         if table is not None:
-            found.append(_of_columns(table.columns))
+            scores = [(c.column, c.total_variation) for c in table.columns]
+            found.append(_of_many("single columns", scores, COLUMN, "total variation"))
         if self.numbers:
-            found.append(_of_numbers(self.numbers))
+            scores = [(n.name, n.ks) for n in self.numbers]
+            found.append(_of_many("numbers, value by value", scores, NUMBER, "KS"))
         if table is not None and table.pairs:
-            found += _of_pairs(table.pairs, table)
+            found += _of_pairs(table)
         if self.correlations:
-            found.append(_of_correlations(self.correlations))
+            scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
+            written = "{:.2f}".format
+            found.append(_of_many("correlations", scores, CORRELATION, "difference", written))
         return tuple(found)
 
 
@@ -255,22 +257,9 @@ def compare(
     )
 
 
-def _of_columns(columns: Sequence[ColumnScore]) -> Finding:
-    return _of_many(
-        "single columns",
-        [(c.column, c.total_variation) for c in columns],
-        COLUMN,
-        "total variation",
-    )
-
-
-def _of_numbers(numbers: Sequence[NumberScore]) -> Finding:
-    return _of_many("numbers, value by value", [(n.name, n.ks) for n in numbers], NUMBER, "KS")
-
-
-def _of_pairs(pairs: Sequence[PairScore], table: TableComparison) -> list[Finding]:
+def _of_pairs(table: TableComparison) -> list[Finding]:
     """Grade pairs of columns, and how far they are from independent columns."""
-    named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in pairs]
+    named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
     found = [_of_many("pairs of columns", named, PAIR, "total variation")]
     mean = table.summary["two_way"]
     assert mean.independence is not None  # of pairs
@@ -285,11 +274,6 @@ def _of_pairs(pairs: Sequence[PairScore], table: TableComparison) -> list[Findin
     if share < 0:
         words = "independent columns would have been closer to the real pairs"
     return [*found, Finding(topic, grade_share(share, (0.7, 0.3)), words)]
-
-
-def _of_correlations(scores: Sequence[CorrelationScore]) -> Finding:
-    named = [(f"{score.first} × {score.second}", score.difference) for score in scores]
-    return _of_many("correlations", named, CORRELATION, "difference", "{:.2f}".format)
 
 
 def of_prediction(prediction: Prediction) -> Finding:

@@ -564,7 +564,7 @@ def check_target(
     """
     number = model.schema.coded[target].is_number
     name, measure = ("ridge regression", "R²") if number else ("logistic regression", "AUC")
-    people, whole = model.sample(_NUM_TESTED, seed=seed + 1), rehearsed.models[0]
+    people, whole = model.sample(_NUM_TESTED, seed=seed + 1), rehearsed.model
     own, theirs = (
         score(*LinearPredictor.of(each, target, seed).on(people)) for each in (model, whole)
     )
@@ -574,6 +574,6 @@ def check_target(
     place, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
     if not any(len(q) == 2 and place in reports.columns(q) for q in reports.pairs):
         return TargetCheck(target, name, measure, None, retained)
-    halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, rehearsed.releases[0], seed)
+    halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, rehearsed.releases, seed)
     estimated = cross_fitted_score(*halves, whole, people, target, seed=seed)
     return TargetCheck(target, name, measure, estimated, retained)
