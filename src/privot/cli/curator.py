@@ -342,7 +342,7 @@ def run(
     claim_folder(output, _HOLDS, force=force)
     settings = FitSettings(**context.obj)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
-    given = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     given["settings"] = settings
     lines = _digits(output, given, data) if images else _homes(output, given)
     print("\n   " + "\n   ".join(lines))
