@@ -1,8 +1,16 @@
-"""The face that all models share, and how each is written to a folder and read again.
+"""Common interface of all models, their folders, and checkpoints of runs.
 
 A class states its fields and its arrays, and builds itself from them; the folder is the same for all:
 `model.json` (what it is, what it promises, how it was made), `weights.safetensors` and, if it was
 trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no code from it.
+
+`model.json` is the **seal** of the folder: it lists the SHA-256 of every file that belongs to the model,
+and ends with that of its own text. Weights of which a few bytes were damaged would mostly still load,
+and be sampled as nonsense; so all of a folder is read and compared before any of it is used. The seal
+protects from damage, not from an author of models: whoever changes a model can seal it again.
+
+**A checkpoint** is the state of a run: arrays, and what must agree when it resumes; never pickle. The
+file is its owner's alone: some objectives see raw records.
 """
 
 from __future__ import annotations
@@ -47,35 +55,21 @@ __all__ = [
     "load",
 ]
 
-# What of a model is on disk: the folder of a finished one, sealed, and the checkpoint of a run.
-#
-# **The folder's** description, `model.json`, says what kind of model it is, and what it promises. It
-# is the **seal** of the folder: it lists the SHA-256 of every file that belongs to the model, and
-# ends with that of its own text. Weights of which a few bytes were damaged would mostly still load,
-# and be sampled as nonsense; so all of a folder is read and compared before any of it is used.
-#
-# The seal protects from damage, not from an author of models: whoever changes a model can seal it
-# again.
-#
-# **A checkpoint** says where a run stands: arrays, and what must agree when it goes on; never pickle.
-# The file is its owner's alone: some objectives see raw records.
-
-
 Array = NDArray[Any]
 _DESCRIPTION = "model.json"
-# All that a folder of a published model may hold; the report is a page for people, and not the model.
+# All files that a model's folder may hold; the report is a page for readers, and not the model.
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
 FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
 
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A kind of model, and how its folder is to be read.
+    """Kind of model, and the format of its folder.
 
     Arguments:
-        name: As the description states it: the package that knows it, and a rest if it has several.
+        name: Package that defines it, followed by a rest if the package has several.
         format: Version of the folder's format; this version of the library reads no other.
-        command: What writes such a folder.
+        command: Command that writes such a folder.
 
     Examples:
         >>> ModelKind("local", 3, "privot fit").command
@@ -95,7 +89,7 @@ class ModelKind:
         return dict(json.loads(text))
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """The description of a model's folder, of which no byte was changed.
+        """Read the description of a model's folder, after comparing every byte with its seal.
 
         Raises:
             PrivotError: if a file is missing or damaged, of another kind or of another version.
@@ -123,14 +117,14 @@ class ModelKind:
         return dict(fields)
 
     def damaged(self, folder: Path, reason: str) -> PrivotError:
-        """What to raise of a folder that cannot be used."""
+        """Return the error to raise on a folder that cannot be used."""
         return PrivotError(
             f"model {folder} is damaged ({reason}): copy it again, or make it again by `{self.command}`"
         )
 
 
 def kind_of(folder: Path) -> str | None:
-    """What a model's folder says it is; None where it says nothing, or cannot be read."""
+    """Return the kind that a model's folder states; None if it states none, or cannot be read."""
     try:
         kind = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8")).get("kind")
     except (OSError, ValueError, AttributeError):
@@ -139,7 +133,7 @@ def kind_of(folder: Path) -> str | None:
 
 
 def _damaged(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
-    """What of a folder is not as it was sealed; None if all of it is."""
+    """Return what of a folder differs from its seal; None if nothing does."""
     # Compared as text: a byte between two values is one of the file's, too.
     if _render({name: value for name, value in fields.items() if name != "seal"}) != text:
         return f"{_DESCRIPTION} was changed"
@@ -153,7 +147,7 @@ def _damaged(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
 
 
 def _render(fields: dict[str, Any]) -> bytes:
-    """The description's text, which ends with the SHA-256 of what stands before."""
+    """Return the description's text, which ends with the SHA-256 of what stands before."""
     plain = json.dumps(fields, indent=2, ensure_ascii=False)
     seal = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
     text = json.dumps(fields | {"seal": seal}, indent=2, ensure_ascii=False)
@@ -169,12 +163,12 @@ _SECONDS = 30.0
 
 
 class Checkpoint:
-    """The file of a run's state.
+    """File of a run's state.
 
     Arguments:
-        path: Of the file; None for a run that keeps no state.
-        identity: What makes it this run and no other (its settings, its data): plain values.
-        resume: Whether to go on from the file, if there is one.
+        path: Path of the file; None for a run that saves no state.
+        identity: Plain values that identify the run (its settings, its data).
+        resume: Whether to continue from the file, if there is one.
 
     Examples:
         >>> checkpoint = Checkpoint(None, {"seed": 0}, resume=False)
@@ -190,12 +184,12 @@ class Checkpoint:
         self._saved = time.perf_counter()
 
     def of(self, identity: Mapping[str, Any]) -> Checkpoint:
-        """The same file, for a run of which this must agree, too."""
+        """Return the same file with more values that must agree on resuming."""
         return Checkpoint(self.path, self.identity | identity, self.resume)
 
     @property
     def due(self) -> bool:
-        """Whether the state was last saved over half a minute ago."""
+        """True if the state was last saved over half a minute ago."""
         return time.perf_counter() - self._saved > _SECONDS
 
     def save(self, state: Mapping[str, Array]) -> None:
@@ -209,7 +203,7 @@ class Checkpoint:
         self._saved = time.perf_counter()
 
     def load(self) -> dict[str, Array] | None:
-        """The state to go on from; None for a run that starts.
+        """Return the state to continue from; None for a run that starts.
 
         Raises:
             PrivotError: if the file cannot be read, or is of another run.
@@ -239,7 +233,7 @@ NOWHERE = Checkpoint(None, {}, False)
 
 
 def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Values that are no dicts, each with its dotted name."""
+    """Yield values that are no dicts, each with its dotted name."""
     if isinstance(fields, dict):
         for key, value in fields.items():
             yield from _leaves(value, f"{name}.{key}" if name else key)
@@ -264,11 +258,11 @@ class History:
     rows: list[tuple[float, ...]] = field(default_factory=list)
 
     def __getitem__(self, column: str) -> np.ndarray:
-        """One column as an array."""
+        """Return one column as an array."""
         return np.array([row[COLUMNS.index(column)] for row in self.rows])
 
     def done(self) -> dict[str, float]:
-        """How many steps were taken, and in how many seconds."""
+        """Return the number of steps taken, and the seconds."""
         taken = self.rows[-1] if self.rows else (0.0,) * len(COLUMNS)
         return {"steps": int(taken[0]), "seconds": taken[COLUMNS.index("seconds")]}
 
@@ -286,12 +280,12 @@ class History:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a model's folder held.
+    """Contents of a model's folder.
 
     Arguments:
-        fields: Of `model.json`.
-        arrays: By name.
-        history: Of the training, if there was any.
+        fields: Fields of `model.json`.
+        arrays: Arrays by name.
+        history: History of the training, if there was any.
 
     Examples:
         >>> Stored({"kind": "local"}, arrays={}, history=None).fields["kind"]
@@ -304,7 +298,7 @@ class Stored:
 
 
 class Learned(Summarized, ABC):
-    """Something learned from private records: it states its guarantee, and is a folder on disk.
+    """Base class of everything learned from private records: it has a guarantee, and a folder on disk.
 
     A subclass that sets `kind` is known to [`load`][privot.models.load].
     """
@@ -321,7 +315,7 @@ class Learned(Summarized, ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is promised to those whose records it was learned from."""
+        """Guarantee to the people whose records it was learned from."""
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -329,16 +323,16 @@ class Learned(Summarized, ABC):
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """Plain values that it is built from, and facts of its making."""
+        """Return plain values that it is built from, and facts of its making."""
 
     @abstractmethod
     def arrays(self) -> Mapping[str, Array]:
-        """Its numbers, by name."""
+        """Return its arrays, by name."""
 
     @classmethod
     @abstractmethod
     def build(cls, stored: Stored) -> Self:
-        """What `fields` and `arrays` took apart."""
+        """Build it from what `fields` and `arrays` returned."""
 
     def save(self, path: str | Path) -> None:
         """Write the model's folder; an existing one survives any failure."""
@@ -368,7 +362,7 @@ class Learned(Summarized, ABC):
     @classmethod
     @contextmanager
     def stored(cls, path: str | Path) -> Iterator[Stored]:
-        """What a folder of this kind holds; a block that cannot use it says that it is damaged."""
+        """Yield the contents of a folder of this kind; errors of the block report it as damaged."""
         path = Path(path)
         recover_folder(path)
         fields = cls.kind.read(path)
@@ -390,7 +384,7 @@ class Learned(Summarized, ABC):
 
 
 class Model(Learned):
-    """A distribution of records that was learned from private ones: what every fit returns.
+    """Distribution of records that was learned from private ones: what every fit returns.
 
     `sample`, `save`, `guarantee` and `schema` mean the same whatever learned it.
     """
@@ -398,7 +392,7 @@ class Model(Learned):
     @property
     @abstractmethod
     def schema(self) -> Schema:
-        """What one record may be."""
+        """Schema of the records."""
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -408,7 +402,7 @@ class Model(Learned):
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """Records in pieces, of arguments that `sample` has checked."""
+        """Yield records in pieces, of arguments that `sample` has checked."""
 
     def sample(
         self,
@@ -439,7 +433,7 @@ class Model(Learned):
         seed: int | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Iterator[pa.Table]:
-        """The records of `sample`, piece by piece: any number of them, in the memory of one piece."""
+        """Yield the records of `sample` in pieces: any number of them, in the memory of one piece."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
         entropy = np.random.SeedSequence(None if seed is None else require_seed(seed))
         rng, of_identifiers = map(np.random.default_rng, entropy.spawn(2))
@@ -453,7 +447,7 @@ KINDS: dict[str, type[Any]] = {}  # of `Learned`, by the name of their kind
 
 
 def load(path: str | Path) -> Learned:
-    """The model in a folder, whatever wrote it; its `guarantee` says what was promised.
+    """Load the model in a folder, of any kind; its `guarantee` is what was promised.
 
     A kind's name begins with the package of privot that knows it, which is imported if need be; kinds of
     other packages are known once those are imported.

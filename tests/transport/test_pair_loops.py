@@ -31,7 +31,7 @@ def test_pairs_are_left_out_only_where_they_cannot_be_seen():
     rng = np.random.default_rng(0)
     weights = 10.0 ** rng.uniform(-14, 0, (50, 300))
     counts, columns = np.empty(50, np.int32), np.empty(weights.shape, np.int32)
-    total = pair_loops.kept(weights, 0, 50, counts, columns)
+    total = pair_loops.list_columns(weights, 0, 50, counts, columns)
     assert 0.2 * weights.size < total == counts.sum() < 0.8 * weights.size
     for row, count, listed in zip(weights, counts, columns, strict=True):
         left = np.delete(row, listed[:count])

@@ -234,4 +234,4 @@ def test_growing_errors_end_it():
     errors = np.array([1.0, 1.0, 1.0, 50.0])
     assert rule(1.9, errors, 3, 1) == (1.0, 3)
     assert rule(1.9, np.ones(4), 3, 1) == (1.9, 1)
-    assert sweeps._LARGEST_OMEGA < 2
+    assert sweeps._MAX_OMEGA < 2

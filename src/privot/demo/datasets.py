@@ -1,8 +1,10 @@
-"""Public image data sets: MNIST, Fashion-MNIST, USPS; where they come from, and how to read them.
+"""Public data sets, made-up handwriting, and home towns of made-up people.
+
+MNIST, Fashion-MNIST and USPS: their sources, how to read and to fetch them.
 
 | name | images | source |
 |---|---|---|
-| mnist | 60 000 + 10 000, 28 × 28 | LeCun, Cortes, Burges; copies kept for PyTorch and TensorFlow |
+| mnist | 60 000 + 10 000, 28 × 28 | LeCun, Cortes, Burges; copies for PyTorch and TensorFlow |
 | fashion_mnist | 60 000 + 10 000, 28 × 28 | Xiao, Rasul, Vollgraf (Zalando), MIT license |
 | usps | 7 291 + 2 007, 16 × 16 | Hastie, Tibshirani, Friedman, *Elements of statistical learning* |
 
@@ -14,6 +16,23 @@ these sets is private; in experiments they stand in for records that would be.
 
 The **IDX format** of MNIST: two zero bytes, a type (8: unsigned bytes), the number of axes, one
 big-endian 32-bit size for each axis, then the values in row-major order.
+
+**Fetching** (`fetch`) resumes where a download broke off. A file grows as `NAME.part`; bytes that are
+there are not requested again (an HTTP Range request; a server that knows none sends the whole file
+again). A data set counts as fetched once all its files are there and their values have the known
+checksums. Damaged files that were fetched are removed, so that the next try starts clean; those that
+were there before stay.
+
+**Handwriting** (`draw_digits`): many people who write real digits, each in a hand of their own. The
+shapes are the 1 797 digits that come with scikit-learn, without a download: bitmaps of 32 × 32 by 43
+people, of which blocks of 4 × 4 were counted, so that a pixel is a number from 0 to 16 (Alpaydin and
+Kaynak, *Optical recognition of handwritten digits*, 1998, of the UCI repository, CC BY 4.0). A fifth is
+held out, as it is. A person draws one of the others and writes it turned, slanted, stretched and moved
+by amounts of their own, drawn at random, on a sheet of 20 × 20 pixels.
+
+**People** of the demo (`draw_people`) live in 5 383 populated places of the United Kingdom, © GeoNames
+(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. They are drawn in
+proportion to population, and made up: the file describes towns, not persons.
 
 References:
     LeCun, Cortes, Burges, *The MNIST database of handwritten digits* (1998), file formats.
@@ -69,14 +88,14 @@ class LabeledImages:
     y_test: np.ndarray
 
     def checksums(self) -> tuple[str, ...]:
-        """SHA-256 of the values of each part."""
+        """Return the SHA-256 of the values of each part."""
         parts = (np.ascontiguousarray(getattr(self, part)) for part in PARTS)
         return tuple(hashlib.sha256(array.tobytes()).hexdigest() for array in parts)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data set: where its files are, what they are called, what they hold.
+    """Source of one data set: addresses, names and contents of its files.
 
     Arguments:
         name: What users call it; also the name of its folder, and of its npz file.
@@ -91,7 +110,7 @@ class Source:
     checksums: tuple[str, ...]
 
     def found(self, folder: Path) -> list[Path]:
-        """The publisher's files in `folder/NAME`, compressed or not; fewer if some are missing."""
+        """Return the publisher's files in `folder/NAME`, compressed or not, that are there."""
         whole = [folder / self.name / file for file in self.files]
         pairs = [
             [path for path in (file, file.with_suffix("")) if path.is_file()] for file in whole
@@ -99,7 +118,7 @@ class Source:
         return [pair[0] for pair in pairs if pair]
 
     def read(self, folder: Path) -> LabeledImages:
-        """The images in `folder`, of which no pixel and no label was changed.
+        """Return the images in `folder`, after verifying all pixels and labels.
 
         Raises:
             PrivotError: if the files are missing, damaged, or not what was published.
@@ -174,14 +193,14 @@ SOURCES = {
 
 
 def find_source(name: str) -> Source:
-    """The data set of that name; a `PrivotError` if there is none."""
+    """Return the source of a data set; raise `PrivotError` if there is none of that name."""
     if name not in SOURCES:
         raise PrivotError(f"dataset {name!r} is not known: use one of {', '.join(SOURCES)}")
     return SOURCES[name]
 
 
 def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
-    """The data set `name` from `folder`, by default the one that PRIVOT_DATA names.
+    """Load the data set `name` from `folder`, by default the one that PRIVOT_DATA names.
 
     Arguments:
         name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
@@ -201,7 +220,7 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of unsigned bytes in an IDX file whose name ends with `.gz` or not."""
+    """Read the array of unsigned bytes in an IDX file, compressed if its name ends with `.gz`."""
     content = _read_bytes(path)
     if len(content) < 4 or content[:3] != _IDX_OF_BYTES:
         raise PrivotError(f"{path} is no IDX file of unsigned bytes: fetch it again")
@@ -218,7 +237,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """The content of a file, uncompressed if its name ends with `.gz`."""
+    """Read a file, uncompressed if its name ends with `.gz`."""
     raw = path.read_bytes()
     try:
         return gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -237,7 +256,7 @@ def _read_npz(path: Path) -> list[np.ndarray]:
 
 
 def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """USPS digits: a line is a label and 256 gray values in [−1, 1]; bytes are 255 (value + 1)/2."""
+    """Read USPS digits: lines of a label and 256 gray values in [−1, 1], as bytes 255 (value + 1)/2."""
     try:
         lines = [line.split() for line in _read_bytes(path).split(b"\n") if line.strip()]
         rows = np.array(lines, float)
@@ -251,19 +270,12 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
 
 
-# Made-up handwriting: many people who write real digits, each in a hand of their own.
-#
-# The shapes are the 1 797 digits that come with scikit-learn, without a download: bitmaps of 32 × 32
-# by 43 people, of which blocks of 4 × 4 were counted, so that a pixel is a number from 0 to 16
-# (Alpaydin and Kaynak, *Optical recognition of handwritten digits*, 1998, of the UCI repository, CC
-# BY 4.0). A fifth is held out, as it is. A person draws one of the others and writes it turned,
-# slanted, stretched and moved by amounts of their own, drawn at random, on a sheet of 20 × 20 pixels.
-
+# Made-up handwriting.
 
 SIDE = 20
 MOST_PEOPLE = 10**7
 _FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
-# What of a pixel is paper still, and ink already: strokes were blurred by counting.
+# Values up to which a pixel is paper, and from which it is ink: strokes were blurred by counting.
 _PAPER, _INK = 0.25, 0.85
 # Standard deviations of a hand: radians, slant, logarithms of both stretches, shares of the sheet.
 _TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
@@ -271,11 +283,11 @@ _AT_ONCE = 4096
 
 
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
-    """Digits that people write, and held-out ones that nobody copied.
+    """Draw digits that people write, and held-out ones that nobody copied.
 
     Arguments:
-        num_people: How many.
-        seed: Of shapes and hands; which shapes are held out is always the same.
+        num_people: Number of people.
+        seed: Seed of shapes and hands; which shapes are held out is always the same.
 
     Raises:
         PrivotError: without scikit-learn, or anyone.
@@ -303,7 +315,7 @@ def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
 
 
 def _shapes() -> tuple[np.ndarray, np.ndarray]:
-    """All digits, finer, from 0 to 1, and their labels."""
+    """Return all digits, finer, from 0 to 1, and their labels."""
     try:
         loaded = import_module("sklearn.datasets").load_digits()
     except ModuleNotFoundError:
@@ -320,7 +332,7 @@ def _shapes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Affine maps (n, 2, 3) from a sheet to a shape, both being [−1, 1]², as (row, column)."""
+    """Draw affine maps (n, 2, 3) from a sheet to a shape, both being [−1, 1]², as (row, column)."""
     turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
     cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
     turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
@@ -332,7 +344,7 @@ def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
-    """Bytes (n, side, side): each shape (n, fine, fine) as its hand writes it, interpolated."""
+    """Return bytes (n, side, side): each shape (n, fine, fine) as its hand writes it, interpolated."""
     ends = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
     sheet = np.stack([*np.meshgrid(ends, ends, indexing="ij"), np.ones((SIDE, SIDE))])
     places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
@@ -349,17 +361,7 @@ def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
 
 
-# Public data sets, fetched: resumed where a download broke off, checked when whole; made-up people.
-#
-# A file grows as `NAME.part`; what is there already is asked for no second time (an HTTP Range
-# request; a server that knows none sends the whole file again). Only when all files of a data set are
-# there and their values have the known checksums is it called fetched. Damaged files that were
-# fetched are removed, so that the next try starts clean; those that were there before are kept.
-#
-# **People** of the demo live in 5 383 populated places of the United Kingdom, © GeoNames
-# (https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. They are drawn in
-# proportion to population, and made up: the file describes towns, not persons.
-
+# Fetching.
 
 _BLOCK = 2**16
 _SECONDS = 30.0
@@ -373,13 +375,13 @@ def fetch(
     address: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Bring the data set `name` to `folder/name` and return that folder.
+    """Fetch the data set `name` into `folder/name` and return that folder.
 
     Arguments:
         name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
         folder: Where data sets live; made if it is not there.
         address: Folder on the web to take the files from, instead of the publishers'.
-        say: Told what happens.
+        say: Callback for messages.
 
     Raises:
         PrivotError: if no address answers, or what came is not the published data set.
@@ -397,7 +399,7 @@ def fetch(
 
 
 def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
-    """`fetch`, for any source; resumes partial files, verifies the checksums at the end."""
+    """Fetch any source: resume partial files, verify the checksums at the end."""
     target, archive = folder / source.name, folder / f"{source.name}.npz"
     if archive.exists():
         raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
@@ -413,8 +415,8 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     except PrivotError as error:
         for path in missing:
             path.unlink()
-        kept = sorted(map(str, source.found(folder)))
-        more = f"; there before, and kept: {', '.join(kept)}" if kept else ""
+        others = sorted(map(str, source.found(folder)))
+        more = f"; there before, and not removed: {', '.join(others)}" if others else ""
         raise PrivotError(f"{error}{more}") from None
     say(f"{source.name} is in {target}, checksums verified")
     return target
@@ -437,10 +439,10 @@ def _from_any(source: Source, path: Path, say: Callable[[str], None]) -> None:
 
 
 def download(url: str, path: Path) -> None:
-    """One file; continues `path.part` if it is there, and renames it when all of it has come.
+    """Download a file: continue `path.part` if it is there, and rename it when it is complete.
 
     Raises:
-        OSError: if the server does not answer, or stops in the middle; what came is kept.
+        OSError: if the server does not answer, or stops in the middle; the partial file stays.
     """
     part = path.with_name(path.name + ".part")
     start = part.stat().st_size if part.exists() else 0
@@ -476,7 +478,7 @@ bounds = [[-8.7, 1.8], [49.8, 60.9]]
 
 
 def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Home towns of made-up people, drawn in proportion to population: longitude, latitude.
+    """Draw home towns of made-up people in proportion to population: longitude, latitude.
 
     Examples:
         >>> people = draw_people(3, seed=0)

@@ -38,7 +38,7 @@ from privot.training import Progress
 DELTA = 1e-5
 PAPERS = "gaussian"
 _KINDS = ("auto", "candidates", PAPERS)
-_MOST_LABEL_EPSILON = 4.0
+_MAX_LABEL_EPSILON = 4.0
 _RADIUS = 25 / 28  # of a ball, in lengths of a side
 _SAMPLES, _ACROSS = 10_000, 10
 COMMANDS = """\
@@ -52,7 +52,7 @@ privot evaluate model/ --against holdout/ -o report.html"""
 
 @dataclass(frozen=True)
 class ImageDemoMetrics:
-    """What `metrics.json` holds. Accuracies are of the labels of images that nobody reported.
+    """Contents of `metrics.json`. Accuracies are of the labels of images that nobody reported.
 
     Arguments:
         accuracy_attack: Share of people whose label an attacker names from their one report.
@@ -86,14 +86,14 @@ def run_image_demo(
     """Privatize digits, fit, sample, measure, and write the report to `folder`.
 
     Arguments:
-        folder: For the results.
-        num_people: How many, at most as many as there are images in `data`.
-        epsilon: Of each person's report, image and label together.
+        folder: Folder of the results.
+        num_people: Number of people, at most as many as there are images in `data`.
+        epsilon: Privacy loss of each person's report, image and label together.
         mechanism: `"candidates"`, or `"auto"`, which are these; `"gaussian"` for the papers' noise.
         data: Folder of data sets, to take MNIST from; made-up handwriting otherwise.
-        settings: Of the fit; the defaults otherwise.
-        say: Told what happens.
-        progress: Told the steps of the fit.
+        settings: Settings of the fit; the defaults otherwise.
+        say: Callback for messages.
+        progress: Callback after the steps of the fit.
     """
     require_choice("mechanism", mechanism, _KINDS)
     require_count("people", num_people, MOST_PEOPLE)
@@ -104,7 +104,7 @@ def run_image_demo(
     randomizer = _randomizer(images.x_train.shape[1], epsilon, mechanism)
     say(f"1  {len(people):,} people each hold one handwritten digit, and its label")
     started = time.perf_counter()
-    # In order, as the attacker below is told whose each report is.
+    # In order, as the attacker below knows whose each report is.
     release = randomizer.privatize(people, keep_order=True)
     privatized = time.perf_counter()
     say(f"2  each randomized both on their device: {randomizer.guarantee}")
@@ -135,15 +135,15 @@ def run_image_demo(
 
 
 def accuracy(schema: Schema, learned: pa.Table, held_out: pa.Table) -> float:
-    """Of scikit-learn's logistic regression, trained on at most 10 000 images of the first table."""
+    """Return the accuracy of a logistic regression trained on at most 10 000 images of `learned`."""
     learned = learned.take(np.random.default_rng(0).permutation(len(learned))[:_SAMPLES])
-    x, asked = (unit_pixels(schema, "image", table) for table in (learned, held_out))
+    x, predicted = (unit_pixels(schema, "image", table) for table in (learned, held_out))
     labels, truth = (np.array(table["label"].to_pylist()) for table in (learned, held_out))
-    return round(float((learn_labels(x, labels, asked) == truth).mean()), 4)
+    return round(float((learn_labels(x, labels, predicted) == truth).mean()), 4)
 
 
 def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]:
-    """Of people, those who are shown first; and of held-out images."""
+    """Return tables of people, those to show first, and of held-out images."""
     x, y = images.x_train[:num_people], images.y_train[:num_people]
     shown = np.concatenate([np.flatnonzero(y == label)[:_ACROSS] for label in range(10)])
     order = np.concatenate([shown, np.setdiff1d(np.arange(len(y)), shown)])
@@ -155,7 +155,7 @@ def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]
 
 
 def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
-    """How devices report digits of this size."""
+    """Return the randomizer of digits of this size."""
     image: dict[str, Any] = {"kind": "array", "shape": [side, side], "bounds": [0, 255]}
     label = {"kind": "categorical", "categories": [str(label) for label in range(10)]}
     if mechanism != PAPERS:
@@ -164,14 +164,14 @@ def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
     image |= {"radius": _RADIUS * side, "center": "lower"}
     image |= {"transform": "dct", "low_pass": side // 2}
     schema = Schema.from_dict({"unit": "person", "columns": {"image": image, "label": label}})
-    shares = {"label": min(_MOST_LABEL_EPSILON, epsilon / 2)}
+    shares = {"label": min(_MAX_LABEL_EPSILON, epsilon / 2)}
     return Randomizer.calibrate(schema, epsilon, DELTA, mechanism=PAPERS, shares=shares)
 
 
 def _draw(
     people: pa.Table, release: Release, synthetic: pa.Table, metrics: ImageDemoMetrics
 ) -> Figure:
-    """What people hold, what each one's report says, what was learned: a row of ten for each digit."""
+    """Draw people's digits, what each report says, what was learned: a row of ten for each digit."""
     column, most = release.schema.images["image"], _ACROSS**2
     received, limit = _draw_reports(release, most)
     held = unit_images(column, "image", people, most)
@@ -179,18 +179,18 @@ def _draw(
     codes = release.schema.coded["label"].encode_codes("label", synthetic)
     sheet = np.concatenate([_row(learned[codes == code]) for code in range(10)])
     named = f"an attacker names {metrics.accuracy_attack:.0%} of the labels"
-    told = f"mean and samples; a classifier of them: {metrics.accuracy_synthetic:.0%}"
+    caption = f"mean and samples; a classifier of them: {metrics.accuracy_synthetic:.0%}"
     group = f"{metrics.mechanism.capitalize()}, ε = {at_most(metrics.epsilon)}"
     panels = [
         ImagePanel("What people hold", "a digit and its label", held),
         ImagePanel("What one report says", named, received, limit, group=group),
-        ImagePanel("What all reports teach", told, sheet, group=group),
+        ImagePanel("What all reports teach", caption, sheet, group=group),
     ]
     return draw_image_panels(panels, across=_ACROSS)
 
 
 def _row(images: np.ndarray) -> np.ndarray:
-    """The mean of some images and nine of them (10, h, w), black where they are fewer."""
+    """Return the mean of some images and nine of them (10, h, w), black where they are fewer."""
     row = np.full((_ACROSS, *images.shape[1:]), -1.0)
     if len(images):
         shown = images[: _ACROSS - 1]
@@ -199,7 +199,7 @@ def _row(images: np.ndarray) -> np.ndarray:
 
 
 def _draw_reports(release: Release, most: int) -> tuple[np.ndarray, float]:
-    """Images (n, h, w) that the first reports say, in unit pixels, and a limit to show them.
+    """Return images (n, h, w) that the first reports say, in unit pixels, and a limit to show them.
 
     Of a candidate, the image in its direction with the label that it says most of, at one contrast.
     """

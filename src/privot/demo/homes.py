@@ -64,7 +64,7 @@ class MapMetrics:
 
 @dataclass(frozen=True)
 class DemoMetrics:
-    """What `metrics.json` holds; the last of the maps is the demo's, the papers' is before it."""
+    """Contents of `metrics.json`; the last of the maps is the demo's, the papers' is before it."""
 
     epsilon: float
     num_people: int
@@ -77,7 +77,7 @@ class DemoMetrics:
 
 @dataclass(frozen=True)
 class _Learned:
-    """What one mechanism's reports teach, and the seconds of the fit."""
+    """Model of one mechanism's reports, its samples, and the seconds of the fit."""
 
     release: Release
     model: LocalModel
@@ -85,7 +85,7 @@ class _Learned:
     seconds: float
 
     def measured(self, learned: Distances, released: float) -> MapMetrics:
-        """With its distances from the truth."""
+        """Return the metrics, given the distances from the truth."""
         return MapMetrics(
             mechanism=self.release.randomizer.mechanisms["home"].kind,
             estimator=self.model.made_with["estimator"],
@@ -110,14 +110,14 @@ def run_demo(
     """Draw people, privatize, fit, sample, measure, and write the report to `folder`.
 
     Arguments:
-        folder: For the results.
-        num_people: How many.
-        epsilon: Of each person's report.
+        folder: Folder of the results.
+        num_people: Number of people.
+        epsilon: Privacy loss of each person's report.
         mechanism: `"window"`, or `"auto"`, shown beside Laplace noise; `"laplace"` is shown alone,
             and learned by a generator, as in the papers.
-        settings: Of the fits; the defaults otherwise.
-        say: Told what happens.
-        progress: Told the steps of a generator.
+        settings: Settings of the fits; the defaults otherwise.
+        say: Callback for messages.
+        progress: Callback after the steps of a generator.
     """
     if mechanism not in _KINDS:
         raise PrivotError(
@@ -158,7 +158,7 @@ def run_demo(
 def _learn(
     release: Release, num_rows: int, settings: FitSettings, progress: Progress | None
 ) -> _Learned:
-    """Fit, and draw as many as there were people."""
+    """Fit a model, and draw as many records as there were people."""
     started = time.perf_counter()
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
@@ -168,7 +168,7 @@ def _learn(
 def _measured(
     private: np.ndarray, fresh: np.ndarray, maps: list[_Learned]
 ) -> tuple[Distances, list[MapMetrics]]:
-    """Distances from the truth, of other people and of each map, side by side in threads."""
+    """Return distances from the truth, of other people and of each map, computed in threads."""
     received = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(m.release.table))) for m in maps]
     # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
@@ -180,26 +180,26 @@ def _measured(
 
 
 class Distances(NamedTuple):
-    """W₂ of 3 000 against 3 000 points."""
+    """Return W₂ of 3 000 against 3 000 points."""
 
     units: float
     kilometers: float
 
 
 def distances(points: np.ndarray, truth: np.ndarray) -> Distances:
-    """W₂ of points (n, 2) in degrees: scaled to [−1, 1]² (mean of three draws), and in kilometers."""
+    """Return W₂ of points (n, 2) in degrees: scaled to [−1, 1]² (mean of 3 draws), and in kilometers."""
     units = sample_distance(to_unit(_DOMAIN, points), to_unit(_DOMAIN, truth), repeats=3)
     on_earth = sample_distance(to_kilometers(points), to_kilometers(truth), repeats=1)
     return Distances(round(units, 4), round(on_earth, 1))
 
 
 def _of_units(points: np.ndarray, truth: np.ndarray) -> float:
-    """W₂ of points (n, 2) in [−1, 1]², by one draw."""
+    """Return W₂ of points (n, 2) in [−1, 1]², by one draw."""
     return round(sample_distance(points, truth, repeats=1), 4)
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:
-    """Longitudes and latitudes as kilometers east and north, flat, true in the middle of the map.
+    """Return longitudes and latitudes as kilometers east and north, flat, true in the middle of the map.
 
     Examples:
         >>> to_kilometers(np.array([[0.0, 1.0]])).round()
@@ -210,7 +210,7 @@ def to_kilometers(points: np.ndarray) -> np.ndarray:
 
 
 def peak_memory_mb() -> float:
-    """Largest resident size of this process so far, in megabytes."""
+    """Return the largest resident size of this process so far, in megabytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
 

@@ -28,16 +28,16 @@ from privot.core.errors import PrivotError
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
-_REDUCE_FROM = 300
+_MIN_REDUCED_SIZE = 300
 # Regularization of potentials, in mean costs, and steps at each.
-_OF_CELLS, _CELL_STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 30
-_OF_POINTS, _POINT_STEPS = (0.003, 0.001, 0.0003), 20
-_POINTS_A_CELL = 4
+_CELL_REGULARIZATION, _CELL_STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 30
+_POINT_REGULARIZATION, _POINT_STEPS = (0.003, 0.001, 0.0003), 20
+_POINTS_PER_CELL = 4
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
 
 
 def assignment(x: Array, y: Array, p: int = 2) -> Indices:
-    """Indices s (n,) such that matching $x_i$ with $y_{s(i)}$ costs least.
+    """Return indices s (n,) such that matching $x_i$ with $y_{s(i)}$ costs least.
 
     Arguments:
         x: Points (n, d).
@@ -59,14 +59,14 @@ def assignment(x: Array, y: Array, p: int = 2) -> Indices:
             "give two samples of the same shape (n, d)"
         )
     cost = cdist(x, y, _METRICS[p])
-    if len(x) >= _REDUCE_FROM:
+    if len(x) >= _MIN_REDUCED_SIZE:
         cost /= cost.mean() or 1.0
         cost = _reduced(cost, _potentials(x, y, p))
     return np.asarray(linear_sum_assignment(cost)[1])
 
 
 def wasserstein(x: Array, y: Array, p: int = 2) -> float:
-    """W_p of two samples (n, d) of equal size.
+    """Return W_p of two samples (n, d) of equal size.
 
     Examples:
         >>> wasserstein(np.array([[0.0], [1.0]]), np.array([[4.0], [3.0]]))
@@ -77,19 +77,19 @@ def wasserstein(x: Array, y: Array, p: int = 2) -> float:
 
 
 def _potentials(x: Array, y: Array, p: int) -> Array:
-    """Potentials of the points y (n,), in mean costs, from the problem between means of cells."""
-    depth = max(0, int(math.log2(len(x) / _POINTS_A_CELL)))
+    """Return potentials of the points y (n,), in mean costs, from the problem between means of cells."""
+    depth = max(0, int(math.log2(len(x) / _POINTS_PER_CELL)))
     first, second = _cell_means(x, depth), _cell_means(y, depth)
     cost = cdist(first, second, _METRICS[p])
     mean = cost.mean() or 1.0
-    left = _scaled(_c_transformed(cost / mean), _OF_CELLS, _CELL_STEPS)
+    left = _scaled(_c_transformed(cost / mean), _CELL_REGULARIZATION, _CELL_STEPS)
     # Of `cost − left` = f_i + g_j, a column gives f up to a constant.
     f = (cost / mean - left)[:, 0]
     return np.asarray((cdist(first, y, _METRICS[p]) / mean - f[:, None]).min(axis=0))
 
 
 def _cell_means(points: Array, depth: int) -> Array:
-    """Means (2^depth, d) of cells of equally many points, halved at medians of wide coordinates."""
+    """Return means (2^depth, d) of cells of equal size, halved at medians of wide coordinates."""
     cells = [points]
     for _ in range(depth):
         halves = []
@@ -101,14 +101,14 @@ def _cell_means(points: Array, depth: int) -> Array:
 
 
 def _reduced(cost: Array, potentials: Array) -> Array:
-    """The cost less potentials f_i + g_j, which changes no optimal assignment; in units of the mean."""
-    left = _scaled(_c_transformed(cost - potentials), _OF_POINTS, _POINT_STEPS)
+    """Subtract potentials f_i + g_j from the cost, in units of its mean: same optimal assignments."""
+    left = _scaled(_c_transformed(cost - potentials), _POINT_REGULARIZATION, _POINT_STEPS)
     g = (cost - left)[0]  # the columns' potentials, up to a constant
     return _c_transformed(cost - g)
 
 
 def _scaled(left: Array, regs: tuple[float, ...], steps: int) -> Array:
-    """A reduced cost, reduced further by Sinkhorn's scaling in single precision.
+    """Reduce a reduced cost further by Sinkhorn's scaling in single precision.
 
     Every row and column of `left` has a zero before each regularization, so that no sum of the kernel
     vanishes.
@@ -129,6 +129,6 @@ def _scaled(left: Array, regs: tuple[float, ...], steps: int) -> Array:
 
 
 def _c_transformed(cost: Array) -> Array:
-    """The cost less the minima of its rows, and then of its columns: ≥ 0, with a zero in each."""
+    """Subtract the minima of the rows, then of the columns: ≥ 0, with a zero in each."""
     cost = cost - cost.min(axis=1, keepdims=True)
     return cost - cost.min(axis=0)

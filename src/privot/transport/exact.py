@@ -43,7 +43,7 @@ from privot.transport.assignment import assignment
 
 
 def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
-    """W_p of samples x and y of shape (n, d), differentiable in both.
+    """Return W_p of samples x and y of shape (n, d), differentiable in both.
 
     Examples:
         >>> x = torch.tensor([[0.0], [1.0]])
@@ -57,7 +57,7 @@ def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
 
 
 def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
-    """$W_p^p$ of points x (n,) and y (m,) on the line, or of each column of (n, k) and (m, k).
+    """Return $W_p^p$ of points x (n,) and y (m,) on the line, or of each column of (n, k) and (m, k).
 
     O((n + m) log(n + m)) a column; differentiable in x and y.
 
@@ -89,7 +89,7 @@ def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
 
 
 def _merge(n: int, m: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Ranks i, j that meet and their mass, for n and m points of equal weights."""
+    """Return ranks i, j that meet and their mass, for n and m points of equal weights."""
     jumps_x = torch.arange(1, n + 1, device=like.device) * m
     jumps_y = torch.arange(1, m + 1, device=like.device) * n
     levels = torch.unique(torch.cat([jumps_x, jumps_y]))
@@ -99,7 +99,7 @@ def _merge(n: int, m: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def random_directions(dimension: int, num_projections: int, rng: torch.Generator) -> Tensor:
-    """Independent uniform directions, the unit columns of a (dimension, num_projections) matrix.
+    """Draw independent uniform directions, the unit columns of a (dimension, num_projections) matrix.
 
     In double precision and on the generator's device, so that one seed gives one set of directions.
 
@@ -118,7 +118,7 @@ def random_directions(dimension: int, num_projections: int, rng: torch.Generator
 
 
 def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0) -> Tensor:
-    """SW_p of points x (n, d) and y (m, d) along given directions, differentiable in the points.
+    """Return SW_p of points x (n, d), y (m, d) along given directions, differentiable in the points.
 
     Arguments:
         x: Points (n, d).

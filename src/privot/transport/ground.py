@@ -7,7 +7,7 @@ entropic weights are $b$ and $2σ^2$.
 Gradients are written by hand. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_2^2$ with
 respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, one matrix product, or a sum over the few
 pairs that matter; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums of signs, by compiled loops. Gradients
-with respect to y are worked out only where asked for.
+with respect to y are computed only where autograd needs them.
 
 **Products** are of full single precision, by the faster of the two libraries inside PyTorch. `torch.mm`
 hands them to the BLAS that PyTorch was built with; on x86 that is MKL, which on other makers' processors
@@ -42,19 +42,19 @@ _FEW_COORDINATES = 32
 _FEW_COORDINATES_SQUARED = 8
 # A sum over the pairs that matter beats a matrix product up to this share of them.
 _SPARSE = 0.15
-_JUDGED_ROWS = 64
+_SAMPLED_ROWS = 64
 # The loop over all pairs, blocked, beats the one over a list from this share on.
 _DENSE = 0.5
-# Rows that blocked loops take together.
-_FOUR = 4
-# Differences of fewer coordinates, all pairs together, are one thread's work.
-_ONE_THREADS_WORK = 2**24
-# What a pass over a matrix in memory costs, in such differences.
+# Number of rows that blocked loops process together.
+_BLOCK_ROWS = 4
+# Differences of fewer coordinates, all pairs together, are left to one thread.
+_MAX_WORK_OF_ONE_THREAD = 2**24
+# Cost of a pass over a matrix in memory, in such differences.
 _PASS = 8
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
-    """Costs $‖x_i − y_j‖_1$ of points x (n, d) and y (m, d), shape (n, m).
+    """Return costs $‖x_i − y_j‖_1$ of points x (n, d) and y (m, d), shape (n, m).
 
     Raises:
         PrivotError: x and y are no matrices of as many columns.
@@ -71,7 +71,7 @@ def manhattan(x: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
-    """Costs $‖x_i − y_j‖_2^2$ of points x (n, d) and y (m, d), shape (n, m).
+    """Return costs $‖x_i − y_j‖_2^2$ of points x (n, d) and y (m, d), shape (n, m).
 
     Expanded into one matrix product, after centering on the mean of y: the square of a common
     offset would otherwise cancel digits.
@@ -104,7 +104,7 @@ class _Manhattan(_Ground):
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.power = 1
         ctx.save_for_backward(x, y)
-        if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < _FOUR:
+        if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < _BLOCK_ROWS:
             return _cost_few(x, y, 1)
         cost = x.new_empty(len(x), len(y))
         points, others, out = _array(x), _array(y), cost.numpy()
@@ -139,7 +139,7 @@ class _SquaredEuclidean(_Ground):
 
 
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
-    """Gradient of Σ G_ij ‖x_i − y_j‖ with respect to x, of the costs with that power."""
+    """Return the gradient of Σ G_ij ‖x_i − y_j‖ with respect to x, of the costs with that power."""
     n, d = x.shape
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)
@@ -157,31 +157,33 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
 
         _over_rows(n, work, few)
         return gradient
-    counts, kept = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
-    # A plan that spreads its mass says so in its first rows.
-    rows = min(n, _JUDGED_ROWS)
-    share = pair_loops.kept(pairs, 0, rows, counts, kept) / (rows * pairs.shape[1])
+    counts, listed = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
+    # A plan that spreads its mass is recognized by its first rows.
+    rows = min(n, _SAMPLED_ROWS)
+    share = pair_loops.list_columns(pairs, 0, rows, counts, listed) / (rows * pairs.shape[1])
     if power == 2 and share > _SPARSE:
         return _squared_product(x, y, weights)
-    if power == 1 and share > _DENSE and n >= _FOUR:
+    if power == 1 and share > _DENSE and n >= _BLOCK_ROWS:
 
         def signs(first: int, last: int) -> None:
             pair_loops.manhattan_gradient(points, others, pairs, out, first, last)
 
         _over_rows(n, work, signs)
         return gradient
-    total = pair_loops.kept(pairs, 0, n, counts, kept)
-    listed = pair_loops.sparse_manhattan_gradient if power == 1 else pair_loops.squared_gradient
+    total = pair_loops.list_columns(pairs, 0, n, counts, listed)
+    gradient_of = (
+        pair_loops.sparse_manhattan_gradient if power == 1 else pair_loops.squared_gradient
+    )
 
     def sums(first: int, last: int) -> None:
-        listed(points, others, pairs, counts, kept, out, first, last)
+        gradient_of(points, others, pairs, counts, listed, out, first, last)
 
     _over_rows(n, total * d, sums)
     return gradient
 
 
 def _steep(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Points times a power of two that takes differences beyond ±1 (see `pair_loops`).
+    """Scale points by a power of two that takes differences beyond ±1 (see `pair_loops`).
 
     By NumPy: after so small an operation torch's threads would wait, busily, for more of them, on the
     cores that the loops need.
@@ -214,7 +216,7 @@ def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
 
 def _over_rows(num_rows: int, work: int, task: Callable[[int, int], None]) -> None:
     """Split rows among threads, where there is work enough for them."""
-    parts = min(torch.get_num_threads(), num_rows // 8) if work > _ONE_THREADS_WORK else 1
+    parts = min(torch.get_num_threads(), num_rows // 8) if work > _MAX_WORK_OF_ONE_THREAD else 1
     if parts <= 1:
         task(0, num_rows)
         return
@@ -229,7 +231,7 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 @contextmanager
 def _full_precision(like: Tensor) -> Iterator[None]:
-    """No TF32 and no bfloat16 inside the block: costs in eight or ten bits are no costs."""
+    """Turn off TF32 and bfloat16 inside the block: costs of eight or ten bits are too coarse."""
     if like.device.type != "cuda":
         before = torch.get_float32_matmul_precision()
         if before == "highest":
@@ -257,11 +259,11 @@ def _check(x: Tensor, y: Tensor) -> None:
 
 
 # Fewer multiplications than these are done before oneDNN has found its code.
-_WORTH_IT = 2**20
+_MIN_MULTIPLICATIONS = 2**20
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Products $⟨a_i, b_j⟩$ of the rows of a (n, k) and b (m, k), shape (n, m); no gradients.
+    """Return products $⟨a_i, b_j⟩$ of the rows of a (n, k) and b (m, k), shape (n, m); no gradients.
 
     Exact to single precision where PyTorch's products are: see `set_float32_matmul_precision`.
     """
@@ -270,7 +272,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
         wide is None
         or a.device.type != "cpu"
         or not a.dtype == b.dtype == torch.float32
-        or len(a) * b.numel() < _WORTH_IT
+        or len(a) * b.numel() < _MIN_MULTIPLICATIONS
     ):
         return a @ b.T
     return wide(a, b)
@@ -278,7 +280,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 @cache
 def _wide_product() -> Callable[[Tensor, Tensor], Tensor] | None:
-    """The product by oneDNN, if it is there and right."""
+    """Return the product by oneDNN, if it is there and right."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         return None
     trial = torch.arange(48.0).reshape(3, 16)

@@ -28,7 +28,7 @@ _STRIP = 400
 
 @compiled_reordering
 def cost_blocks(x, y, out, first, last):
-    """Rows first … last of the costs of x (n, d) and y (m, d); n, m and last − first at least 4.
+    """Write rows first … last of the costs of x (n, d) and y (m, d); n, m and last − first at least 4.
 
     The last block overlaps the one before, where sizes are no multiples of 4.
     """
@@ -68,7 +68,7 @@ def cost_blocks(x, y, out, first, last):
 
 @compiled
 def cost_few(x, y_columns, out, first, last, power):
-    """The same for few coordinates, from y transposed (d, m); |x − y| or, with power 2, squares."""
+    """Write costs of few coordinates, from y transposed (d, m); |x − y| or, with power 2, squares."""
     d, m = y_columns.shape
     for i in range(first, last):
         for j in range(m):
@@ -94,8 +94,8 @@ def complete_squares(rows, columns, products, first, last):
 
 
 @compiled
-def kept(weights, first, last, counts, columns):
-    """List each row's columns whose weight matters; returns how many there are in all."""
+def list_columns(weights, first, last, counts, columns):
+    """List each row's columns whose weight matters; return their number in all rows."""
     m = weights.shape[1]
     total = 0
     for i in range(first, last):
@@ -119,7 +119,7 @@ def _mass(weights, i):
 
 @compiled
 def manhattan_gradient(x, y, weights, out, first, last):
-    """Rows first … last, at least 4, of Σ_j G_ij sign(x_ik − y_jk).
+    """Write rows first … last, at least 4, of Σ_j G_ij sign(x_ik − y_jk).
 
     Points come scaled, so that a difference other than 0 is beyond ±1, or too small to matter. The last
     block overlaps the one before, where the number of rows is no multiple of 4.
@@ -137,7 +137,7 @@ def manhattan_gradient(x, y, weights, out, first, last):
 
 @compiled
 def sparse_manhattan_gradient(x, y, weights, counts, columns, out, first, last):
-    """The same over the listed columns only."""
+    """Write the same rows, summed over the listed columns only."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
@@ -222,7 +222,7 @@ def _signs(point, y, weights, columns, sums, begin):
 
 @compiled_reordering
 def squared_gradient(x, y, weights, counts, columns, out, first, last):
-    """Rows first … last of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
+    """Write rows first … last of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
     d = x.shape[1]
     for i in range(first, last):
         for k in range(d):
@@ -248,7 +248,7 @@ def squared_gradient(x, y, weights, counts, columns, out, first, last):
 
 @compiled_reordering
 def gradient_few(x, y_columns, weights, out, first, last, power):
-    """Either gradient for few coordinates, from y transposed (d, m); no column is left out.
+    """Write either gradient for few coordinates, from y transposed (d, m); no column is left out.
 
     For power 1, points come scaled as in `manhattan_gradient`.
     """

@@ -1,12 +1,12 @@
-r"""Entropic problems and their solver: choice of precision, an honest account of the end, a gradient.
+r"""Entropic optimal transport: problems, Sinkhorn's algorithm, its marginal error, the gradient.
 
 The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
-alternates between the potentials f and g, each time fitting one marginal (`iterations` does it).
+alternates between the potentials f and g, each time fitting one marginal.
 
 **What the marginal error says.** The plan returned has the form above, and exact columns. So it *is* the
 solution of the same problem for row weights a′ = π1 instead of a, and `marginal_error`
-$= ‖a′ − a‖_1$ is how far that problem is from the one asked for. How far the plans are apart follows
-from the identity, for plans of mass 1,
+$= ‖a′ − a‖_1$ is the distance of that problem from the given one. The distance of the plans follows from
+the identity, for plans of mass 1,
 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) $$
 
@@ -17,6 +17,25 @@ contraction ρ near 1, can be off by $1/\sqrt{1 − ρ}$ times the marginal erro
 1e-5, or numbers that overflow, make the solver work in double precision by itself; the result says in
 which. Where costs exceed λ so far that even double precision does not resolve the exponents to the
 tolerance, the result says so too, whatever its marginals look like.
+
+**Iterations** run in the kernel domain, with shifts, absorption and over-relaxation. With $K_{ij} =
+e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials, the plan is $a_i u_i K_{ij} v_j b_j$, and a step
+is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
+
+1. **Shift.** The first potentials are the row minima of C and then the column minima of the rest, so
+   that every row and every column of K holds an entry 1.
+2. **Absorption.** A scaling that leaves $[e^{−20}, e^{20}]$ moves into the potentials, and K is
+   rebuilt. After the first step, a plain step changes a scaling by at most $1/\min(a, b)$ (a column
+   takes all of a row's mass at worst), so a scaling never gets far beyond, and no row or column of K
+   vanishes. The limit matters: at $e^{60}$ entries of K that were rounded to zero carry mass in the
+   plan, which is then wrong while its marginals look right.
+3. **Potentials in double precision**, and exponents too, whatever the precision of K.
+
+`solve_compiled` runs compiled loops, over parts of the rows, one part a thread: what rows have in common
+is a sum or a minimum over rows, which each thread forms for its own part. Problems of fewer than four
+million pairs are one part: an iteration of theirs takes less time than waking a thread, and runs in
+compiled code throughout. `solve_tensors` does the same mathematics by plain tensor operations, on any
+device, without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
 is the optimal plan π itself. Nothing is propagated back through the iterations: the plan is held fixed
@@ -47,30 +66,9 @@ from privot.transport import sweeps
 from privot.transport.sweeps import FEWEST_ROWS, Pace, Scaled, Swept
 from privot.transport.threads import in_threads, runs_compiled
 
-# Sinkhorn's iterations in the kernel domain, with shifts, absorption and over-relaxation.
-#
-# With $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials, the plan is
-# $a_i u_i K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
-#
-# 1. **Shift.** The first potentials are the row minima of C and then the column minima of the rest,
-#    so that every row and every column of K holds an entry 1.
-# 2. **Absorption.** A scaling that leaves $[e^{−20}, e^{20}]$ moves into the potentials, and K is
-#    rebuilt. After the first step, a plain step changes a scaling by at most $1/\min(a, b)$ (a column
-#    takes all of a row's mass at worst), so a scaling never gets far beyond, and no row or column of
-#    K vanishes. The limit matters: at $e^{60}$ entries of K that were rounded to zero carry mass in
-#    the plan, which is then wrong while its marginals look right.
-# 3. **Potentials in double precision**, and exponents too, whatever the precision of K.
-#
-# `solve_compiled` runs compiled loops, over parts of the rows, one part a thread: what rows have in
-# common is a sum or a minimum over rows, which each thread forms for its own part. Problems of fewer
-# than four million pairs are one part: an iteration of theirs takes less time than waking a thread,
-# and runs in compiled code throughout. `solve_tensors` does the same mathematics by plain tensor
-# operations, on any device, without over-relaxation (Schmitzer 2019).
-
-
-_WIDEST = math.exp(20.0)
+_MAX_SCALING = math.exp(20.0)
 _NEGLIGIBLE = 1e-30
-_ONE_PART = 2**22
+_MIN_DIVIDED_PAIRS = 2**22
 
 Array = NDArray[Any]
 
@@ -88,7 +86,7 @@ class Setup(NamedTuple):
 
 @dataclass(frozen=True)
 class Iterated:
-    """What iterations end with: potentials in double precision, the plan, and its errors.
+    """Result of the iterations: potentials in double precision, the plan, and its errors.
 
     `plan` is None, and the errors NaN, where numbers overflowed.
     """
@@ -114,7 +112,7 @@ def solve_compiled(setup: Setup, dtype: torch.dtype) -> Iterated:
     scaled = Scaled(kernel, a, b, u, v)
     state = np.array([1.0, 0.0, 0.0, 0.0, setup.tolerance, 2.0])
     errors = np.full(setup.most + 1, np.inf)
-    pace = Pace(state, errors, setup.tolerance, setup.most, _WIDEST)
+    pace = Pace(state, errors, setup.tolerance, setup.most, _MAX_SCALING)
     outcome = sweeps.ABSORB if finite else sweeps.BROKEN
     while outcome == sweeps.ABSORB:
         rows.build(cost, f, g, reg, kernel)
@@ -155,7 +153,7 @@ def solve_tensors(setup: Setup, dtype: torch.dtype) -> Iterated:
         u = 1 / row
         v = 1 / (kernel.T @ (a * u))
         iterations += 1
-        if max(_spread(u), _spread(v)) > math.log(_WIDEST):
+        if max(_spread(u), _spread(v)) > math.log(_MAX_SCALING):
             f, g = f + reg * u.double().log(), g + reg * v.double().log()
             kernel = _kernel(cost, f, g, reg, dtype)
             u, v = torch.ones_like(a), torch.ones_like(b)
@@ -180,32 +178,32 @@ def _spread(scaling: Tensor) -> float:
 
 @dataclass(frozen=True)
 class RowParts:
-    """Which rows each thread works on."""
+    """Rows of each thread."""
 
     parts: tuple[slice, ...]
 
     @classmethod
     def of(cls, num_rows: int, num_columns: int) -> RowParts:
-        """As many parts, as torch has threads, or one."""
-        large = num_rows * num_columns >= _ONE_PART
+        """Split rows into as many parts as torch has threads, or one."""
+        large = num_rows * num_columns >= _MIN_DIVIDED_PAIRS
         most = max(1, num_rows // sweeps.FEWEST_ROWS)
         count = min(torch.get_num_threads(), most) if large else 1
         edges = [num_rows * part // count for part in range(count + 1)]
         return cls(tuple(slice(*ends) for ends in pairwise(edges)))
 
     def shift(self, cost: Array, f: Array, g: Array) -> bool:
-        """`kernel_entries.shift`."""
+        """Run `sweeps.shift` on all parts."""
         lowest = np.empty((len(self.parts), len(g)))
         finite = self._each(lambda k, rows: sweeps.shift(cost[rows], f[rows], lowest[k]))
         lowest.min(axis=0, out=g)
         return all(finite)
 
     def build(self, cost: Array, f: Array, g: Array, reg: float, kernel: Array) -> None:
-        """`kernel_entries.build`."""
+        """Run `sweeps.build` on all parts."""
         self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
 
     def iterate(self, scaled: Scaled, pace: Pace) -> int:
-        """`sweeps.iterate`."""
+        """Run `sweeps.iterate`, its steps on all parts."""
         if len(self.parts) == 1:
             single: int = sweeps.iterate(scaled, pace)
             return single
@@ -232,7 +230,7 @@ class RowParts:
         return outcome
 
     def write_plan(self, scaled: Scaled) -> tuple[float, float]:
-        """`sweeps.write_plan`: the rows' and the columns' marginal errors."""
+        """Run `sweeps.write_plan` on all parts; return the rows' and the columns' marginal errors."""
         kernel, a, b, u, v = scaled
         columns = np.zeros((len(self.parts), len(v)))
 
@@ -248,7 +246,7 @@ class RowParts:
         return in_threads(lambda k: work(k, self.parts[k]), len(self.parts))
 
 
-_SINGLE_DOWN_TO = 1e-5
+_MIN_SINGLE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -296,17 +294,17 @@ class Problem:
 
     @property
     def a(self) -> Tensor:
-        """Row probabilities (n,)."""
+        """Return row probabilities (n,)."""
         return _uniform(self.cost, 0) if self.weights_x is None else self.weights_x
 
     @property
     def b(self) -> Tensor:
-        """Column probabilities (m,)."""
+        """Return column probabilities (m,)."""
         return _uniform(self.cost, 1) if self.weights_y is None else self.weights_y
 
 
 class Status(enum.Enum):
-    """How a solver ended.
+    """Outcome of a solver.
 
     Examples:
         >>> print(Status.CONVERGED.value)
@@ -323,7 +321,7 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class SinkhornResult:
-    """Potentials and plan of the last step, and how far the plan is from a coupling.
+    """Potentials and plan of the last step, and the plan's distance from a coupling.
 
     Arguments:
         problem: What was solved.
@@ -353,7 +351,7 @@ class SinkhornResult:
 
     @property
     def value(self) -> Tensor:
-        """The dual value ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
+        """Return the dual value ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
 
         The columns' marginal being exact, the plan has mass 1 and no further term is left.
         """
@@ -363,7 +361,7 @@ class SinkhornResult:
 
 @dataclass(frozen=True)
 class SinkhornSolver:
-    """Settings only; one solver serves any number of problems.
+    """Settings of a solver, which serves any number of problems.
 
     Arguments:
         tolerance: Largest marginal error to stop at.
@@ -387,7 +385,7 @@ class SinkhornSolver:
         setup = Setup(cost, problem.a, problem.b, problem.reg, self.tolerance, self.max_iterations)
         compiled = runs_compiled(cost) and len(cost) >= FEWEST_ROWS
         iterate = solve_compiled if compiled else solve_tensors
-        single = cost.dtype != torch.float64 and self.tolerance >= _SINGLE_DOWN_TO
+        single = cost.dtype != torch.float64 and self.tolerance >= _MIN_SINGLE_TOLERANCE
         ended = iterate(setup, torch.float32 if single else torch.float64)
         if ended.plan is None and single:
             single, ended = False, iterate(setup, torch.float64)
@@ -416,7 +414,7 @@ def _uniform(cost: Tensor, dim: int) -> Tensor:
 def entropic_cost(
     cost: Tensor, reg: float = 1.0, solver: SinkhornSolver | None = None
 ) -> tuple[Tensor, SinkhornResult]:
-    """Entropic cost of uniform weights on the rows and columns of `cost` (n, m), and how it ended.
+    """Return the entropic cost of uniform weights on rows and columns of `cost` (n, m), and its result.
 
     The first output is a scalar that can be differentiated with respect to `cost`.
 
@@ -436,7 +434,7 @@ def entropic_cost_of_rows(
     gather: Callable[[Tensor], Tensor],
     solver: SinkhornSolver,
 ) -> tuple[Tensor, SinkhornResult]:
-    """The entropic cost of a problem of which each process holds some rows.
+    """Return the entropic cost of a problem of which each process holds some rows.
 
     The problem is the whole one: `gather` puts the processes' rows together, every process solves it,
     and the gradient with respect to its own rows is its own part of the one plan. So the sum of the

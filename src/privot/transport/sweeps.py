@@ -1,9 +1,14 @@
-r"""The loops of Sinkhorn's algorithm on the CPU: fused sweeps, over-relaxed, and the plan.
+r"""Compiled loops of Sinkhorn's algorithm on the CPU: the kernel, fused sweeps, over-relaxed, the plan.
+
+**Kernel.** First potentials give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are computed in double
+precision, where costs far larger than λ do not cancel, whatever the precision of K. 2^z is a polynomial
+in the fraction of z, in [−½, ½], times a power of two put into the exponent's bits, so that the compiler
+uses vector registers: the library's scalar function would take as long as fifty sweeps over a kernel.
 
 **Sweep.** One iteration, $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$, reads K once: row i gives
 $s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
-error before the step, $\sum_i a_i |u_i s_i - 1|$, comes free. K, in single or double precision
-(`kernel_entries`), is summed in its own precision.
+error before the step, $\sum_i a_i |u_i s_i - 1|$, comes free. K, in single or double precision,
+is summed in its own precision.
 
 **Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
 ω times as far, 1 ≤ ω < 2. Near the solution the plain error shrinks by a factor $ρ = μ^2$ an
@@ -34,16 +39,7 @@ from privot.core.compiled import (
     compiled_reordering_part,
 )
 
-# First potentials and the kernel they give, $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$, by compiled loops.
-#
-# Exponents are computed in double precision, where costs far larger than λ do not cancel, whatever
-# the precision of K. 2^z is a polynomial in the fraction of z, in [−½, ½], times a power of two put
-# into the exponent's bits, so that the compiler uses vector registers: the library's scalar function
-# would take as long as fifty sweeps over a kernel.
-
-
 # mypy: allow-untyped-defs
-
 
 # Entries below this cannot matter beside scalings within e^±20, and denormals slow sweeps 9×.
 _NEGLIGIBLE = 1e-30
@@ -79,7 +75,7 @@ def _zeros(row):
 
 @compiled_part
 def _lowest(row):
-    """Minimum, by halves: one comparison after another would be slow. Overwrites the row."""
+    """Return the minimum, by halves, which is faster than one by one. Overwrites the row."""
     count = row.size
     while count > 1:
         half = (count + 1) // 2
@@ -91,7 +87,7 @@ def _lowest(row):
 
 @compiled
 def shift(cost, f, g):
-    """Row minima f of the costs, column minima g of what remains; False if a cost is not finite."""
+    """Write row minima f of the costs, column minima g of the rest; return False unless all finite."""
     n, m = cost.shape
     row = np.empty(m)
     g[:] = np.inf
@@ -121,27 +117,24 @@ def build(cost, f, g, reg, kernel):
             kernel[i, j] = row[j] if row[j] > _NEGLIGIBLE else 0.0
 
 
-# mypy: allow-untyped-defs
-
-
 _SQRT2 = math.sqrt(2.0)
 _ONE_BITS = 0x3FF0000000000000
 _MANTISSA = 0x000FFFFFFFFFFFFF
-_PLAIN_FIRST = 3
+_PLAIN_STEPS = 3
 _PATIENCE = 5
 _WINDOW = 3
-_LARGEST_OMEGA = 1.995
+_MAX_OMEGA = 1.995
 _GROWN = 3.0
 _EXPLODED = 30.0
 
 
 @compiled_part
 def next_omega(omega, errors, now, changed):
-    """The next ω, and since which iteration the rule has watched it; `errors` up to index `now`."""
+    """Return the next ω and the iteration of its last change, from `errors` up to index `now`."""
     if omega == 1.0:
-        if now - changed >= _PLAIN_FIRST and now >= 3 and errors[now] < errors[now - 2]:
+        if now - changed >= _PLAIN_STEPS and now >= 3 and errors[now] < errors[now - 2]:
             rate = math.sqrt(errors[now] / errors[now - 2])
-            return min(_LARGEST_OMEGA, 2 / (1 + math.sqrt(1 - rate))), now
+            return min(_MAX_OMEGA, 2 / (1 + math.sqrt(1 - rate))), now
         return 1.0, changed
     watched = now - changed
     if errors[now] > _EXPLODED * errors[changed]:
@@ -158,7 +151,7 @@ def next_omega(omega, errors, now, changed):
         contraction = (r + omega - 1) ** 2 / (omega * omega * r)
         if contraction < 1:
             best = 2 / (1 + math.sqrt(1 - contraction))
-            return min(_LARGEST_OMEGA, max(omega, best)), now
+            return min(_MAX_OMEGA, max(omega, best)), now
     return omega, now
 
 
@@ -210,7 +203,7 @@ class Scaled(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Where the iterations stand, and where they end.
+    """State of the iterations, and their limits.
 
     Arguments:
         state: ω, iterations done, iteration of ω's last change, whether columns are exact, what
@@ -229,7 +222,7 @@ class Pace(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """What a sweep found: the rows' error, whether scalings stay within their limit, overflow."""
+    """Result of a sweep: the rows' error, whether scalings stay within their limit, overflow."""
 
     error: float
     inside: bool
@@ -259,7 +252,7 @@ def _add4(kernel, i, c, q, t):
 
 @compiled
 def sweep(kernel, a, w, u, t, omega, widest):
-    """One iteration's work on rows (r, m), r ≥ 4: their scalings u, and t += K^⊤(au).
+    """Do an iteration's work on rows (r, m), r ≥ 4: their scalings u, and t += K^⊤(au).
 
     Returns the rows' part of the marginal error, whether all scalings stay in [1/widest, widest], and
     whether a number overflowed. `w` is b·v.
@@ -299,7 +292,7 @@ def sweep(kernel, a, w, u, t, omega, widest):
 
 @compiled
 def begin(b, v, w, t, pace):
-    """What an iteration starts from: w = b·v, t = 0; returns ω, which is 1 in the last one."""
+    """Begin an iteration: w = b·v, t = 0; return ω, which is 1 in the last one."""
     if pace.state[1] == pace.most - 1:
         pace.state[0] = 1.0
     for j in range(v.size):
@@ -310,7 +303,7 @@ def begin(b, v, w, t, pace):
 
 @compiled
 def finish(b, v, t, swept, pace):
-    """Column scalings, the error of the rows, and the next ω; returns how it ended, or −1 to go on."""
+    """Write column scalings, the rows' error and the next ω; return the outcome, or −1 to go on."""
     error, inside, broken = swept
     state, errors, tolerance, most, widest = pace
     m = v.size

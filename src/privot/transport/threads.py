@@ -15,13 +15,13 @@ _NUMBA = find_spec("numba") is not None
 
 
 def runs_compiled(tensor: torch.Tensor) -> bool:
-    """Whether compiled loops can work on a tensor: on the CPU, single or double, Numba present."""
+    """Return True if compiled loops take a tensor: on the CPU, single or double, with Numba."""
     known = tensor.dtype in (torch.float32, torch.float64)
     return _NUMBA and tensor.device.type == "cpu" and known
 
 
 def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) -> list[Any]:
-    """Results of task(0), …, task(count − 1), run on as many threads as torch is told to use."""
+    """Return results of task(0), …, task(count − 1), run on as many threads as torch uses."""
     workers = min(torch.get_num_threads(), count) if parallel else 1
     if workers <= 1:
         return [task(k) for k in range(count)]
@@ -30,7 +30,7 @@ def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) ->
 
 @lru_cache(maxsize=1)
 def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Threads kept between calls: starting them would take longer than a small step.
+    """Return threads that stay between calls: starting them would take longer than a small step.
 
     By process, since a forked child has the pool but not its threads.
     """
