@@ -237,7 +237,7 @@ def test_what_would_be_ignored_is_refused(classes_release, settings, arguments, 
         fit(classes_release, settings, **arguments)
 
 
-def test_a_generators_checkpoint_is_kept(classes_release, tmp_path):
+def test_a_generators_checkpoint_stays(classes_release, tmp_path):
     checkpoint = tmp_path / "run.checkpoint"
     checkpoint.write_bytes(b"of a generator")
     with pytest.raises(PrivotError, match="is of a generator"):

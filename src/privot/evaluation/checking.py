@@ -44,7 +44,7 @@ from privot.evaluation.verdicts import (
     percent,
 )
 from privot.local import LocalModel
-from privot.local.releases import Releases, how_asked
+from privot.local.releases import Releases, reported_column
 from privot.randomizer import Release
 from privot.schema.columns.alphabet import Alphabet, Bins
 from privot.schema.columns.number import NumberColumn
@@ -328,7 +328,7 @@ class _Checking:
         self.drawn: dict[int, Drawn] = {}  # likewise, of numbers
         for question, asked in enumerate(self.heard.asked):
             name = self.names[asked.column]
-            how = how_asked(releases.parts[asked.part], name)
+            how = reported_column(releases.parts[asked.part], name)
             assert how is not None  # as it was asked
             self.alphabets.append(how.alphabets[asked.coding])
             if how.column.is_number:

@@ -154,7 +154,7 @@ class Heard:
         for number, part in enumerate(releases.parts):
             first = len(asked)
             for name in part.schema.coded:
-                for coding, (codes, size) in enumerate(releases.atoms[name].asked[number]):
+                for coding, (codes, size) in enumerate(releases.atoms[name].codings[number]):
                     asked.append(Asked(names.index(name), number, coding, codes, size))
             if part.randomizer.joint is None:
                 held += _split_sources(part, first)
@@ -189,7 +189,7 @@ def _joint_source(group: ReportGroup) -> Source:
     own = factor.ratio * width / (factor.ratio * width + cells - width)
     sets = scipy.sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
     probabilities = (own, (width - own) / (cells - 1))
-    return SetSource(factor.questions, factor.shape, group.counts, sets, probabilities)
+    return SetSource(factor.queries, factor.shape, group.counts, sets, probabilities)
 
 
 def _split_sources(release: Release, first: int) -> Iterator[Source]:

@@ -162,7 +162,7 @@ class Patience:
 
     Examples:
         >>> patience = Patience(minutes=0.0)
-        >>> patience.over(), patience.told()
+        >>> patience.over(), patience.facts()
         (True, {'stopped': 'stopped after 0 minutes'})
     """
 
@@ -180,12 +180,12 @@ class Patience:
         return bool(self.ended)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Within, interruptions are for `over` to tell, instead of ending the process."""
+    def deferring_interruptions(self) -> Iterator[None]:
+        """Within, `over` reports interruptions, instead of their ending the process."""
         with deferred_interruption() as self._interruption:
             yield
 
-    def told(self) -> dict[str, str]:
+    def facts(self) -> dict[str, str]:
         """For a model's facts: why its fit ended early, if it did."""
         return {"stopped": self.ended} if self.ended else {}
 

@@ -94,7 +94,7 @@ def test_a_stronger_prior_is_smoother_and_steps_are_bounded():
         for s in (STRENGTH, 10 * STRENGTH)
     )
     assert strong < weak / 2
-    assert deconvolve(channel, nodes, most_steps=3).steps == 3
+    assert deconvolve(channel, nodes, max_steps=3).steps == 3
 
 
 def around(reference, counts, strength):

@@ -7,7 +7,7 @@ from given_classes import fit_four
 from moving_people import TEXT, people, waves
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
-from privot.local.classes.class_fit import groups_of_questions
+from privot.local.classes.class_fit import count_releases
 from privot.local.releases import Releases
 from privot.local.waves.tables import TableDrift
 
@@ -31,7 +31,7 @@ def test_slopes_are_those_of_the_likelihood():
     drift = TableDrift(fit_four(release).sampler)
     shares = [each.shares for each in drift.pieces]
     told = drift.told(release, shares)
-    _, groups = groups_of_questions(Releases((release,)))
+    _, groups = count_releases(Releases((release,)))
     counts = np.concatenate([group.counts for group in groups])
     move, small = np.array([1.0, -1.0]), 1e-4
 

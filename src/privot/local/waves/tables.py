@@ -22,8 +22,8 @@ import numpy as np
 import scipy
 
 from privot.core.errors import PrivotError
-from privot.local.classes.class_fit import groups_of_questions
-from privot.local.classes.counts import Factor, Ints, Question
+from privot.local.classes.class_fit import count_releases
+from privot.local.classes.counts import Factor, Ints, Query
 from privot.local.classes.curves import Curve
 from privot.local.classes.curves import Pieces as Bumps
 from privot.local.classes.marginals import rake
@@ -143,12 +143,12 @@ class TableDrift:
             PrivotError: for a wave that asks columns in other alphabets than those before.
         """
         atoms, releases = self._moved(shares).atoms, Releases((release,))
-        asked, groups = groups_of_questions(releases)
+        asked, groups = count_releases(releases)
         owners = [
             _owners(place, releases.atoms[name], name)
             for place, name in zip(self.sampler.places, self.sampler.schema.coded, strict=True)
         ]
-        asked = [Question(each.column, each.law[:, owners[each.column]]) for each in asked]
+        asked = [Query(each.column, each.law[:, owners[each.column]]) for each in asked]
         sizes = [len(each.shares) for each in self.pieces]
         found = [Told(np.zeros(size), np.zeros((size, size))) for size in sizes]
         for group in groups:
@@ -157,10 +157,10 @@ class TableDrift:
                 counts = np.asarray(
                     np.bincount(group.answers[:, place], group.counts, rows), np.float64
                 )
-                for question, slope, information in _told(factor, counts, asked, atoms):
-                    law = question.law @ self.pieces[question.column].law
-                    found[question.column].slope[:] += law.T @ slope
-                    found[question.column].information[:] += law.T @ information @ law
+                for query, slope, information in _told(factor, counts, asked, atoms):
+                    law = query.law @ self.pieces[query.column].law
+                    found[query.column].slope[:] += law.T @ slope
+                    found[query.column].information[:] += law.T @ information @ law
         return found
 
     def fields(self) -> dict[str, Any]:
@@ -204,11 +204,11 @@ def _settled(before: Array, course: Course) -> bool:
 
 
 def _told(
-    factor: Factor, counts: Array, asked: Sequence[Question], atoms: LatentClasses
-) -> Iterator[tuple[Question, Array, Array]]:
-    """Of each question of a factor, slope and information by its codes' shares."""
-    questions = [asked[number] for number in factor.questions]
-    tables = [each.law @ atoms.probabilities[each.column] for each in questions]
+    factor: Factor, counts: Array, asked: Sequence[Query], atoms: LatentClasses
+) -> Iterator[tuple[Query, Array, Array]]:
+    """Of each query of a factor, slope and information by its codes' shares."""
+    queries = [asked[number] for number in factor.queries]
+    tables = [each.law @ atoms.probabilities[each.column] for each in queries]
     joint = atoms.weights[None]
     for table in tables:
         joint = (joint[:, None] * table[None]).reshape(-1, atoms.num_classes)
@@ -217,14 +217,14 @@ def _told(
     likelihood = scipy.sparse.csr_array(factor.likelihood)[sent]
     people, total = counts[sent], 1 + gain * (likelihood @ cells)
     places = np.unravel_index(np.arange(len(cells)), factor.shape)
-    for question, table, codes in zip(questions, tables, places, strict=True):
+    for query, table, codes in zip(queries, tables, places, strict=True):
         own = table @ atoms.weights
         given = cells / np.maximum(own, 1e-300)[codes]
         turn = scipy.sparse.csr_array(
             (given, (np.arange(len(cells)), codes)), shape=(len(cells), len(own))
         )
         told = gain * (likelihood @ turn).toarray() / total[:, None]
-        yield question, people @ told, (told * people[:, None]).T @ told
+        yield query, people @ told, (told * people[:, None]).T @ told
 
 
 def _pieces(own: Array, places: Places) -> Pieces:
