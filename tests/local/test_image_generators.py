@@ -11,8 +11,8 @@ import torch
 
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, LocalModel, fit
+from privot.local.networks.channels import CosineChannel, CosineMap, Head, channel_of
 from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.likelihood import CosineChannel, CosineMap, Head, channel_of
 from privot.local.networks.steps import (
     LabeledGenerator,
     LabelReports,

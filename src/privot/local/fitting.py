@@ -54,7 +54,7 @@ _MULTI_RELEASE_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density}
 # Imported on use: only these need PyTorch.
 _SINGLE_RELEASE_ESTIMATORS = {
     "gaussian_classes": "privot.local.networks.gaussian_fit:fit_gaussians",
-    "generator": "privot.local.networks.entropic_fit:fit_generator",
+    "generator": "privot.local.networks.generator_fit:fit_generator",
 }
 
 

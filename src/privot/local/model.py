@@ -67,7 +67,7 @@ class Sampler(Protocol):
 
 
 # Networks are imported when a model has one: nothing else here needs PyTorch.
-_NETWORKS = "privot.local.networks.entropic_fit"
+_NETWORKS = "privot.local.networks.generator_fit"
 _SAMPLERS: dict[str, str | type[Any]] = {
     "generator": f"{_NETWORKS}:GeneratorSampler",
     "labeled_generator": f"{_NETWORKS}:LabeledSampler",

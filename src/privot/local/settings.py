@@ -40,7 +40,7 @@ class FitSettings:
             `"generator"` (a network trained by steps, for anything else), or `"auto"`: the one of the
             first three that is for the release, or else a generator.
         loss: Loss of a generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
-            `privot.local.networks.entropic_fit`).
+            `privot.local.networks.generator_fit`).
         steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images,
             ten passes over the reports for Gaussian classes. For a grid, the most steps of the ascent;
             1 000 by default, on the line 200 a strength.
