@@ -265,7 +265,7 @@ class CodedTable:
         """Codes (n, columns) of rows."""
         found = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
-            (codings,) = atoms.asked
+            (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
             known = np.ravel_multi_index([coding.codes for coding in codings], shape)
             told = np.ravel_multi_index(

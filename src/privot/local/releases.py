@@ -13,7 +13,7 @@ two campaigns is learned as a mixture of both.
 **Atoms** of a column are the coarsest partition of its values that refines every alphabet in which it is
 reported. Several releases may code a column differently, and one release may report it in several
 alphabets. Two values of one atom have the same code in each of them, so no report distinguishes them;
-two atoms differ in some. Of a column with one alphabet, atoms are its codes. An atom of a number or date
+two atoms differ in some. Atoms of a column with one alphabet are its codes. An atom of a number or date
 is an interval or a point: the intersection of its codes.
 """
 

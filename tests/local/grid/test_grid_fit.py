@@ -95,7 +95,7 @@ def test_what_would_be_ignored_is_refused(release, settings, arguments, words):
         fit(release, settings, **arguments)
 
 
-def test_a_generators_checkpoint_is_kept(release, tmp_path):
+def test_a_generators_checkpoint_stays(release, tmp_path):
     checkpoint = tmp_path / "run.checkpoint"
     checkpoint.write_bytes(b"of a generator")
     with pytest.raises(PrivotError, match="is of a generator"):

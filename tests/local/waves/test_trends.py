@@ -43,7 +43,7 @@ def test_a_mean_is_of_those_who_have_a_number():
     assert np.allclose(trend.high - trend.low, 2 * 1.645 * ratios.std(axis=1), rtol=0.08)
 
 
-def test_a_change_is_told_by_its_time():
+def test_a_change_is_reported_by_its_time():
     jump = np.where(TIMES >= 6, 0.8, 0.0)[:, None]
     found = change_point_of("c", series(jump).paths, NAMES, 0)
     assert (found.time, found.low, found.high) == ("6", "6", "6")

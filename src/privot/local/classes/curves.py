@@ -169,7 +169,7 @@ class OrderedAtoms:
 
         def evidence(peaks: Sequence[int]) -> tuple[Array, float]:
             found = average(likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS)
-            return found.fit.weights, found.evidence
+            return found.weights, found.evidence
 
         weights, reached = evidence(peaks)
         while len(peaks) < _MAX_PEAKS:
@@ -182,7 +182,7 @@ class OrderedAtoms:
             if after < reached + np.log(len(logs)):
                 break
             peaks, weights, reached = tried, found, after
-        weights = average(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS).fit.weights
+        weights = average(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS).weights
         return self.trim_tails(likelihood, weights), peaks
 
     def trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:

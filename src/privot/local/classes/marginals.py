@@ -25,7 +25,7 @@ column are scaled alike and normalized again,
 $$ p_c(v|z) ← \frac{p_c(v|z)\, m_c(v)/\sum_{z'} π_{z'} p_c(v|z')}{\text{its sum over } v} , $$
 
 until $\sum_z π_z p_c(v|z) = m_c(v)$: iterative proportional fitting of the table $π_z p_c(v|z)$ to the
-margins $m_c$ and $π$. Of all tables with these margins it finds the closest in Kullback–Leibler
+margins $m_c$ and $π$. Among tables with these margins it finds the closest in Kullback–Leibler
 divergence, and odds ratios of class and category, the *dependence*, stay.
 
 **Shrinkage** (`shrink_marginals`). A column's K shares are estimated with noise that is much the same

@@ -122,10 +122,12 @@ class GridFit:
     Arguments:
         weights: Flat, as a channel takes them, 1 in sum.
         steps: Number of steps made.
+        evidence: Log evidence of an average over priors, up to a constant.
     """
 
     weights: Array
     steps: int
+    evidence: float = np.nan
 
 
 def roughness(logs: Array) -> tuple[float, Array]:
@@ -391,19 +393,6 @@ def ascend(
     return at, reached - float(volume), done
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceAverage:
-    """Average over strengths and orders.
-
-    Arguments:
-        fit: The average.
-        evidence: Log evidence, up to a constant.
-    """
-
-    fit: GridFit
-    evidence: float
-
-
 def average(
     likelihood: Likelihood,
     priors: Sequence[SmoothPrior],
@@ -411,7 +400,7 @@ def average(
     strengths: Sequence[float] | Array = _STRENGTHS,
     max_steps: int = _MAX_EVIDENCE_STEPS,
     patience: Patience | None = None,
-) -> EvidenceAverage:
+) -> GridFit:
     """Average fits by their evidence, over all strengths of every prior.
 
     Arguments:
@@ -434,7 +423,7 @@ def average(
                 break
     shares = np.exp(np.array(evidence) - max(evidence))
     weights = shares @ np.array(found) / shares.sum()
-    return EvidenceAverage(GridFit(weights, steps), max(evidence) + float(np.log(shares.sum())))
+    return GridFit(weights, steps, max(evidence) + float(np.log(shares.sum())))
 
 
 def average_by_evidence(
@@ -457,4 +446,4 @@ def average_by_evidence(
     likelihood = CountLikelihood(channel.counts, law, Hats.of(np.ones(nodes, bool), size))
     priors = [SmoothPrior.of(order, np.linspace(-1, 1, nodes), size) for order in orders]
     limit = max_steps or _MAX_EVIDENCE_STEPS
-    return average(likelihood, priors, max_steps=limit, patience=patience).fit
+    return average(likelihood, priors, max_steps=limit, patience=patience)
