@@ -22,12 +22,12 @@ def test_patience_ends_with_its_time_and_says_so():
 
 def test_an_interruption_ends_patience_and_carries_the_model():
     before, patience = signal.getsignal(signal.SIGINT), Patience()
-    with patience.deferring_interruptions():
+    with patience.deferring():
         os.kill(os.getpid(), signal.SIGINT)
         assert patience.over()
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(Interrupted, match="interruption") as stopped:
-        patience.rest("a model")
+        patience.finish("a model")
     assert stopped.value.model == "a model"
 
 

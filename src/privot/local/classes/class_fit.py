@@ -205,7 +205,7 @@ def fit_classes(
         priors = default_priors(tables, marginals, settings.seed)
     patience = Patience(settings.minutes)
     monitor = FitMonitor(patience, run.progress)
-    with patience.deferring_interruptions():
+    with patience.deferring():
         if trials is None:
             trials = choose_trials(tables, marginals, priors, settings.seed, monitor)
         mixture = fit_ensemble(tables, marginals, priors, trials, settings.seed, monitor)
@@ -231,7 +231,7 @@ def fit_classes(
     }
     sampler = LatentClassSampler(mixture, places, releases.newest.schema)
     _warn_of_heavy_atoms(sampler)
-    return patience.rest(LocalModel.of(releases, sampler, made_with))
+    return patience.finish(LocalModel.of(releases, sampler, made_with))
 
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
@@ -259,6 +259,6 @@ def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
             warnings.warn(
                 f"column {name!r}: {shares[atom]:.0%} of the people are in one interval of {label}, and "
                 "nothing is known of where in it: declare a value that many share as one of its spikes, "
-                "or finer bins there, which privot schema refine finds for the next reports",
+                "or finer bins there, which privot schema new --pilot finds for the next reports",
                 stacklevel=4,
             )

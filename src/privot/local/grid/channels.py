@@ -26,7 +26,7 @@ import scipy
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
 from privot.randomizer import Randomizer, Release
-from privot.schema import Array, from_unit
+from privot.schema.domains import Array, from_unit
 
 # Records drawn at a time to fulfill a condition, and in all before it is refused.
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200

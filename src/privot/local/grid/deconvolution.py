@@ -55,7 +55,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.local.grid.channels import GridChannel
-from privot.schema import Array
+from privot.schema.domains import Array
 from privot.training import Patience
 
 STRENGTH = 0.1  # λ

@@ -61,7 +61,7 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
     patience = Patience(settings.minutes)
     how: dict[str, Any] = {"max_steps": settings.steps, "patience": patience}
     # Threads of BLAS synchronize at every small product: one is up to four times as fast.
-    with patience.deferring_interruptions(), threadpool_limits(1, user_api="blas"):
+    with patience.deferring(), threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:
@@ -80,7 +80,9 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
         "seconds": time.perf_counter() - start,
         **patience.facts(),
     }
-    return patience.rest(LocalModel.of(releases, GridSampler(density, name, randomizer), made_with))
+    return patience.finish(
+        LocalModel.of(releases, GridSampler(density, name, randomizer), made_with)
+    )
 
 
 def _require_domain(releases: Releases, name: str) -> None:

@@ -52,7 +52,7 @@ from privot.local.grid.grid_fit import allowed_nodes
 from privot.local.waves.paths import ShareLikelihood, ShareRatio, ShareSeries, joint_coordinates
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import Array, from_unit
+from privot.schema.domains import Array, from_unit
 from privot.schema.sampling import RANGE
 
 REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h in waves

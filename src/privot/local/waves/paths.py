@@ -58,7 +58,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from privot.schema import Array
+from privot.schema.domains import Array
 
 _START_VARIANCE = 4.0
 _DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))

@@ -36,7 +36,7 @@ from privot.local.waves.paths import (
     joint_coordinates,
 )
 from privot.randomizer import Release
-from privot.schema import Array
+from privot.schema.domains import Array
 from privot.schema.sampling import values_of
 
 _RAKING_TOLERANCE = 1e-7

@@ -37,7 +37,8 @@ from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP, weakest
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from privot.training import Progress
 
 # Numbers, or dates, which are counted in days.
@@ -221,7 +222,7 @@ class WaveModel(Model):
         history: None: it is not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit-waves")
+    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
 
     base: LocalModel
     drift: Drift
@@ -400,8 +401,8 @@ def fit_waves(
     times: Sequence[Time] | None = None,
     settings: FitSettings | None = None,
     *,
-    seed: int | None = None,
     progress: Progress | None = None,
+    **keywords: Any,
 ) -> WaveModel:
     """Learn a drifting population from waves of reports: all waves together first, then the drift.
 
@@ -409,8 +410,8 @@ def fit_waves(
         releases: One release a wave, in order, of one schema; ε may differ.
         times: Times of the waves: numbers or dates, increasing; 1, 2, 3 … by default.
         settings: Settings of the fit of all waves together.
-        seed: Shorthand for a seed in the settings.
         progress: Progress callback of the fit of all waves.
+        **keywords: Fields of the settings: `seed=3`.
 
     Raises:
         PrivotError: for fewer than two waves, waves of other schemas, times that do not increase, or
@@ -422,7 +423,7 @@ def fit_waves(
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     for wave in Releases.of(waves).parts:
         require_wave(wave, waves[-1].schema, waves[-1].randomizer)
-    base = fit(_merge_waves(waves), settings, seed=seed, progress=progress)
+    base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
     base = replace(base, earlier=distinct(base.earlier))
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(
