@@ -17,6 +17,6 @@ def few_settings():
     """Inside, latent classes try four and eight of them, by every kind of prior, from one start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("privot.local.classes.selection.LatentClassSettings", lambda: FEW)
-        patch.setattr("privot.local.classes.selection.RELEVANT", FEW)
-        patch.setattr("privot.local.classes.class_fit.OF_CURVES", FEW)
+        patch.setattr("privot.local.classes.selection.RELEVANCE_SETTINGS", FEW)
+        patch.setattr("privot.local.classes.class_fit.CURVE_SETTINGS", FEW)
         yield

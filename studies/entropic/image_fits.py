@@ -27,8 +27,8 @@ from torch import Tensor
 
 from privot.core.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.networks.entropic_fit import GeneratorSampler
-from privot.local.networks.likelihood import Head
+from privot.local.networks.channels import Head
+from privot.local.networks.generator_fit import GeneratorSampler
 from privot.local.networks.steps import LOSSES as OURS
 from privot.local.networks.steps import image_generator
 from privot.randomizer import Release

@@ -41,7 +41,7 @@ from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.networks.entropic_fit import GeneratorSampler
+from privot.local.networks.generator_fit import GeneratorSampler
 from privot.randomizer import Randomizer
 from privot.report.panels import LEARNED, PRIVATE, RECEIVED, save_png
 from privot.schema import Domain, Schema

@@ -133,7 +133,7 @@ def chow_liu(
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     seen: dict[tuple[int, int], list[ReportGroup]] = {}
     for group in kept:
-        for pair in combinations(sorted(group.questions), 2):
+        for pair in combinations(sorted(group.queries), 2):
             seen.setdefault(pair, []).append(group)
     if len(strengths) > 1:
         scores = np.zeros(len(strengths))
@@ -161,7 +161,7 @@ def _about(
     """The reports, with only their answers about the pair: others say nothing of it here."""
     parts = []
     for group in groups:
-        kept = [i for i, factor in enumerate(group.factors) if set(factor.questions) & set(pair)]
+        kept = [i for i, factor in enumerate(group.factors) if set(factor.queries) & set(pair)]
         factors = tuple(group.factors[i] for i in kept)
         parts.append(ReportGroup(factors, group.answers[:, kept], group.counts))
     return count_tables(parts, sizes)

@@ -108,7 +108,7 @@ class Population:
         parts = []
         for group in groups:
             (factor,) = group.factors
-            supported = factor.likelihood @ self.marginal(factor.questions).ravel()
+            supported = factor.likelihood @ self.marginal(factor.queries).ravel()
             parts.append(np.log1p((factor.ratio - 1) * supported)[group.answers[:, 0]])
         return np.concatenate(parts)
 

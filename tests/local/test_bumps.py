@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privot.local.classes.curves import NUMBER, Curve, Pieces
+from privot.local.classes.curves import NUM_BUMPS, Curve, Pieces
 from privot.schema.columns.vector import LineCells
 
 
@@ -19,7 +19,7 @@ def test_pieces_make_up_the_marginal_and_are_local():
     alone = [int(np.flatnonzero(piece)[0]) for piece in found.law.T if (piece > 0).sum() == 1]
     assert {10, 30, 59} <= set(alone)
     bumps = [np.flatnonzero(piece) for piece in found.law.T if (piece > 0).sum() > 1]
-    assert len(bumps) <= NUMBER
+    assert len(bumps) <= NUM_BUMPS
     for inside in bumps:
         share = marginal[np.setdiff1d(np.arange(inside[0], inside[-1]), [10, 30])].sum()
-        assert share < 2.5 / (NUMBER - 1)
+        assert share < 2.5 / (NUM_BUMPS - 1)

@@ -7,7 +7,7 @@ from scipy import stats
 
 import privot
 from privot.local import FitSettings
-from privot.local.networks.likelihood import PointChannel, channel_of, simulate_sets
+from privot.local.networks.channels import PointChannel, channel_of, simulate_sets
 from privot.mechanisms import Laplace
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -96,7 +96,7 @@ def test_simulated_reports_have_the_mechanism_s_law():
             one, other = (each[each[:, 2] == flag, axis] for each in (simulated, real))
             assert stats.ks_2samp(one, other).pvalue > 1e-6
     assert abs(simulated[:, 2].mean() - real[:, 2].mean()) < 5.5 * np.sqrt(0.5 / 100_000)
-    # Power: reports of people who all have a home would be told apart.
+    # Power: reports of people who all have a home would be distinguished.
     present = noise.privatize(np.tile([0.5, -0.25, 0.0], (100_000, 1)))
     assert stats.ks_2samp(simulated[:, 0], present[:, 0]).pvalue < 1e-6
 

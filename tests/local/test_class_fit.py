@@ -32,7 +32,7 @@ def fitted(bins, spikes=""):
     return fit_four(Randomizer.calibrate(schema, 5.0).privatize(people))
 
 
-def test_a_bin_that_holds_most_is_told():
+def test_a_bin_that_holds_most_is_reported():
     with pytest.warns(UserWarning, match=r"column 'gain': 8\d% of the people are in one interval"):
         fitted("[0, 250, 500, 1000]")
 

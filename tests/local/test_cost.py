@@ -229,7 +229,7 @@ def test_cost_of_a_joint_report_is_its_mixture_likelihood_over_cells():
 
 
 def test_cost_of_a_question_sums_the_atoms_of_each_code():
-    """Forms of one and of two columns, one of them asked in eight codings."""
+    """Forms of one and of two columns, one of them in eight codings."""
     schema = Schema.from_toml("""
 [columns.n]
 kind = "numeric"

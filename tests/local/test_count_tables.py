@@ -11,7 +11,7 @@ SIZES = (3, 4, 2)
 
 
 def brute_force(group, p, weights):
-    """ln L of every report and the expected counts, by enumeration of classes and told-or-not."""
+    """ln L of every report and the expected counts, by enumeration of classes and revelations."""
     tables = np.split(p, np.cumsum(SIZES)[:-1])
     logs = []
     cells, classes = np.zeros_like(p), np.zeros_like(weights)
@@ -19,17 +19,17 @@ def brute_force(group, p, weights):
         terms = []
         for factor, row in zip(group.factors, answer):
             law = np.ones((1, len(weights)))
-            for column in factor.questions:
+            for column in factor.queries:
                 law = (law[:, None] * tables[column][None]).reshape(-1, len(weights))
             row_of_a = np.asarray(sparse.csr_array(factor.likelihood)[[row]].todense())[0]
             terms.append((factor, (factor.ratio - 1) * row_of_a[:, None] * law))
         by_class = weights * np.prod([1 + t.sum(0) for _, t in terms], axis=0)
         logs.append(np.log(by_class.sum()))
         classes += count * (by_class - weights) / by_class.sum()
-        for factor, told in terms:
-            others = by_class / (1 + told.sum(0))
-            posterior = (count * told * others / by_class.sum()).reshape(*factor.shape, -1)
-            for axis, column in enumerate(factor.questions):
+        for factor, revealed in terms:
+            others = by_class / (1 + revealed.sum(0))
+            posterior = (count * revealed * others / by_class.sum()).reshape(*factor.shape, -1)
+            for axis, column in enumerate(factor.queries):
                 summed = posterior.sum(tuple(i for i in range(len(factor.shape)) if i != axis))
                 start = sum(SIZES[:column])
                 cells[start : start + SIZES[column]] += summed

@@ -26,8 +26,8 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_are_ranked_as_records_are(name, few_marks, monkeypatch):
     if few_marks:  # every table is sorted, none is marked
-        monkeypatch.setattr(counts, "_MARKS", 0)
-        monkeypatch.setattr(counts, "_FEWEST_MARKS", 0)
+        monkeypatch.setattr(counts, "_KEYS_PER_ROW", 0)
+        monkeypatch.setattr(counts, "_MIN_KEYS", 0)
     rows = TABLES[name]
     places, ranks = distinct_rows(rows)
     if rows.shape[1]:

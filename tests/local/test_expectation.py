@@ -32,15 +32,15 @@ def test_passes_do_not_depend_on_the_columns_order():
             mine = people[assigned == number]
             # w = 1 at this epsilon: the set of one cell does not depend on the cells' order.
             cells = noise.random(len(mine)) < 0.8
-            told = np.where(cells[:, None], mine[:, [i, j]], 0)
+            revealed = np.where(cells[:, None], mine[:, [i, j]], 0)
             columns = (i, j)
             if shuffled:
                 columns = tuple(order.index(c) for c in (i, j))
                 if columns[0] > columns[1]:
-                    columns, told = columns[::-1], told[:, ::-1]
+                    columns, revealed = columns[::-1], revealed[:, ::-1]
             shape = tuple((sizes if shuffled else SIZES)[c] for c in columns)
-            whole = np.zeros((len(told), 5), np.int64)
-            whole[:, list(columns)] = told
+            whole = np.zeros((len(revealed), 5), np.int64)
+            whole[:, list(columns)] = revealed
             assert np.prod(shape) < 1 + np.exp(6.0)
             groups.append(joint_group(Silent(), whole, columns, sizes if shuffled else SIZES, 6.0))
         size = sizes if shuffled else SIZES

@@ -255,7 +255,7 @@ def test_what_would_be_ignored_is_refused(classes_release, settings, arguments, 
         fit(classes_release, settings, **arguments)
 
 
-def test_a_generators_checkpoint_is_kept(classes_release, tmp_path):
+def test_a_generators_checkpoint_stays(classes_release, tmp_path):
     checkpoint = tmp_path / "run.checkpoint"
     checkpoint.write_bytes(b"of a generator")
     with pytest.raises(PrivotError, match="is of a generator"):
@@ -338,9 +338,9 @@ def test_a_clone_has_the_parameters_and_nothing_learned(synthesizer_release):
 def test_two_reports_say_that_they_tell_nothing_and_many_do_not():
     schema = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
     randomizer = Randomizer.calibrate(schema, 1.0)
-    with pytest.warns(FewReports, match=r"2 reports tell no more than a guess .* about 12 reports"):
+    with pytest.warns(FewReports, match=r"2 reports are no more .* about 12 reports"):
         model = fit(randomizer.privatize({"sick": [True, False]}))
-    assert "tell no more than a guess" in model.made_with["few_reports"]
+    assert "no more informative than none" in model.made_with["few_reports"]
     with warnings.catch_warnings():
         warnings.simplefilter("error", FewReports)
         enough = fit(randomizer.privatize({"sick": [True, False] * 6}))

@@ -49,7 +49,7 @@ def test_joint_reports_are_counted_piece_by_piece(epsilon, monkeypatch):
     in_pieces = report_groups(whole)
     assert len(at_once) == len(in_pieces) == len(randomizer.joint.asked.forms)
     for one, other in zip(at_once, in_pieces):
-        assert one.questions == other.questions
+        assert one.queries == other.queries
         np.testing.assert_array_equal(one.counts, other.counts)
         np.testing.assert_array_equal(
             one.factors[0].likelihood.toarray(), other.factors[0].likelihood.toarray()

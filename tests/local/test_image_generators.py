@@ -11,8 +11,8 @@ import torch
 
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, LocalModel, fit
+from privot.local.networks.channels import CosineChannel, CosineMap, Head, channel_of
 from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.likelihood import CosineChannel, CosineMap, Head, channel_of
 from privot.local.networks.steps import (
     LabeledGenerator,
     LabelReports,
@@ -255,7 +255,7 @@ def test_which_records_are_learned_in_strata():
     assert not fits_images(Randomizer.calibrate(Schema.from_toml(LABEL), 4.0))
 
 
-def test_a_label_that_is_not_declared_cannot_be_asked_for():
+def test_a_label_that_is_not_declared_is_refused():
     model = fit(released(IMAGE + LABEL, num=200), QUICK)
     with pytest.raises(PrivotError, match="where gives column 'label' the value 'dot'"):
         model.sample(5, where={"label": "dot"})

@@ -20,12 +20,12 @@ from simulated_reports import (
 
 
 def closed_form(counts, ratio):
-    """(n_v/λ − 1/(r−1))₊ with sum 1: the largest counts are kept."""
+    """(n_v/λ − 1/(r−1))₊ with sum 1: the largest counts remain."""
     ordered = np.sort(counts)[::-1]
-    for kept in range(len(counts), 0, -1):
-        scale = ordered[:kept].sum() / (1 + kept / (ratio - 1))
+    for support in range(len(counts), 0, -1):
+        scale = ordered[:support].sum() / (1 + support / (ratio - 1))
         p = np.maximum(counts / scale - 1 / (ratio - 1), 0)
-        if (p > 0).sum() == kept:
+        if (p > 0).sum() == support:
             return p
     raise AssertionError("a distribution always exists")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privot import Schema
-from privot.local.classes.curves import Curve, Pieces, placed
-from privot.local.releases import Asked, Atoms
+from privot.local.classes.curves import Curve, Pieces, place_mass_points
+from privot.local.releases import Atoms, ReportedColumn
 
 COLUMNS = {
     "hours": ({"kind": "numeric", "bounds": [1, 99], "integer": True}, 40),
@@ -17,7 +17,7 @@ COLUMNS = {
 def made(name, excess):
     declared, meant = COLUMNS[name]
     column = Schema.from_dict({"columns": {name: declared}}).coded[name]
-    atoms = Atoms.of(name, [Asked(column, True)])
+    atoms = Atoms.of(name, [ReportedColumn(column, True)])
     cells = atoms.cells
     own = int(np.flatnonzero((cells.low <= meant) & (meant < cells.high))[0])
     marginal = np.full(atoms.size, 0.5 / (atoms.size - 1))
@@ -30,7 +30,7 @@ def made(name, excess):
 def test_the_excess_is_on_the_roundest_number(name):
     atoms, own, meant, pieces, column = made(name, 0.9)
     assert atoms.cells.high[own] - atoms.cells.low[own] > 1
-    places, law = placed(column, atoms, pieces)
+    places, law = place_mass_points(column, atoms, pieces)
     assert places.cells.low[-1] == places.cells.high[-1] == meant
     shares = law @ pieces.shares
     assert shares[-1] == pytest.approx(0.45)
@@ -46,7 +46,7 @@ def test_the_excess_is_on_the_roundest_number(name):
 
 def test_numbers_that_are_not_counted_have_none():
     column = Schema.from_dict({"columns": {"x": {"kind": "numeric", "bounds": [0, 1]}}}).coded["x"]
-    atoms = Atoms.of("x", [Asked(column, True)])
+    atoms = Atoms.of("x", [ReportedColumn(column, True)])
     curve = Curve(np.full(atoms.size, 1 / atoms.size), np.array([9]), np.ones(1))
-    places, law = placed(column, atoms, Pieces.bumps(curve, atoms.cells))
+    places, law = place_mass_points(column, atoms, Pieces.bumps(curve, atoms.cells))
     assert len(places.codes) == len(law) == atoms.size

@@ -12,8 +12,8 @@ from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
 from privot.local.model import read_condition
-from privot.local.networks.entropic_fit import GeneratorSampler
-from privot.local.networks.likelihood import Head
+from privot.local.networks.channels import Head
+from privot.local.networks.generator_fit import GeneratorSampler
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.training.generators import MLP
 
@@ -73,9 +73,9 @@ bounds = [[0, 2]]
 
 def test_a_condition_is_read():
     labels = SAMPLERS_SCHEMA.coded["color"].labels
-    told = read_condition(SAMPLERS_SCHEMA, {"color": ["blue", None], "old": True})
-    assert {labels[code] for code in told["color"]} == {"blue", "(missing)"}
-    assert [SAMPLERS_SCHEMA.coded["old"].labels[code] for code in told["old"]] == ["true"]
+    condition = read_condition(SAMPLERS_SCHEMA, {"color": ["blue", None], "old": True})
+    assert {labels[code] for code in condition["color"]} == {"blue", "(missing)"}
+    assert [SAMPLERS_SCHEMA.coded["old"].labels[code] for code in condition["old"]] == ["true"]
     assert read_condition(SAMPLERS_SCHEMA, {"color": "red"}) == {"color": [labels.index("red")]}
 
 

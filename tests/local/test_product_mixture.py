@@ -103,7 +103,7 @@ def test_reports_have_the_likelihood_of_their_cells(model):
     expected = []
     for group in groups:
         factor = group.factors[0]
-        cells = model.marginal(factor.questions).ravel()
+        cells = model.marginal(factor.queries).ravel()
         likelihood = 1 + (factor.ratio - 1) * (factor.likelihood @ cells)
         expected.append(np.log(likelihood[group.answers[:, 0]]))
     np.testing.assert_allclose(model.log_likelihood(groups), np.concatenate(expected))

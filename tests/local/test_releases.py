@@ -9,8 +9,8 @@ from privot.core.errors import PrivotError
 from privot.local import fit_waves
 from privot.local.classes.class_fit import (
     alphabet_sizes,
+    count_releases,
     fit_classes,
-    groups_of_questions,
     report_groups,
 )
 from privot.local.classes.counts import count_tables
@@ -57,14 +57,14 @@ def test_atoms_are_what_some_release_tells_apart():
     releases = moved(50)
     ages = np.arange(-5, 120)
     column = [schema.coded["age"] for schema in (OLD, NEW)]
-    told = {
+    expected = {
         tuple(c.encode_codes("age", pa.table({"age": [age]}))[0] for c in column) for age in ages
     }
-    older, newer = (asked[0].codes for asked in releases.atoms["age"].asked)
-    assert set(zip(older, newer, strict=True)) == told
-    older, newer = (asked[0].codes for asked in releases.atoms["work"].asked)
+    older, newer = (own[0].codes for own in releases.atoms["age"].codings)
+    assert set(zip(older, newer, strict=True)) == expected
+    older, newer = (own[0].codes for own in releases.atoms["work"].codings)
     assert sorted(zip(older, newer, strict=True)) == [(0, 2), (1, 0), (2, 1), (2, 3)]
-    assert releases.atoms["rent"].asked[0] == ()
+    assert releases.atoms["rent"].codings[0] == ()
     assert releases.atoms["rent"].codes.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -76,15 +76,15 @@ def test_a_report_is_as_likely_of_atoms_as_of_its_own_codes(report):
     sizes = [each.size for each in atoms.values()]
     tables = [rng.dirichlet(np.ones(size), 3).T for size in sizes]
     weights = rng.dirichlet(np.ones(3))
-    questions, groups = groups_of_questions(releases)
-    whole = count_tables(groups, sizes, questions, merge=False)
+    queries, groups = count_releases(releases)
+    whole = count_tables(groups, sizes, queries, merge=False)
     together = expectation(whole, np.concatenate(tables), weights).total(whole.counts)
     apart = 0.0
     for number, release in enumerate(releases.parts):
         names = list(release.schema.coded)
         own = [tables[list(atoms).index(name)] for name in names]
-        coarse = LatentClasses(weights, tuple(own)).gathered(
-            [atoms[n].asked[number][0].codes for n in names]
+        coarse = LatentClasses(weights, tuple(own)).coarsened(
+            [atoms[n].codings[number][0].codes for n in names]
         )
         counted = count_tables(report_groups(release), alphabet_sizes(release.randomizer))
         law = np.concatenate(coarse.probabilities)
@@ -94,9 +94,9 @@ def test_a_report_is_as_likely_of_atoms_as_of_its_own_codes(report):
 
 def joint(schema, columns):
     """Shares of age and work, in a schema's codes."""
-    told = [schema.coded[name].encode_codes(name, pa.table(columns)) for name in ("age", "work")]
+    coded = [schema.coded[name].encode_codes(name, pa.table(columns)) for name in ("age", "work")]
     shares = np.zeros([schema.coded[name].alphabet.size for name in ("age", "work")])
-    np.add.at(shares, tuple(told), 1 / len(told[0]))
+    np.add.at(shares, tuple(coded), 1 / len(coded[0]))
     return shares
 
 
@@ -113,7 +113,7 @@ def test_both_releases_teach_more_than_either():
     atoms = model.sampler.atoms.marginal([order.index("age"), order.index("work")])
     for number, (schema, most) in enumerate(((OLD, 0.05), (NEW, 0.38))):
         truth = joint(schema, people(200_000, 7)[number])
-        age, work = (releases.atoms[name].asked[number][0].codes for name in ("age", "work"))
+        age, work = (releases.atoms[name].codings[number][0].codes for name in ("age", "work"))
         found = np.zeros_like(truth)
         np.add.at(found, (age[:, None], work), atoms)
         assert np.abs(found - truth).sum() < most

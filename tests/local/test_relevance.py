@@ -1,4 +1,4 @@
-"""Columns that depend on nothing are told from those that do."""
+"""Columns that depend on nothing are distinguished from those that do."""
 
 import numpy as np
 
@@ -24,9 +24,9 @@ def test_what_depends_keeps_its_freedom_and_what_does_not_is_held():
     assert (by_column[2:] > 50).all()
 
 
-def test_where_nobody_is_asked_two_columns_all_factors_are_one():
+def test_where_no_report_has_two_columns_all_factors_are_one():
     rng = np.random.default_rng(0)
     people = rng.integers(0, 4, (500, 1)).repeat(2, axis=1)
     tables = count_tables(joint_reports(rng, people, (4, 4), 3.0, report_columns=1), (4, 4))
-    assert not tables.sees_pairs
+    assert not tables.has_pairs
     assert relevance(tables, stacked_marginals(tables), 0).tolist() == [[1.0]] * 8

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from privot import Randomizer, Schema
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
-from privot.local.releases import Asked, Atoms
+from privot.local.releases import Atoms, ReportedColumn
 
 SCHEMA = Schema.from_toml("""
 [columns.price]
@@ -24,7 +24,8 @@ PRICES = np.array([[0.35, 0.05], [0.25, 0.05], [0.15, 0.1], [0.1, 0.3], [0.05, 0
 
 def sampler():
     places = tuple(
-        Places.of(Atoms.of(name, [Asked(column, True)])) for name, column in SCHEMA.coded.items()
+        Places.of(Atoms.of(name, [ReportedColumn(column, True)]))
+        for name, column in SCHEMA.coded.items()
     )
     law = LatentClasses(np.array([0.6, 0.4]), (PRICES, np.array([[0.9, 0.2], [0.1, 0.8]])))
     return LatentClassSampler(law, places, SCHEMA)

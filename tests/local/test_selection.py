@@ -1,4 +1,4 @@
-"""Held-out reports choose dependence where there is some, and nothing of them is learned from."""
+"""Held-out reports choose_trials dependence where there is some, and nothing of them is learned from."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from privot.local.classes.counts import count_tables
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.selection import (
     INDEPENDENCE,
-    RELEVANT,
+    RELEVANCE_SETTINGS,
     LatentClassSettings,
     Prior,
     Trial,
-    choose,
-    in_words,
+    choose_trials,
+    describe_dependence,
     relevance,
 )
 from simulated_reports import draw_classes, draw_people, joint_reports
@@ -25,7 +25,7 @@ def chosen(people, sizes, epsilon, rng, *settings):
     tables = count_tables(joint_reports(rng, people, sizes, epsilon), sizes)
     marginals = stacked_marginals(tables)
     priors = [Prior(np.ones_like(marginals), each) for each in settings]
-    return choose(tables, marginals, priors, 0)
+    return choose_trials(tables, marginals, priors, 0)
 
 
 def independent(rng, sizes, count):
@@ -57,9 +57,9 @@ def test_dependence_is_chosen_where_there_is_some():
 
 def test_a_trial_says_which_prior_it_is_of():
     rng = np.random.default_rng(5)
-    kept = chosen(dependent(rng, 20_000), SIZES, 3.0, rng, STRONG, QUICK)
-    assert kept[0].prior == 1
-    assert all(trial.strength == (300.0, 1.0)[trial.prior] for trial in kept)
+    retained = chosen(dependent(rng, 20_000), SIZES, 3.0, rng, STRONG, QUICK)
+    assert retained[0].prior == 1
+    assert all(trial.strength == (300.0, 1.0)[trial.prior] for trial in retained)
 
 
 def test_strengths_by_column_win_where_most_columns_depend_on_nothing():
@@ -69,11 +69,11 @@ def test_strengths_by_column_win_where_most_columns_depend_on_nothing():
     tables = count_tables(joint_reports(rng, people, sizes, 4.0), sizes)
     marginals = stacked_marginals(tables)
     one = Prior(np.ones_like(marginals), LatentClassSettings(class_counts=(8,), strengths=(1.0,)))
-    each = Prior(relevance(tables, marginals, 0), RELEVANT)
-    assert choose(tables, marginals, [one, each], 0)[0].prior == 1
+    each = Prior(relevance(tables, marginals, 0), RELEVANCE_SETTINGS)
+    assert choose_trials(tables, marginals, [one, each], 0)[0].prior == 1
 
 
 def test_what_held_out_reports_said_in_words():
-    assert in_words([INDEPENDENCE]) == "independence: the reports show no dependence"
-    said = in_words([Trial(8, 1.0, 90, 0.02312, 0.00141)])
+    assert describe_dependence([INDEPENDENCE]) == "independence: the reports show no dependence"
+    said = describe_dependence([Trial(8, 1.0, 90, 0.02312, 0.00141)])
     assert said == "classes: 0.023 ± 0.001 nats a held-out report better than independence"

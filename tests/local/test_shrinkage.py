@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.local.classes.counts import count_tables, plain
-from privot.local.classes.marginals import shrink, shrunk, stacked_marginals
+from privot.local.classes.counts import count_tables, identity_queries
+from privot.local.classes.marginals import shrink_marginals, shrunk_shares, stacked_marginals
 from privot.local.classes.mixture import LatentClasses
 from simulated_reports import draw_classes, draw_people, joint_reports, total_variation
 
@@ -29,13 +29,13 @@ def test_even_noise_on_even_or_rare_shares_is_taken_away(truth, deviation, most)
         level = np.maximum(seen, 0) / np.maximum(seen, 0).sum()
         slope = information @ (seen - level)
         before += total_variation(level, truth)
-        after += total_variation(shrunk(level, slope, information, NOBODY), truth)
+        after += total_variation(shrunk_shares(level, slope, information, NOBODY), truth)
     assert after < most * before
 
 
 def test_what_is_known_well_stays():
     truth = np.array([0.5, 0.2, 0.2, 0.07, 0.03])
-    found = shrunk(truth, np.zeros(5), np.eye(5) * 1e9, np.arange(5))
+    found = shrunk_shares(truth, np.zeros(5), np.eye(5) * 1e9, np.arange(5))
     np.testing.assert_allclose(found, truth, atol=1e-5)
 
 
@@ -48,7 +48,9 @@ def test_neighbors_tell_of_bins_of_a_number_only():
         level = np.maximum(seen, 0) / np.maximum(seen, 0).sum()
         slope = information @ (seen - level)
         for number, order in enumerate((NOBODY, np.arange(20))):
-            errors[number] += total_variation(shrunk(level, slope, information, order), truth)
+            errors[number] += total_variation(
+                shrunk_shares(level, slope, information, order), truth
+            )
     assert errors[1] < 0.8 * errors[0]
 
 
@@ -62,7 +64,7 @@ def test_classes_err_less_and_the_more_people_the_less_they_move():
         tables = count_tables(joint_reports(rng, people, sizes, 1.5), sizes)
         parts = np.split(stacked_marginals(tables)[:, 0], tables.offsets[1:-1])
         alone = LatentClasses(np.ones(1), tuple(part[:, None] for part in parts))
-        found = shrink(alone, tables, plain(sizes), [NOBODY] * len(sizes))
+        found = shrink_marginals(alone, tables, identity_queries(sizes), [NOBODY] * len(sizes))
         shares = [
             [each.marginal([column]) for column in range(3)] for each in (alone, found, truth)
         ]
@@ -76,4 +78,4 @@ def test_classes_err_less_and_the_more_people_the_less_they_move():
 def test_a_long_alphabet_is_left_as_it_is():
     model = LatentClasses(np.ones(1), (np.full((301, 1), 1 / 301),))
     tables = count_tables([], (301,))
-    assert shrink(model, tables, plain((301,)), [NOBODY]) is model
+    assert shrink_marginals(model, tables, identity_queries((301,)), [NOBODY]) is model

@@ -14,9 +14,9 @@ from numbered_people import RANDOMIZER, people
 from privot import FitSettings, Randomizer, Release, Schema, fit
 from privot.core.errors import PrivotError
 from privot.local.networks import steps as module
+from privot.local.networks.channels import Head
 from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.entropic_fit import TransportObjective
-from privot.local.networks.likelihood import Head
+from privot.local.networks.generator_fit import TransportObjective
 from privot.local.networks.steps import LOSSES, FromDisk, FromMemory, minibatches
 from privot.mechanisms import Gaussian, Laplace
 from privot.randomizer.reports import rows as report_table
@@ -80,7 +80,7 @@ def test_rows_beyond_full_batches_are_other_ones_each_epoch(release):
 def test_only_large_releases_in_files_come_from_disk(release, monkeypatch):
     cost = LikelihoodCost(RANDOMIZER)
     assert isinstance(minibatches(release, cost, SIZE, 0, CPU), FromMemory)
-    monkeypatch.setattr(module, "_MOST_IN_MEMORY", NUM - 1)
+    monkeypatch.setattr(module, "_MAX_IN_MEMORY", NUM - 1)
     assert isinstance(minibatches(release, cost, SIZE, 0, CPU), FromDisk)
     held = RANDOMIZER.privatize(people(0, NUM))
     assert isinstance(minibatches(held, cost, SIZE, 0, CPU), FromMemory)
@@ -109,8 +109,8 @@ def test_fits_from_disk_resume_bit_for_bit(tmp_path, monkeypatch, report, loss):
     monkeypatch.setattr(report_table, "_ROW_GROUP", 100)
     Randomizer.calibrate(MIXED, 4.0, report=report).privatize(table).save(tmp_path / "r.parquet")
     release = Release.load(tmp_path / "r.parquet")
-    monkeypatch.setattr(module, "_MOST_IN_MEMORY", 100)
-    monkeypatch.setattr("privot.local.networks.entropic_fit._REPORTS_OF_TABLES", 200)
+    monkeypatch.setattr(module, "_MAX_IN_MEMORY", 100)
+    monkeypatch.setattr("privot.local.networks.generator_fit._TABLE_BATCH_SIZE", 200)
     settings = FitSettings(
         estimator="generator", loss=loss, steps=60, batch_size=50, hidden=(16,), seed=1
     )

@@ -32,7 +32,7 @@ from privot.central.sums import DIAGONAL, OTHER, NoisySums, Records, Rounds, Sum
 from privot.core.errors import PrivotError
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.model import read_condition
-from privot.local.releases import Asked, Atoms
+from privot.local.releases import Atoms, ReportedColumn
 from privot.privacy.rounding import at_most
 from privot.schema import Schema
 
@@ -248,7 +248,9 @@ class CodedTable:
     def atoms(self) -> tuple[Atoms, ...]:
         """Of each column: the codes of its bins, or of what all its codings tell apart."""
         coded = self.schema.coded.items()
-        return tuple(Atoms.of(name, [Asked(column, jointly=True)]) for name, column in coded)
+        return tuple(
+            Atoms.of(name, [ReportedColumn(column, jointly=True)]) for name, column in coded
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that it is made of again."""
@@ -263,11 +265,11 @@ class CodedTable:
         """Codes (n, columns) of rows."""
         found = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
-            (codings,) = atoms.asked
+            (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
             known = np.ravel_multi_index([coding.codes for coding in codings], shape)
             told = np.ravel_multi_index(
-                list(Asked(column, jointly=True).encode(name, table)), shape
+                list(ReportedColumn(column, jointly=True).encode(name, table)), shape
             )
             order = np.argsort(known)
             found.append(order[np.searchsorted(known[order], told)])

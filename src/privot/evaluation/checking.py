@@ -60,7 +60,7 @@ from privot.evaluation.verdicts import (
     percent,
 )
 from privot.local import LocalModel
-from privot.local.releases import Releases, how_asked
+from privot.local.releases import Releases, reported_column
 from privot.randomizer import Release
 from privot.schema.columns.alphabet import Alphabet, Bins
 from privot.schema.columns.number import NumberColumn
@@ -326,7 +326,7 @@ class _Checking:
         self.samples: dict[int, NumberSample] = {}  # likewise, of numbers
         for number, question in enumerate(self.reports.questions):
             name = self.names[question.column]
-            how = how_asked(releases.parts[question.part], name)
+            how = reported_column(releases.parts[question.part], name)
             assert how is not None  # the release reports it
             self.alphabets.append(how.alphabets[question.coding])
             if how.column.is_number:

@@ -157,7 +157,7 @@ class CodeReports:
         for number, part in enumerate(releases.parts):
             first = len(questions)
             for name in part.schema.coded:
-                for coding, (codes, size) in enumerate(releases.atoms[name].asked[number]):
+                for coding, (codes, size) in enumerate(releases.atoms[name].codings[number]):
                     questions.append(Question(names.index(name), number, coding, codes, size))
             if part.randomizer.joint is None:
                 sources += _split_sources(part, first)
@@ -192,7 +192,7 @@ def _joint_source(group: ReportGroup) -> Source:
     own = factor.ratio * width / (factor.ratio * width + cells - width)
     sets = scipy.sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
     probabilities = (own, (width - own) / (cells - 1))
-    return SetSource(factor.questions, factor.shape, group.counts, sets, probabilities)
+    return SetSource(factor.queries, factor.shape, group.counts, sets, probabilities)
 
 
 def _split_sources(release: Release, first: int) -> Iterator[Source]:

@@ -1,18 +1,17 @@
-"""Learning the distribution of the clean records from their reports, by whichever estimator fits them.
+"""Learning the distribution of the clean records from their reports, by the estimator for the release.
 
 Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
-exact and needs no batches; of split reports single columns have unbiased likelihoods as well, and the
-mixture is raked to them. One column of points of few coordinates is fitted by a density on a **grid**,
-whose likelihood is exact as well; candidates of vectors and images by **Gaussian classes**, whose
-likelihood has a closed form; and anything else by a **generator** and entropic optimal transport, by
-several processes together where torchrun started them.
+exact and needs no batches; the mixture of split reports is raked to the columns' own marginals, which
+are unbiased. One column of points of few coordinates is fitted by a density on a **grid**, whose
+likelihood is exact as well; candidates of vectors and images by **Gaussian classes**, whose likelihood
+has a closed form; and anything else by a **generator** and entropic optimal transport, by several
+processes together where torchrun started them.
 
 Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
 guarantee of the model, whatever is fitted, however long, however often. The seed is no secret; neither
 are held-out reports, which are as private as the others.
 
-`Synthesizer` is the same fit for people who think in scikit-learn's terms: parameters first, `fit`, then
-`sample`.
+`Synthesizer` is the same fit by scikit-learn's conventions: parameters first, `fit`, then `sample`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class FewReports(UserWarning):
-    """A model was fitted to so few reports that it holds no more than the estimator's assumptions."""
+    """Warning that a model of so few reports reflects little but the estimator's assumptions."""
 
 
 _IGNORED = {
@@ -53,10 +52,10 @@ _IGNORED = {
     "grid": ("batch_size", "learning_rate"),
 }
 _MULTI_RELEASE_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density}
-# Imported when they are used: they alone need PyTorch.
+# Imported on use: only these need PyTorch.
 _SINGLE_RELEASE_ESTIMATORS = {
     "gaussian_classes": "privot.local.networks.gaussian_fit:fit_gaussians",
-    "generator": "privot.local.networks.entropic_fit:fit_generator",
+    "generator": "privot.local.networks.generator_fit:fit_generator",
 }
 _WAVES = "privot.local.waves.wave_model:fit_waves"
 
@@ -102,29 +101,28 @@ def fit(
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
-        release: The reports; nothing else is looked at. Several releases of a campaign that moved to
-            other randomizers are fitted together (`privot.local.releases`), the newest given last.
-        settings: How to fit; the defaults otherwise.
-        times: Of waves, whose population moves: a number or a date for each release, in order. The
-            model is then a `WaveModel` (`privot.local.fit_waves`).
-        device: `"auto"`, `"cpu"`, `"cuda"`; of a generator.
+        release: The reports; nothing else is used. Several releases of a campaign that moved to other
+            randomizers are fitted together (`privot.local.releases`), the newest given last.
+        settings: Settings of the fit; the defaults otherwise.
+        times: Times of waves of a population that drifts: a number or a date for each release, in
+            order. The model is then a `WaveModel` (`privot.local.fit_waves`).
+        device: Device of a generator: `"auto"`, `"cpu"`, `"cuda"`.
         checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
-        resume: Whether to continue from the checkpoint, if there is one.
-        progress: Told the step, how many there will be, and the loss: after every step of training, or
-            every setting and fit of latent classes.
-        loss: Of a generator, in place of the settings' one: a function of a step
+        resume: Continue from the checkpoint, if there is one.
+        progress: Callback with the step, the number of steps, and the loss, after every step of
+            training, or every setting and fit of latent classes.
+        loss: Loss of a generator, in place of the settings' one: a function of a step
             (`privot.local.networks.steps`), or the name of a loss.
         **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. Same seed,
             same machine, same model.
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
-        Interrupted: on Ctrl-C, after the checkpoint was saved; what was learned until then is its
-            `model`.
+        Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is what was learned so far.
 
     Warns:
-        FewReports: where fewer reports than tell anything were given (a public number); the model's
-            `made_with` says it, too.
+        FewReports: if there are too few reports to learn anything (a public number); the model's
+            `made_with` records it as well.
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
@@ -147,7 +145,7 @@ def fit(
 
 
 def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
-    """By the estimator that the settings name, or the one that suits the release."""
+    """Fit by the estimator of the settings, or the one for the release."""
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if run.loss is not None else best_estimator(releases)
@@ -163,21 +161,21 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
 
 
 def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
-    """The model, which says so, with a warning, where so few reports tell no more than none."""
+    """Warn, and record in the model, if there are too few reports to learn anything."""
     needed = reports_that_tell(releases.newest.randomizer)
     if needed is None or len(releases) >= needed:
         return model
-    few = "1 report tells" if len(releases) == 1 else f"{len(releases):,} reports tell"
+    few = "1 report is" if len(releases) == 1 else f"{len(releases):,} reports are"
     text = (
-        f"{few} no more than a guess without any, so the model is what the estimator assumes: collect "
-        f"more; from about {needed:,} reports on they tell something, `privot plan` says how much"
+        f"{few} no more informative than none, so the model is what the estimator assumes: collect "
+        f"more; from about {needed:,} reports on they are informative, `privot plan` says how much"
     )
     warnings.warn(text, FewReports, stacklevel=3)
     return replace(model, made_with=model.made_with | {"few_reports": text})
 
 
 def best_estimator(releases: Releases) -> str:
-    """What fits the reports best."""
+    """Choose the estimator for the releases."""
     if releases.newest.randomizer.candidates is not None:
         return "gaussian_classes"
     if all(map(serves_grid, releases.randomizers)):
@@ -186,7 +184,7 @@ def best_estimator(releases: Releases) -> str:
 
 
 def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
-    """Refuse what only a generator takes."""
+    """Refuse settings that only a generator uses."""
     if started_by_torchrun():
         raise PrivotError(
             f"estimator {estimator!r} counts the reports in one process: start it without torchrun, "
@@ -213,19 +211,19 @@ _PARAMETERS = ("schema", "epsilon", "settings", "seed")
 
 
 class Synthesizer(Summarized):
-    """A model to be, of records that each person privatizes before anybody collects them.
+    """Estimator with scikit-learn's interface, for records that each person privatizes.
 
-    Follows scikit-learn's conventions without needing it: parameters are kept as given, `fit` returns
-    the estimator itself, what was learned ends with an underscore, and `clone` works.
+    Follows scikit-learn's conventions without needing it: parameters are stored as given, `fit` returns
+    the estimator itself, fitted attributes end with an underscore, and `clone` works.
 
     Arguments:
-        schema: What one record may be.
-        epsilon: The most that the release may have cost each person, if there is to be a limit.
-        settings: How to fit; the defaults otherwise.
-        seed: Of the fit.
+        schema: Schema of the records.
+        epsilon: Largest ε of a release that `fit` accepts, if there is to be a limit.
+        settings: Settings of the fit; the defaults otherwise.
+        seed: Seed of the fit.
 
     Attributes:
-        model_: The [`LocalModel`][privot.local.model.LocalModel], once there is one.
+        model_: The fitted [`LocalModel`][privot.local.model.LocalModel].
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -257,14 +255,14 @@ class Synthesizer(Summarized):
         return self.schema.summary() | {"epsilon": limit, "fitted": hasattr(self, "model_")}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **params: Any) -> Self:
-        """Change some of them.
+        """Set parameters.
 
         Raises:
-            PrivotError: naming what is no parameter.
+            PrivotError: for a name that is no parameter.
         """
         for name, value in params.items():
             if name not in _PARAMETERS:
@@ -273,7 +271,7 @@ class Synthesizer(Summarized):
         return self
 
     def fit(self, release: Release, y: None = None) -> Self:
-        """Learn from a release; `y` is there for scikit-learn, and ignored.
+        """Learn from a release; `y` is ignored, as scikit-learn's interface requires it.
 
         Raises:
             PrivotError: for raw records, a release of another schema, or of more than `epsilon`.
@@ -313,7 +311,7 @@ class Synthesizer(Summarized):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """A fitted synthesizer of what `save` wrote, or `privot fit`; its parameters are the defaults.
+        """Load a fitted synthesizer that `save` or `privot fit` wrote; its parameters are the defaults.
 
         Raises:
             PrivotError: if there is no such folder, or it is damaged.

@@ -1,4 +1,4 @@
-r"""Gaussian classes: labels, and given the label a Gaussian that is brought to the unit sphere.
+r"""Gaussian classes: labels, and given the label a Gaussian projected to the unit sphere.
 
 A record is a label c, of share $w_c$, and a point z of the unit sphere of $ℝ^q$
 (`privot.mechanisms.candidates.features`). Given c, with ξ, η standard normal,
@@ -8,16 +8,46 @@ $$ z' = k_c \big( m_c + P_c (A ξ + D^{1/2} η) \big), \qquad z = z' / ‖z'‖ 
 A being q × r, D diagonal, and $k_c$ such that $\mathbb E ‖z'‖^2 = 1$. All classes share A and D:
 covariances of their own cost more reports than they bring. $P_c = I − ρ_c h_c h_c^⊤$ with the mean's
 direction $h_c = m_c / ‖m_c‖$ and $ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$ flattens the
-Gaussian to the sphere, the more, the more concentrated it is: what it says of the direction that leads
-away from the sphere is left out, so that no parameter means nothing.
+Gaussian to the sphere, the more, the more concentrated it is: its variance in the radial direction is
+removed, so that every parameter is identified.
 
-**The tilt.** The likelihood's closed form ([`likelihood`][privot.local.networks.gaussian_fit]) counts a
+**The channel** (`SmoothChannel`) of a candidates report is smooth and has few parameters. Let y be the
+reported candidate times √D, so that its numbers have variance 1, and φ the record's features,
+$‖φ‖ = 1$. Given nothing else about the seed, the density of y against that of all candidates is a
+function of $u = ⟨φ, y⟩$ alone (`privot.mechanisms.candidates.codebook`), a step from b to a that is
+smooth since the other candidates are random:
+
+$$ f(y | φ) = b + (a − b) \, Φ\Big( \frac{u − t}{τ} \Big) , $$
+
+t and τ being the mean and the standard deviation of the random score that a candidate has to exceed.
+Where φ is Gaussian, so is u, and the mean of f is of the same form: the wider u, the wider the step.
+
+**The tilt.** The likelihood's closed form ([`likelihood`][privot.local.networks.gaussian_fit]) weighs a
 longer z′ more: with s = $a_0 + a_1 ‖z'‖^2$, by
 
 $$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) . $$
 
-So the law of records that the likelihood is about is that of z with weight Z: points z′ are drawn, and
-kept with probability proportional to Z(s), up to a ceiling that one in a thousand passes.
+So the law of records under the likelihood is that of z with weight Z: points z′ are drawn, and accepted
+with probability proportional to Z(s), up to a ceiling that one in a thousand exceeds.
+
+**Pictures** (`Pictures`) are images within their bounds, completed from the few cosines that a model
+draws. An image of the lowest cosines alone is blurred, and rings out of its bounds: clipped, it has
+other cosines than those drawn, and less contrast. So its other cosines are chosen:
+
+1. **texture**: they start as independent normal numbers whose standard deviation continues where the
+   learned ones end, as $σ (1 + f_q) / (1 + f)$, f being the frequency;
+2. **bounds**: the image is clipped, its q lowest cosines are restored, and so on, eight times:
+   alternating projections on two convex sets, the box of pixels and the images with these cosines.
+
+Where no image within bounds has the cosines that were drawn, some error remains. So the draw is
+corrected: $v ↦ m_c + M (v − μ_c)$, whose $m_c$ and M are found by drawing, completing and comparing,
+such that the *completed* images approach the learned means $μ_c$ of each class and the learned
+covariance. M takes the covariance B found to the wanted A, $B^{-1/2} (B^{1/2} A B^{1/2})^{1/2}
+B^{-1/2}$: the optimal transport between the two Gaussians, none of whose stretches is more than 1.3 at
+once. All of it is a function of the learned law and of the schema.
+
+References:
+    Cheney, Goldstein, *Proximity maps for convex sets* (1959), for alternating projections.
 """
 
 from __future__ import annotations
@@ -44,26 +74,19 @@ from privot.schema.images import cosine_rows
 if TYPE_CHECKING:
     from privot.local.model import Condition
 
-# The channel of a candidates report, smooth and with few numbers.
-#
-# Let y be the reported candidate times √D, so that its numbers have variance 1, and φ the record's
-# features, $‖φ‖ = 1$. Given nothing else about the seed, the density of y against that of all
-# candidates is a function of $u = ⟨φ, y⟩$ alone (`privot.mechanisms.candidates.codebook`), a step
-# from b to a that is smooth since the other candidates are random:
-#
-# $$ f(y | φ) = b + (a − b) \, Φ\Big( \frac{u − t}{τ} \Big) , $$
-#
-# t and τ being the mean and the standard deviation of the random score that a candidate has to beat.
-# Where φ is Gaussian, so is u, and the mean of f is of the same form: the wider u, the wider the
-# step.
-
-
-_GRID = np.linspace(-8.0, 8.0, 4001)
+_SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # u, over which the step is tabulated
+_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999
+_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5
+_MAX_PICTURES, _MIN_PICTURES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
+_LAST_COSINES = 10  # highest frequencies, by which texture begins
+_MIN_VARIANCE_RATIO, _MAX_STRETCH = 1e-4, 1.3  # to the largest variance; in one correction
+_LAW_FIELDS = ("shares", "missing", "means", "factors", "variances")
+_PICTURE_FIELDS = ("texture", "means", "shifted", "stretch")
 
 
 @dataclass(frozen=True)
 class SmoothChannel:
-    """The density of reports, against that of candidates.
+    """Density of reports relative to that of candidates.
 
     Arguments:
         inside: a.
@@ -86,41 +109,38 @@ class SmoothChannel:
 
     @classmethod
     def of(cls, mechanism: ClosestCandidates, label_weight: float) -> Self:
-        """That of a mechanism."""
+        """Approximate the channel of a mechanism."""
         size = mechanism.codebook.dimension
         inside, outside = (p * mechanism.codebook.num_candidates for p in mechanism.probabilities)
-        ratio = np.exp(mechanism.log_likelihood(_GRID / np.sqrt(size)))
+        ratio = np.exp(mechanism.log_likelihood(_SCORE_GRID / np.sqrt(size)))
         steps = np.diff((ratio - outside) / (inside - outside))
-        places = (_GRID[1:] + _GRID[:-1]) / 2
+        places = (_SCORE_GRID[1:] + _SCORE_GRID[:-1]) / 2
         threshold = float(steps @ places / steps.sum())
         width = float(np.sqrt(steps @ (places - threshold) ** 2 / steps.sum()))
         return cls(inside, outside, threshold, width, label_weight)
 
     def mass(self, squared_lengths: Array) -> Array:
-        """Z: the mean density over all candidates, of points whose squared lengths are not all 1."""
+        """Compute Z, the mean density over all candidates, of points of any squared lengths."""
         variance = self.label_weight + (1 - self.label_weight) * np.asarray(squared_lengths)
         below = -self.threshold / np.sqrt(variance + self.width**2)
         return np.asarray(self.outside + (self.inside - self.outside) * scipy.special.ndtr(below))
 
     def to_dict(self) -> dict[str, float]:
-        """Plain values."""
+        """Return plain values, for storage."""
         return asdict(self)
-
-
-_PILOT, _CEILING = 4096, 0.999
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianClasses:
-    """Labels with a Gaussian each, brought to the sphere.
+    """Labels with a Gaussian each, projected to the sphere.
 
     Arguments:
-        channel: How reports were made, which decides the tilt.
-        shares: w (C,), which add up to 1.
+        channel: Channel of the reports, which determines the tilt.
+        shares: w (C,), 1 in sum.
         missing: Share of missing points in each class (C,).
         means: m (C, q).
         factors: A (q, r).
-        variances: Of D (q,).
+        variances: Diagonal of D (q,).
     """
 
     channel: SmoothChannel
@@ -132,19 +152,19 @@ class GaussianClasses:
 
     @cached_property
     def directions(self) -> Array:
-        """Of the means, (C, q)."""
+        """Directions h of the means (C, q)."""
         lengths = np.linalg.norm(self.means, axis=1, keepdims=True)
         return np.asarray(self.means / np.maximum(lengths, 1e-12))
 
     @cached_property
     def flatness(self) -> Array:
-        """ρ (C,)."""
+        """Flatness ρ (C,)."""
         squared = (self.means**2).sum(axis=1)
         return np.asarray(squared / (squared + (self.factors**2).sum() + self.variances.sum()))
 
     @cached_property
     def scales(self) -> Array:
-        """K (C,)."""
+        """Scales k (C,)."""
         along = ((self.directions @ self.factors) ** 2).sum(axis=1)
         along += self.directions**2 @ self.variances
         total = (self.factors**2).sum() + self.variances.sum()
@@ -154,34 +174,35 @@ class GaussianClasses:
     def draw_labels(
         self, count: int, rng: np.random.Generator, allowed: list[int] | None = None
     ) -> NDArray[np.int64]:
-        """Labels (n,), of those allowed."""
+        """Draw labels (n,), of those allowed."""
         shares = self.shares
         if allowed is not None:
             shares = np.where(np.isin(np.arange(len(shares)), allowed), shares, 0.0)
         return rng.choice(len(shares), count, p=shares / shares.sum())
 
     def draw_points(self, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Points (n, q) of the sphere, rows of NaN being missing, given labels (n,)."""
+        """Draw points (n, q) of the sphere given labels (n,); rows of NaN are missing."""
         points = np.empty((len(labels), self.means.shape[1]))
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
-            points[rows] = self._present(int(label), len(rows), rng)
+            points[rows] = self._draw_present(int(label), len(rows), rng)
         points[rng.random(len(labels)) < self.missing[labels]] = np.nan
         return points
 
-    def _present(self, label: int, count: int, rng: np.random.Generator) -> Array:
-        """Points (count, q) of a class that are not missing."""
-        ceiling = np.quantile(self._weights(self._untilted(label, _PILOT, rng)), _CEILING)
-        kept, found = [np.empty((0, self.means.shape[1]))], 0
+    def _draw_present(self, label: int, count: int, rng: np.random.Generator) -> Array:
+        """Draw points (count, q) of a class that are not missing."""
+        pilot = self._weights(self._draw_untilted(label, _PILOT_ROWS, rng))
+        ceiling = np.quantile(pilot, _CEILING_QUANTILE)
+        accepted, found = [np.empty((0, self.means.shape[1]))], 0
         while found < count:
-            points = self._untilted(label, max(256, 4 * (count - found)), rng)
+            points = self._draw_untilted(label, max(256, 4 * (count - found)), rng)
             weights = self._weights(points)
-            kept.append(points[rng.random(len(points)) * ceiling < weights])
-            found += len(kept[-1])
-        points = np.concatenate(kept)[:count]
+            accepted.append(points[rng.random(len(points)) * ceiling < weights])
+            found += len(accepted[-1])
+        points = np.concatenate(accepted)[:count]
         return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
-    def _untilted(self, label: int, count: int, rng: np.random.Generator) -> Array:
+    def _draw_untilted(self, label: int, count: int, rng: np.random.Generator) -> Array:
         size, rank = self.factors.shape
         noise = rng.standard_normal((count, rank)) @ self.factors.T
         noise += rng.standard_normal((count, size)) * np.sqrt(self.variances)
@@ -193,44 +214,14 @@ class GaussianClasses:
         return self.channel.mass((points**2).sum(axis=1))
 
 
-# Pictures: images within their bounds, of the few cosines that a model has drawn.
-#
-# An image of the lowest cosines alone is blurred, and rings out of its bounds: clipped, it has other
-# cosines than those drawn, and less contrast. Here its other cosines are chosen so that it need not
-# be:
-#
-# 1. **texture**: they start as independent normal numbers whose standard deviation goes on where the
-#    learned ones end, as $σ (1 + f_q) / (1 + f)$, f being the frequency;
-# 2. **bounds**: the image is clipped, its q lowest cosines are put back, and so on, eight times:
-#    alternating projections on two convex sets, the box of pixels and the images with these cosines.
-#
-# Where no image within bounds has the cosines that were drawn, something still is lost. So the draw
-# is corrected: $v ↦ m_c + M (v − μ_c)$, whose $m_c$ and M are found by drawing, completing and
-# comparing, such that the *completed* images come near the means $μ_c$ of each class and the
-# covariance that were learned. M takes the covariance B found to the wanted A, $B^{-1/2} (B^{1/2} A
-# B^{1/2})^{1/2} B^{-1/2}$: the optimal transport between the two Gaussians, none of whose stretches
-# is more than 1.3 at once.
-#
-# All of it is a function of what was learned, and of the schema.
-#
-# References:
-#     Cheney, Goldstein, *Proximity maps for convex sets* (1959), for alternating projections.
-
-
-_PROJECTIONS, _CORRECTIONS = 8, 5
-_PICTURES, _FEWEST_OF_CLASS, _MOST_NUMBERS = 3000, 32, 2**23
-_LAST = 10  # cosines of the highest frequencies that tell how texture begins
-_LEAST_VARIANCE, _LONGEST_STEP = 1e-4, 1.3  # of the largest; of a correction
-
-
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """How images are completed.
+    """Completion of images from their lowest cosines.
 
     Arguments:
-        coordinates: Which cosines are drawn.
+        coordinates: The cosines that are drawn.
         texture: σ.
-        means: μ (C, q), of the numbers, and the brightness, of each class.
+        means: Means μ (C, q) of numbers and brightness in each class.
         shifted: m (C, q).
         stretch: M (q, q).
     """
@@ -243,19 +234,21 @@ class Pictures:
 
     @classmethod
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
-        """Those of a law, corrected."""
+        """Fit the corrections of a law."""
         count, size = len(law.shares), coordinates.count + coordinates.channels
-        most = min(_PICTURES, _MOST_NUMBERS // math.prod(coordinates.column.image_shape or ()))
-        labels = np.repeat(np.arange(count), max(_FEWEST_OF_CLASS, most // count))
+        most = min(_MAX_PICTURES, _MAX_NUMBERS // math.prod(coordinates.column.image_shape or ()))
+        labels = np.repeat(np.arange(count), max(_MIN_PICTURES_PER_CLASS, most // count))
         present = replace(law, missing=np.zeros(count))
-        v = _together(coordinates, *coordinates.numbers(present.draw_points(labels, rng)))
+        v = _join_brightness(coordinates, *coordinates.numbers(present.draw_points(labels, rng)))
         means = _class_means(v, labels, count)
-        high = v[:, : coordinates.count][:, -_LAST:] / coordinates.weights[-_LAST:]
+        high = v[:, : coordinates.count][:, -_LAST_COSINES:] / coordinates.weights[-_LAST_COSINES:]
         texture = float(np.sqrt((high**2).mean()))
         pictures = cls(coordinates, texture, means, means, np.eye(size))
         wanted = np.cov((v - means[labels]).T)
-        for _ in range(_CORRECTIONS):
-            found = _together(coordinates, *coordinates.take(pictures.complete(v, labels, rng)))
+        for _ in range(_NUM_CORRECTIONS):
+            found = _join_brightness(
+                coordinates, *coordinates.take(pictures.complete(v, labels, rng))
+            )
             found_means = _class_means(found, labels, count)
             spread = np.cov((found - found_means[labels]).T)
             pictures = replace(
@@ -268,24 +261,24 @@ class Pictures:
     def of_points(
         self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator
     ) -> Array:
-        """Images (n, N) in unit pixels of points of the sphere, of classes (n,)."""
+        """Complete images (n, N) in unit pixels from points of the sphere, of classes (n,)."""
         return self.complete(
-            _together(self.coordinates, *self.coordinates.numbers(points)), labels, rng
+            _join_brightness(self.coordinates, *self.coordinates.numbers(points)), labels, rng
         )
 
     def complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Images (n, N) in unit pixels of numbers with brightness (n, q) of classes (n,)."""
+        """Complete images (n, N) in unit pixels from numbers with brightness (n, q) of classes (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
-        wanted = self._apart(corrected)
-        pixels = self.coordinates.pixels(*wanted) + self._high(len(v), rng)
-        for _ in range(_PROJECTIONS):
+        wanted = self._split_brightness(corrected)
+        pixels = self.coordinates.pixels(*wanted) + self._draw_texture(len(v), rng)
+        for _ in range(_NUM_PROJECTIONS):
             np.clip(pixels, -1.0, 1.0, out=pixels)
             found = self.coordinates.take(pixels)
             pixels += self.coordinates.pixels(wanted[0] - found[0], wanted[1] - found[1])
         return np.clip(pixels, -1.0, 1.0, out=pixels)
 
     def arrays(self) -> dict[str, Array]:
-        """All numbers, by name."""
+        """Return arrays by name, for storage."""
         return {
             "picture.texture": np.array(self.texture),
             "picture.means": self.means,
@@ -293,12 +286,12 @@ class Pictures:
             "picture.stretch": self.stretch,
         }
 
-    def _apart(self, v: Array) -> tuple[Array, Array]:
+    def _split_brightness(self, v: Array) -> tuple[Array, Array]:
         x, brightness = np.split(v, [self.coordinates.count], axis=1)
         return x, brightness / self.coordinates.typical_length
 
-    def _high(self, count: int, rng: np.random.Generator) -> Array:
-        """Texture (n, N), of higher frequencies than those that are drawn."""
+    def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
+        """Draw texture (n, N), of higher frequencies than the cosines."""
         height, width, *channels = self.coordinates.column.image_shape or ()
         depth = math.prod(channels)
         frequency = np.hypot(np.arange(height)[:, None], np.arange(width))[:, :, None]
@@ -311,45 +304,38 @@ class Pictures:
         return noise
 
 
-def _together(coordinates: Coordinates, x: Array, brightness: Array) -> Array:
-    """Numbers with brightness (n, q), which is made as large as a cosine."""
+def _join_brightness(coordinates: Coordinates, x: Array, brightness: Array) -> Array:
+    """Append brightness to numbers (n, q), scaled like a cosine."""
     return np.concatenate([x, brightness * coordinates.typical_length], axis=1)
 
 
 def _class_means(x: Array, labels: NDArray[np.integer], count: int) -> Array:
-    """Means (C, q) of rows (n, q) of each class."""
+    """Average rows (n, q) of each class: (C, q)."""
     return np.stack([x[labels == label].mean(axis=0) for label in range(count)])
 
 
 def _transport(found: Array, wanted: Array) -> Array:
-    """The symmetric matrix that takes one covariance to another, or a step of the way."""
+    """Return the symmetric matrix that takes one covariance to another, or a step of the way."""
     root, inverse = _power(found, 0.5), _power(found, -0.5)
     values, vectors = np.linalg.eigh(inverse @ _power(root @ wanted @ root, 0.5) @ inverse)
-    return np.asarray((vectors * np.clip(values, 1 / _LONGEST_STEP, _LONGEST_STEP)) @ vectors.T)
+    return np.asarray((vectors * np.clip(values, 1 / _MAX_STRETCH, _MAX_STRETCH)) @ vectors.T)
 
 
 def _power(matrix: Array, exponent: float) -> Array:
-    """A power of a covariance, whose smallest variances are not taken for 0."""
+    """Raise a covariance to a power, with a floor on its smallest variances."""
     values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values, _LEAST_VARIANCE * values[-1])
+    values = np.maximum(values, _MIN_VARIANCE_RATIO * values[-1])
     return np.asarray((vectors * values**exponent) @ vectors.T)
-
-
-# What a model of Gaussian classes draws records from: a label first, then a point of it.
-
-
-_PARTS = ("shares", "missing", "means", "factors", "variances")
-_OF_PICTURES = ("texture", "means", "shifted", "stretch")
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianSampler:
-    """Gaussian classes, and what their points stand for.
+    """Sampler of Gaussian classes: a label first, then a point given it.
 
     Arguments:
-        law: Of labels and points.
-        report: Which columns they are.
-        pictures: How images are completed; None of vectors.
+        law: Law of labels and points.
+        report: Their columns.
+        pictures: Completion of images; None for vectors.
     """
 
     law: GaussianClasses
@@ -378,7 +364,7 @@ class GaussianSampler:
 
     def arrays(self) -> dict[str, Array]:
         """See `Sampler`."""
-        numbers = {name: getattr(self.law, name) for name in _PARTS}
+        numbers = {name: getattr(self.law, name) for name in _LAW_FIELDS}
         if self.pictures is not None:
             numbers |= self.pictures.arrays()
         return {name: np.asarray(values) for name, values in numbers.items()}
@@ -387,13 +373,13 @@ class GaussianSampler:
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> GaussianSampler:
-        """The sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `shape` and `arrays` describe."""
         channel = SmoothChannel(**shape["channel"])
-        law = GaussianClasses(channel, *(arrays[name] for name in _PARTS))
+        law = GaussianClasses(channel, *(arrays[name] for name in _LAW_FIELDS))
         if randomizer.candidates is None:
             raise ValueError("the randomizer has no candidates")
         report = randomizer.candidates
         if report.coordinates.column.image_shape is None:
             return cls(law, report)
-        texture, *rest = (arrays[f"picture.{name}"] for name in _OF_PICTURES)
+        texture, *rest = (arrays[f"picture.{name}"] for name in _PICTURE_FIELDS)
         return cls(law, report, Pictures(report.coordinates, float(texture), *rest))

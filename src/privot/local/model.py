@@ -1,11 +1,27 @@
-"""A model that was learned from a release, and what it draws records from.
+"""A model learned from a release, its sampler, and the refinement of a schema by a pilot's model.
 
-That is a generator's network, latent classes, a density on a grid, or Gaussian classes, which draw a
-label and then a point of it. The first two draw a latent first and every column given it, so both can
-draw **conditionally**: given that some coded columns hold one of some codes, latents are weighted by the
-probability that they give to that, and those columns are drawn from what is left of their distributions.
-For latent classes this is exact; a network's latents are drawn from a pool in proportion to weights.
-Of Gaussian classes a label can be given; of a grid, bins or cells of its column, exactly.
+A sampler is a generator's network, latent classes, a density on a grid, or Gaussian classes, which draw
+a label and then a point given it. The first two draw a latent first and every column given it, so both
+can draw **conditionally**: given that some coded columns hold one of some codes, latents are weighted by
+the probability that they give to that, and those columns are drawn from their restricted distributions.
+For latent classes this is exact; a network's latents are drawn from a pool in proportion to weights. For
+Gaussian classes a label can be given; for a grid, bins or cells of its column, exactly.
+
+**Refinement** (`refine`, `pair_weights`). A campaign surveys its first people, say a fifth, by a schema
+of bounds alone; their model gives bins of equal mass and the values that many share, and the others are
+surveyed by these. Rare categories can be left out of the list, so that `other` stands for them. Pairs of
+columns that depend on each other in the model can be reported more often, the others less often. The two
+releases are fitted together (`privot.local.releases`), so no report is lost.
+
+**Privacy review.** Adjacency and ε are unchanged: every person reports once, by one randomizer, and has
+that one's ε. The second schema, and the weights of its pairs, depend on the first people's *reports*,
+through a model of them, so they are as private as these, and public; of the others' records, nothing is
+used but their noised values. Who reports first must not depend on records: the first to come, or drawn
+by coins.
+
+References:
+    Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with
+    disjoint people.
 """
 
 from __future__ import annotations
@@ -31,7 +47,7 @@ from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.sampling import values_of
 
-# By column, the codes that a record may have there.
+# Allowed codes by column.
 Condition = Mapping[str, list[int]]
 
 
@@ -44,14 +60,14 @@ class Sampler(Protocol):
         """Draw records given a condition, as a table."""
 
     def shape(self) -> dict[str, Any]:
-        """What is needed, beside the arrays, to build it again."""
+        """Return what is needed, beside the arrays, to restore it."""
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Its numbers."""
+        """Return its arrays, by name."""
 
 
 # Networks are imported when a model has one: nothing else here needs PyTorch.
-_NETWORKS = "privot.local.networks.entropic_fit"
+_NETWORKS = "privot.local.networks.generator_fit"
 _SAMPLERS: dict[str, str | type[Any]] = {
     "generator": f"{_NETWORKS}:GeneratorSampler",
     "labeled_generator": f"{_NETWORKS}:LabeledSampler",
@@ -60,7 +76,7 @@ _SAMPLERS: dict[str, str | type[Any]] = {
 
 
 def sampler_kind(name: str) -> Any:
-    """The class of samplers of a kind.
+    """Return the class of samplers of a kind.
 
     Raises:
         KeyError: if there is none.
@@ -71,7 +87,7 @@ def sampler_kind(name: str) -> Any:
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Codes that a condition in words allows, by column.
+    """Read a condition in words as allowed codes by column.
 
     A column's value is a category, True or False, None for missing, a number or a date, whose bin is
     meant, the label of a bin, a range, for all bins that it meets, or a list of them.
@@ -92,6 +108,9 @@ def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[i
 
 
 _SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # at once; numbers are those of images
+_REFINE_ROWS = 100_000
+_MIN_PAIR_WEIGHT = 0.1  # of a pair without dependence: the pilot may have missed it
+_MIN_DEPENDENCE = 1e-12  # squared: less is rounding
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,11 +118,11 @@ class LocalModel(Model):
     """A distribution of clean records, learned from a release.
 
     Arguments:
-        sampler: What records are drawn from.
-        randomizer: What was done to each record that it was learned from (of the newest release).
+        sampler: Distribution that records are drawn from.
+        randomizer: Randomizer of the records that it was learned from (of the newest release).
         made_with: Settings and facts of the fit, plain values.
         history: Loss and learning rate over the steps; None if it was not trained by steps.
-        earlier: The randomizers of earlier releases that it was learned from as well.
+        earlier: Randomizers of earlier releases that it was learned from as well.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("local", 3, "privot fit")
@@ -116,18 +135,18 @@ class LocalModel(Model):
 
     @classmethod
     def of(cls, releases: Releases, sampler: Sampler, made_with: dict[str, Any]) -> Self:
-        """A model of one or several releases, which says what the people of each were promised."""
+        """Build a model of one or several releases, which records the guarantee of each."""
         *earlier, newest = releases.randomizers
         return cls(sampler, newest, made_with | releases.promises(), earlier=tuple(earlier))
 
     @property
     def schema(self) -> Schema:
-        """What one record may be."""
+        """Schema of the records."""
         return self.randomizer.schema
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """That of the release, which all that is computed from it keeps; of several, the weakest."""
+        """Guarantee of the release, by post-processing; of several, the weakest."""
         return weakest(self.randomizer.guarantee, *(each.guarantee for each in self.earlier))
 
     def summary(self) -> dict[str, object]:
@@ -171,43 +190,18 @@ class LocalModel(Model):
         return cls(sampler, randomizer, stored.fields["made_with"], stored.history, earlier)
 
 
-# What a pilot found, for those who are asked next: bins where the people are, pairs that depend.
-#
-# A campaign asks its first people, say a fifth, by a schema of bounds alone; from the model that they
-# give come bins of equal mass and the values that many share, and the others are asked by these.
-# Categories that hardly anybody has can be left out of the list, so that `other` stands for them.
-# Pairs of columns that depend on each other in the model can be asked more often, those that hardly
-# do less often. The two releases are fitted together (`privot.local.releases`), so nobody's report is
-# lost.
-#
-# **Privacy review.** Adjacency and ε are as they were: every person reports once, by one randomizer,
-# and is promised that one's ε. The second schema, and the weights of its pairs, depend on the first
-# people's *reports*, through a model of them, so they are as private as these, and public; on the
-# others' records nothing depends but their noised values. Who is asked first must not depend on
-# records: the first to come, or drawn by coins.
-#
-# References:
-#     Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with
-#     disjoint people.
-
-
-_ROWS = 100_000
-_LEAST_WEIGHT = 0.1  # of a pair without dependence: the pilot may have missed it
-_NOTHING = 1e-12  # of squared dependence, by rounding
-
-
 def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed: int = 0) -> Schema:
-    """The model's schema, its numbers and dates with bins of equal mass in the model.
+    """Refine the model's schema: numbers and dates get bins of equal mass in the model.
 
     Arguments:
-        model: Of a pilot's release, fitted by `privot.fit`.
-        num_codes: Bins and spikes of each number, about.
+        model: Model of a pilot's release, fitted by `privot.fit`.
+        num_codes: Approximate number of bins and spikes of each number.
         rarest: Share of the model's people below which a category joins `other`, in columns that
             declare one. Samples of later models have `other` in its place.
-        seed: Of the records that are drawn from the model.
+        seed: Seed of the records that are drawn from the model.
 
     Raises:
-        PrivotError: for what is no model of a release, a share that is none, or a rule that names a
+        PrivotError: if `model` is no model of a release, `rarest` is no share, or a rule names a
             category which joined `other`.
     """
     if not isinstance(model, LocalModel):
@@ -218,7 +212,7 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
     if not 0 <= rarest < 1:
         raise PrivotError(f"rarest is {rarest!r}: give a share from 0, which merges nothing, to 1")
     rng = np.random.default_rng(seed)
-    drawn = pa.concat_tables(model.draw(_ROWS, rng, {}))
+    drawn = pa.concat_tables(model.draw(_REFINE_ROWS, rng, {}))
     coded = model.schema.coded
     refined = {n: column.refined(n, drawn, num_codes, rarest) for n, column in coded.items()}
     schema = model.schema
@@ -227,14 +221,14 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
 
 
 def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
-    r"""How much pairs of columns depend in a pilot's model: weights for `privot.randomizer.weigh_pairs`.
+    r"""Weigh pairs of columns by their dependence in a pilot's model, for `privot.randomizer.weigh_pairs`.
 
     $w_{ij} = .1 + .9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is the total variation of the pair's
     table from independence and the bar a mean over pairs: weights have mean 1, and all are 1 where the
     pilot found no dependence.
 
     Raises:
-        PrivotError: for what is no model of a table whose columns are all reported as codes.
+        PrivotError: if `model` is no model of a table whose columns are all reported as codes.
     """
     sampler = model.sampler if isinstance(model, LocalModel) else None
     if not isinstance(sampler, LatentClassSampler):
@@ -249,7 +243,9 @@ def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
         alone = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
         squares[names[pair[0]], names[pair[1]]] = (np.abs(table - alone).sum() / 2) ** 2
     mean = float(np.mean([*squares.values()])) if squares else 0.0
-    if mean < _NOTHING:
+    if mean < _MIN_DEPENDENCE:
         return dict.fromkeys(squares, 1.0)
-    rest = 1 - _LEAST_WEIGHT
-    return {pair: float(_LEAST_WEIGHT + rest * square / mean) for pair, square in squares.items()}
+    rest = 1 - _MIN_PAIR_WEIGHT
+    return {
+        pair: float(_MIN_PAIR_WEIGHT + rest * square / mean) for pair, square in squares.items()
+    }

@@ -1,15 +1,20 @@
 """Releases that are fitted together: a campaign that moved to another randomizer, and its earlier ones.
 
-Bins, categories, ε, the mechanism or the number of columns may change, and a column may come in; each
-report keeps the likelihood of the randomizer that drew it. What is learned is in terms of the newest
-schema.
+Bins, categories, ε, the mechanism or the number of columns may change, and columns may be added; each
+report has the likelihood of the randomizer that drew it. The model is in terms of the newest schema.
 
-**Who was promised what.** Each person has the guarantee of the randomizer that they reported by; all of
-them have the weakest. Whoever reported by two of them has spent both, and nobody can tell that from
-here: a campaign that moves asks new people, or says that the sum is spent.
+**Guarantees.** Each person has the guarantee of the randomizer that they reported by; all of them have
+the weakest. Whoever reported by two of them has spent both, which cannot be detected here: a campaign
+that moves samples new people, or states that the sum is spent.
 
-**What is assumed**: that people of all releases are drawn alike. A population that changes between two
-campaigns is learned as their mixture.
+**Assumption**: people of all releases are drawn from one population. A population that changes between
+two campaigns is learned as a mixture of both.
+
+**Atoms** of a column are the coarsest partition of its values that refines every alphabet in which it is
+reported. Several releases may code a column differently, and one release may report it in several
+alphabets. Two values of one atom have the same code in each of them, so no report distinguishes them;
+two atoms differ in some. Atoms of a column with one alphabet are its codes. An atom of a number or date
+is an interval or a point: the intersection of its codes.
 """
 
 from __future__ import annotations
@@ -31,20 +36,12 @@ from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.vector import LineCells
 from privot.schema.domains import Array
 
-# Atoms of a column: the coarsest partition of its values that refines every alphabet of a report.
-#
-# Several releases may code a column differently, and one release may ask it in several alphabets. Two
-# values of one atom have the same code in each of them, so no report tells them apart; two atoms
-# differ in some. Of a column with one alphabet, atoms are its codes.
-#
-# Numbers and dates of an atom are an interval, or a point: what all its codes have in common.
-
 
 class Coding(NamedTuple):
     """An alphabet in which a column is reported.
 
     Arguments:
-        codes: Of the atoms (a,).
+        codes: Codes of the atoms (a,).
         size: Number of codes.
     """
 
@@ -52,12 +49,12 @@ class Coding(NamedTuple):
     size: int
 
 
-class Asked(NamedTuple):
-    """How a release asks a column.
+class ReportedColumn(NamedTuple):
+    """A column as one release reports it.
 
     Arguments:
-        column: As its schema declares it.
-        jointly: Whether with others, in all its codings; else in its own alphabet.
+        column: As the release's schema declares it.
+        jointly: Reported with others, in all its codings; otherwise in its own alphabet.
     """
 
     column: CodedColumn
@@ -65,11 +62,11 @@ class Asked(NamedTuple):
 
     @property
     def alphabets(self) -> tuple[Alphabet, ...]:
-        """Those that reports are in."""
+        """Alphabets of its reports."""
         return self.column.codings if self.jointly else (self.column.alphabet,)
 
     def encode(self, name: str, table: pa.Table) -> Codes:
-        """Raw values as codes (alphabets, n)."""
+        """Encode raw values as codes (alphabets, n)."""
         if self.jointly:
             return self.column.encode_codings(name, table)
         return self.column.encode_codes(name, table)[None]
@@ -77,57 +74,57 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Of one column.
+    """Atoms of one column.
 
     Arguments:
-        asked: By release, every alphabet that it asks the column in; none of one that does not.
-        codes: What the newest schema calls them (a,).
-        cells: Of numbers and dates, where atoms are on the line.
+        codings: By release, every alphabet in which it reports the column; none if it does not.
+        codes: Codes in the newest schema (a,).
+        cells: Intervals and points of numbers and dates.
     """
 
-    asked: tuple[tuple[Coding, ...], ...]
+    codings: tuple[tuple[Coding, ...], ...]
     codes: Codes
     cells: LineCells | None = None
 
     @classmethod
-    def of(cls, name: str, asked: Sequence[Asked | None]) -> Self:
-        """Of a column, as each release asks it; the newest is the last."""
-        held = [each for each in asked if each is not None]
-        newest = held[-1].column
-        alphabets = [alphabet for each in held for alphabet in each.alphabets]
+    def of(cls, name: str, by_release: Sequence[ReportedColumn | None]) -> Self:
+        """Find the atoms of a column as each release reports it; the newest is the last."""
+        reported = [each for each in by_release if each is not None]
+        newest = reported[-1].column
+        alphabets = [alphabet for each in reported for alphabet in each.alphabets]
         if len(alphabets) == 1:
             codes = np.arange(newest.alphabet.size)[None]
         else:
-            values = newest.common_values(name, [each.column for each in held[:-1]])
-            told = [each.encode(name, pa.table(values)) for each in held]
+            values = newest.common_values(name, [each.column for each in reported[:-1]])
+            parts = [each.encode(name, pa.table(values)) for each in reported[::-1]]
             own = newest.encode_codes(name, pa.table(values))[None]
-            codes = np.unique(np.concatenate([own, *told[::-1]]), axis=1)
-            ends = np.cumsum([1, *(len(part) for part in told[::-1])])
+            codes = np.unique(np.concatenate([own, *parts]), axis=1)
+            ends = np.cumsum([1, *map(len, parts)])
             codes = np.concatenate([*np.split(codes, ends[:-1])[:0:-1], codes[:1]])
         found = iter(codes)
-        by_release = tuple(
+        codings = tuple(
             ()
             if each is None
             else tuple(Coding(next(found), alphabet.size) for alphabet in each.alphabets)
-            for each in asked
+            for each in by_release
         )
         cells = None
         if newest.is_number:
             alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
             cells = _cells(cast("list[Bins]", alphabets), codes)
-        return cls(by_release, codes[-1], cells)
+        return cls(codings, codes[-1], cells)
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of atoms."""
         return len(self.codes)
 
 
 def _cells(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
-    """What codes (alphabets, atoms) have in common, within the bounds of the last alphabet.
+    """Intersect the cells of codes (alphabets, atoms), within the bounds of the last alphabet.
 
-    Values beyond the bounds are in an outer bin, so these have no end; atoms that lie beyond the last
-    one's bounds are where it puts their values, at a bound.
+    Values beyond the bounds are in an outer bin, so these are unbounded; atoms beyond the last
+    alphabet's bounds are at a bound, where it projects their values.
     """
     low, high = np.full(codes.shape[1], -np.inf), np.full(codes.shape[1], np.inf)
     for bins, own in zip(alphabets, codes, strict=True):
@@ -144,7 +141,7 @@ def _cells(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
 
 
 def _ends(bins: Bins) -> tuple[Array, Array]:
-    """Both ends of every code; a spike's are equal, a missing value has none."""
+    """Return both ends of every code; a spike's are equal, a missing value's are NaN."""
     edges = np.array(bins.edges)
     edges[[0, -1]] = -np.inf, np.inf
     points = [*bins.spikes, *[np.nan] * bins.nullable]
@@ -153,10 +150,10 @@ def _ends(bins: Bins) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """Some releases, of which the newest is the last.
+    """Releases that are fitted together, the newest last.
 
     Arguments:
-        parts: One or more; every column of an earlier one is one of the newest, of the same kind.
+        parts: One or more; every column of an earlier one is in the newest, of the same kind.
     """
 
     parts: tuple[Release, ...]
@@ -184,7 +181,7 @@ class Releases:
 
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
-        """One release, or several; refused is whatever is none."""
+        """Validate one release, or several."""
         parts = (
             (given,)
             if isinstance(given, Release) or not isinstance(given, (list, tuple))
@@ -202,12 +199,12 @@ class Releases:
 
     @property
     def newest(self) -> Release:
-        """The one whose schema the model has."""
+        """The last release, whose schema the model has."""
         return self.parts[-1]
 
     @property
     def randomizers(self) -> tuple[Randomizer, ...]:
-        """Of each, the newest last."""
+        """Randomizers of the releases, the newest last."""
         return tuple(part.randomizer for part in self.parts)
 
     def __len__(self) -> int:
@@ -215,7 +212,7 @@ class Releases:
 
     @property
     def all_coded(self) -> bool:
-        """Whether every column is reported as a code, so that counts of reports say all there is."""
+        """Say whether every column is reported as a code, so that counts of reports are sufficient."""
         return all(
             mechanism.form(each.schema.columns[name]).learns_codes
             for each in self.randomizers
@@ -223,7 +220,7 @@ class Releases:
         ) and all(each.candidates is None for each in self.randomizers)
 
     def only(self, estimator: str) -> Release:
-        """The release, where there is one; an estimator that serves no more refuses others."""
+        """Return the only release, or refuse several, for an estimator that takes one."""
         if len(self.parts) > 1:
             raise PrivotError(
                 f"estimator {estimator!r} learns from one release, {len(self.parts)} are given: tables "
@@ -232,21 +229,21 @@ class Releases:
         return self.newest
 
     def promises(self) -> dict[str, Any]:
-        """Of several, what each one's people were promised, and how many reported; nothing of one."""
-        told = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in self.parts]
-        return {"promises": told} if len(told) > 1 else {}
+        """Return guarantee and number of reports of each of several releases; nothing for one."""
+        promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in self.parts]
+        return {"promises": promises} if len(promises) > 1 else {}
 
     @cached_property
     def atoms(self) -> dict[str, Atoms]:
-        """Of each coded column of the newest, what some report tells apart."""
+        """Atoms of each coded column of the newest release."""
         return {
-            name: Atoms.of(name, [how_asked(part, name) for part in self.parts])
+            name: Atoms.of(name, [reported_column(part, name) for part in self.parts])
             for name in self.newest.schema.coded
         }
 
 
 def _require_distinct(parts: Sequence[Release]) -> None:
-    """Refuse releases that share reports, by their ids: whoever counts twice has reported twice.
+    """Refuse releases that share reports, by their ids: they would count twice.
 
     Ids are 128 random bits (`privot.randomizer.reports.rows`), public beside each report: two agree
     if, and but for a chance below n²/2^129 only if, one report is in both.
@@ -261,7 +258,7 @@ def _require_distinct(parts: Sequence[Release]) -> None:
             )
 
 
-def how_asked(part: Release, name: str) -> Asked | None:
-    """How a release asks a column; None where it does not."""
+def reported_column(part: Release, name: str) -> ReportedColumn | None:
+    """Return a column as a release reports it; None if it does not."""
     column = part.schema.coded.get(name)
-    return None if column is None else Asked(column, part.randomizer.joint is not None)
+    return None if column is None else ReportedColumn(column, part.randomizer.joint is not None)

@@ -1,4 +1,4 @@
-"""How a model is fitted: the estimator, and what it may be told."""
+"""Settings of a fit: the estimator, its parameters, and how it is run."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _LOSSES = get_args(Loss)
 
 @dataclass(frozen=True)
 class FitSettings:
-    """How a model is fitted. The defaults are meant to be right.
+    """Settings of a fit. The defaults are meant to be right.
 
     Arguments:
         estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
             are all reported as codes), `"grid"` (a density, for one column of points of at most three
             coordinates), `"gaussian_classes"` (a Gaussian of each label, for candidates),
-            `"generator"` (a network trained by steps, for anything else), or `"auto"`: whichever of
-            the first three is for the release, and a generator where none is.
-        loss: Of the generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
-            `privot.local.networks.entropic_fit`).
-        steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images.
-            Of a grid, the most steps of the ascent; 1 000 by default, on the line 200 a strength.
-            Of Gaussian classes, ten passes over the reports.
+            `"generator"` (a network trained by steps, for anything else), or `"auto"`: the one of the
+            first three that is for the release, or else a generator.
+        loss: Loss of a generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
+            `privot.local.networks.generator_fit`).
+        steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images,
+            ten passes over the reports for Gaussian classes. For a grid, the most steps of the ascent;
+            1 000 by default, on the line 200 a strength.
         batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
             for images, 128 for labeled ones.
         learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood and images,
@@ -52,13 +52,13 @@ class FitSettings:
         averaging: Decay of the moving average of the weights.
         latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
         hidden: Widths of the generator's hidden layers, or a DCGAN's channels.
-        architecture: Of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
+        architecture: Network of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
             normalization, `"dcgan_unnormalized"`.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
         max_iterations: Most Sinkhorn iterations a step.
-        seed: Of initial weights, batches, latents, held-out reports.
-        minutes: Most minutes to take. A run of steps then takes as many as fit, so that its result
-            depends on the machine; any other estimator rests content with the best it has found.
+        seed: Seed of initial weights, batches, latents, held-out reports.
+        minutes: Time limit. A run of steps then takes as many as fit, so its result depends on the
+            machine; any other estimator stops with the best so far.
     """
 
     estimator: Estimator = "auto"
@@ -95,7 +95,7 @@ class FitSettings:
     def schedule(
         self, loss: str = "plain", images: bool = False, labels: bool = False
     ) -> tuple[int, int, float]:
-        """Steps, batch size and learning rate of a run with this loss; of (labeled) images."""
+        """Return steps, batch size and learning rate of a run with this loss, or of (labeled) images."""
         steps, size, rate = (2_000, 200, 3e-3) if loss == "likelihood" else (12_000, 500, 1e-3)
         if images:
             steps, size, rate = (6_000, 128, 2.5e-3) if labels else (6_000, 250, 3e-3)
@@ -121,14 +121,14 @@ def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True)
 class Run:
-    """How a fit is carried out: what does not decide its numbers, but for a loss of one's own.
+    """Execution of a fit: what does not change its result, apart from a custom loss.
 
     Arguments:
         device: `"auto"`, `"cpu"`, `"cuda"`.
         checkpoint: File of the state.
-        resume: Whether to go on from it.
-        progress: Told after every step.
-        loss: Of a step, in place of the settings' one.
+        resume: Continue from the checkpoint.
+        progress: Callback after every step.
+        loss: Loss of a step, in place of the settings' one.
     """
 
     device: str = "cpu"

@@ -46,7 +46,7 @@ def test_it_is_the_mean_over_points_of_the_law():
     classes, channel = parameters.law(), parameters.channel
     rng, found = np.random.default_rng(0), 0.0
     for label in range(CLASSES):
-        points = classes._untilted(label, 200_000, rng)
+        points = classes._draw_untilted(label, 200_000, rng)
         u = math.sqrt(channel.label_weight) * y.labels[:, label].numpy() + math.sqrt(
             1 - channel.label_weight
         ) * (points @ y.points[:, label].numpy().T)

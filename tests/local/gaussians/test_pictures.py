@@ -55,6 +55,6 @@ def test_completed_images_keep_the_spread_that_was_learned(setting, monkeypatch)
         return coordinates.take(images)[0].var(axis=0).sum() / wanted
 
     corrected = spread()
-    monkeypatch.setattr(gaussians, "_CORRECTIONS", 0)
+    monkeypatch.setattr(gaussians, "_NUM_CORRECTIONS", 0)
     assert spread() < 0.8
     assert corrected == pytest.approx(1, abs=0.15)

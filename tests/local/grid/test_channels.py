@@ -50,8 +50,8 @@ def test_windows_have_the_probabilities_that_the_mechanism_states(shape):
     law = np.exp(mechanism.log_likelihood(reports[:, None], records[None])) @ cells
     assert channel.forward(weights) == pytest.approx(law, rel=1e-9)
     assert channel.counts.sum() == 50
-    told, _ = release.reports(name)
-    own = (np.rint((told + 1) * 4).astype(int) + 3) @ [15, 1]
+    values, _ = release.reports(name)
+    own = (np.rint((values + 1) * 4).astype(int) + 3) @ [15, 1]
     assert (np.flatnonzero(channel.counts) == np.unique(own)).all()
 
 

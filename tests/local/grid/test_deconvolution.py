@@ -94,7 +94,7 @@ def test_a_stronger_prior_is_smoother_and_steps_are_bounded():
         for s in (STRENGTH, 10 * STRENGTH)
     )
     assert strong < weak / 2
-    assert deconvolve(channel, nodes, most_steps=3).steps == 3
+    assert deconvolve(channel, nodes, max_steps=3).steps == 3
 
 
 def around(reference, counts, strength):
@@ -124,5 +124,5 @@ def test_a_reference_stands_where_the_penalty_is_strong_and_gives_way_where_it_i
 def test_reports_that_agree_with_a_reference_change_little():
     """Of a true reference the ratio is flat, however steep it is itself: no strength is too much."""
     east, _ = humps()
-    free, told = (np.abs(around(each, east, 10.0) - east).sum() for each in (None, east))
-    assert told < 0.4 * free
+    free, informed = (np.abs(around(each, east, 10.0) - east).sum() for each in (None, east))
+    assert informed < 0.4 * free

@@ -7,7 +7,7 @@ from privot.local.grid.channels import ProductChannel
 from privot.local.grid.deconvolution import (
     CountLikelihood,
     Hats,
-    Shapes,
+    SmoothPrior,
     ascend,
     average_by_evidence,
 )
@@ -64,7 +64,7 @@ def test_evidence_is_the_integral_of_likelihood_and_prior():
     """Of one free shape it can be integrated point by point."""
     law = window()
     basis = AXIS[:, None]
-    shapes = Shapes(basis, np.ones(1), np.zeros(1))
+    shapes = SmoothPrior(basis, np.ones(1), np.zeros(1))
     counts = np.random.default_rng(1).multinomial(3_000, law.mean(axis=1)).astype(float)
     likelihood = CountLikelihood(counts, law, Hats(np.ones(NODES)))
     _, evidence, _ = ascend(likelihood, shapes, 2.0, np.zeros(1), 50)
@@ -79,4 +79,4 @@ def test_steps_are_bounded_for_each_strength():
     law = window()
     counts = law.mean(axis=1) * 1000
     channel = ProductChannel(counts * (1 + np.sin(np.arange(len(counts)))), [law])
-    assert average_by_evidence(channel, most_steps=1).steps <= 2 * 25
+    assert average_by_evidence(channel, max_steps=1).steps <= 2 * 25

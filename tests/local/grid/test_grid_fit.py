@@ -8,7 +8,7 @@ import privot
 from privot import FitSettings, Randomizer, Schema, fit
 from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
-from privot.local.grid.deconvolution import MOST_STEPS
+from privot.local.grid.deconvolution import MAX_STEPS
 from privot.local.grid.grid_fit import allowed_nodes, serves_grid
 from privot.mechanisms import Window
 from privot.schema import L2Ball
@@ -58,7 +58,7 @@ def test_towns_come_back(model, release):
 def test_it_says_how_it_was_made_and_is_the_same_again(model, release):
     made = model.made_with
     assert (made["estimator"], made["num_reports"], made["nodes"]) == ("grid", 20_000, [65, 65])
-    assert 4 <= made["steps"] <= MOST_STEPS
+    assert 4 <= made["steps"] <= MAX_STEPS
     assert fit(release, seed=9).sampler.density.weights == pytest.approx(
         model.sampler.density.weights, abs=0
     )
@@ -95,7 +95,7 @@ def test_what_would_be_ignored_is_refused(release, settings, arguments, words):
         fit(release, settings, **arguments)
 
 
-def test_a_generators_checkpoint_is_kept(release, tmp_path):
+def test_a_generators_checkpoint_stays(release, tmp_path):
     checkpoint = tmp_path / "run.checkpoint"
     checkpoint.write_bytes(b"of a generator")
     with pytest.raises(PrivotError, match="is of a generator"):

@@ -1,4 +1,4 @@
-"""Points that move: densities follow them, reach is learned, trends have bands."""
+"""Points that move: densities follow them, reach is choose_reach, trends have bands."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_waves_of_a_report_or_two_are_learned_from(randomizer):
 
 def test_trends_of_coordinates_have_bands(fitted):
     share = fitted.trend("x", "0..1", level=1 - 1e-7)
-    # Bands are of what reports leave open; at the ends, what is learned lags behind by up to .04.
+    # Bands are of what reports leave open; at the ends, what is choose_reach lags behind by up to .04.
     assert ((share.low < SHARES + 0.06) & (share.high > SHARES - 0.06)).all()
     assert (share.high - share.low < 0.25).all()
     mean = fitted.trend("x")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.local.grid.channels import ProductChannel
-from privot.local.waves.places import LocalLikelihood
+from privot.local.waves.grid_drift import LocalLikelihood
 
 NODES = np.ones((17, 17), bool)
 AXIS = np.linspace(-1, 1, 17)
@@ -42,8 +42,8 @@ def standing(_):
 
 
 def test_all_waves_count_alike_where_the_reach_is_infinite():
-    told = likelihood(emptying, 1e5)
-    found = [told.density(time, np.inf).weights for time in (0.0, 3.5)]
+    local = likelihood(emptying, 1e5)
+    found = [local.density(time, np.inf).weights for time in (0.0, 3.5)]
     np.testing.assert_array_equal(found[0], found[1])
     middle = np.mean([emptying(time) for time in TIMES], axis=0)
     assert np.abs(found[0] - middle).sum() / 2 < 0.05
@@ -57,13 +57,13 @@ def test_many_reports_of_a_wave_say_more_than_all_waves_before(course, time):
 
 
 @pytest.mark.parametrize(("course", "reach"), [(emptying, 1.5), (moving, 0.7)])
-def test_few_people_a_wave_are_told_better_by_waves_from_afar(course, reach):
+def test_few_people_a_wave_are_estimated_better_with_distant_waves(course, reach):
     """Beside the wave alone; and where nobody ever was, almost nobody is."""
     corner, truth, found = np.s_[:5, 13:], course(TIMES[-1]), []
     for seed in range(8):
-        told = likelihood(course, 100, np.random.default_rng(seed))
-        last = LocalLikelihood(TIMES[-1:], told.counts[-1:], [0], told.channels, NODES)
-        densities = last.density(TIMES[-1], 0.0).weights, told.density(TIMES[-1], reach).weights
+        local = likelihood(course, 100, np.random.default_rng(seed))
+        last = LocalLikelihood(TIMES[-1:], local.counts[-1:], [0], local.channels, NODES)
+        densities = last.density(TIMES[-1], 0.0).weights, local.density(TIMES[-1], reach).weights
         found.append([(np.abs(d - truth).sum() / 2, d[corner].sum()) for d in densities])
     (alone, stray), (ours, fewer) = np.mean(found, axis=0)
     assert ours < alone
@@ -72,19 +72,19 @@ def test_few_people_a_wave_are_told_better_by_waves_from_afar(course, reach):
 
 def test_reaches_are_learned():
     rng = np.random.default_rng(0)
-    assert likelihood(standing, 2000, rng).learned(0) == np.inf
-    assert 0.7 <= likelihood(emptying, 2000, rng).learned(0) <= 3.0
+    assert likelihood(standing, 2000, rng).choose_reach(0) == np.inf
+    assert 0.7 <= likelihood(emptying, 2000, rng).choose_reach(0) <= 3.0
 
 
-def test_densities_do_not_depend_on_what_was_asked_before():
+def test_densities_do_not_depend_on_earlier_calls():
     first, second = (likelihood(moving, 1e4) for _ in range(2))
     first.density(2.0, 3.0)
     np.testing.assert_array_equal(first.density(6.0, 3.0).weights, second.density(6.0, 3.0).weights)
 
 
-def test_few_waves_are_not_asked_twice_what_they_say():
+def test_few_waves_are_not_fitted_twice():
     """Of two waves a reach of 25 weighs much the same as an infinite one."""
-    told = likelihood(emptying, 1000.0)
-    two = LocalLikelihood(TIMES[:2], told.counts[:2], [0, 0], told.channels, NODES)
+    local = likelihood(emptying, 1000.0)
+    two = LocalLikelihood(TIMES[:2], local.counts[:2], [0, 0], local.channels, NODES)
     np.testing.assert_array_equal(two.density(0.0, 25.0).weights, two.density(0.0, np.inf).weights)
     assert (two.density(0.0, 0.0).weights != two.density(0.0, np.inf).weights).any()

@@ -10,7 +10,7 @@ TIMES = np.linspace(0.0, 1.0, 12)
 STEPS, SUDDEN = (0.01, 0.03, 0.1, 0.3, 1.0), 0.02
 
 
-def told(path, precision, rng):
+def reported(path, precision, rng):
     """What waves of this precision say of a path (T, K)."""
     precisions = np.full(path.shape, float(precision))
     return precisions * path + np.sqrt(precisions) * rng.standard_normal(path.shape), precisions
@@ -32,11 +32,11 @@ def test_kernels_are_covariances_of_what_they_say(kernel):
 def test_the_posterior_is_that_of_gaussians_with_a_step_and_without(times):
     rng = np.random.default_rng(0)
     truth = np.sin(3 * times) + 0.3 * (times >= times[5])
-    slopes, precisions = told(truth[:, None], 40.0, rng)
+    slopes, precisions = reported(truth[:, None], 40.0, rng)
     found = Paths(times, slopes, precisions)
     seen, noise = slopes[:, 0] / precisions[:, 0], np.diag(1 / precisions[:, 0])
     means, seconds, logs = [], [], []
-    for each in found._candidates:
+    for each in found._kernels:
         for size in (0.0, *STEPS):
             for wave in range(1, 12) if size else [0]:
                 after = (np.arange(12) >= wave) * 1.0
@@ -55,11 +55,11 @@ def test_the_posterior_is_that_of_gaussians_with_a_step_and_without(times):
 
 
 def test_waves_on_either_side_of_a_jump_are_pooled():
-    """Twelve waves told apart err by 1 in standard errors of one; two halves, by 6^-1/2 = .41."""
+    """Twelve waves fitted apart err by 1 in standard errors of one; two halves, by 6^-1/2 = .41."""
     errors = []
     for seed in range(20):
         jump = np.where(TIMES[6] <= TIMES, 1.0, 0.0)[:, None]
-        paths = Paths(TIMES, *told(jump, 400.0, np.random.default_rng(seed)))
+        paths = Paths(TIMES, *reported(jump, 400.0, np.random.default_rng(seed)))
         errors.append((paths.mean - jump) * 400**0.5)
     assert 0.3 < np.sqrt(np.mean(np.square(errors))) < 0.55
 
@@ -67,15 +67,15 @@ def test_waves_on_either_side_of_a_jump_are_pooled():
 def test_one_number_that_jumps_is_no_reason_to_believe_that_another_did():
     rng = np.random.default_rng(5)
     truth = np.stack([np.where(TIMES[6] <= TIMES, 1.0, 0.0), np.zeros(12)], axis=1)
-    paths = Paths(TIMES, *told(truth, 400.0, rng))
+    paths = Paths(TIMES, *reported(truth, 400.0, rng))
     assert np.abs(paths.mean[:, 1]).max() < 4.5 * 400**-0.5
     assert np.abs(paths.mean[:, 0] - truth[:, 0]).max() < 4.5 * 400**-0.5
 
 
 def test_drift_is_learned_and_bands_hold():
     rng = np.random.default_rng(1)
-    still = Paths(TIMES, *told(np.ones((12, 3)), 200.0, rng))
-    moves = Paths(TIMES, *told(np.outer(TIMES, [1, -2, 3]), 200.0, rng))
+    still = Paths(TIMES, *reported(np.ones((12, 3)), 200.0, rng))
+    moves = Paths(TIMES, *reported(np.outer(TIMES, [1, -2, 3]), 200.0, rng))
     assert still.drift < 0.02 < 0.3 < moves.drift
     error = np.abs(moves.mean - np.outer(TIMES, [1, -2, 3]))
     spread = np.sqrt(np.diagonal(moves.covariance, axis1=1, axis2=2)).T
@@ -85,7 +85,7 @@ def test_drift_is_learned_and_bands_hold():
 
 def test_a_time_between_waves_is_a_wave_without_reports():
     rng = np.random.default_rng(2)
-    paths = Paths(TIMES, *told(np.outer(TIMES, [4.0]), 100.0, rng))
+    paths = Paths(TIMES, *reported(np.outer(TIMES, [4.0]), 100.0, rng))
     mean, variance = paths.at((TIMES[4] + TIMES[5]) / 2)
     assert abs(mean[0] - (paths.mean[4, 0] + paths.mean[5, 0]) / 2) < 0.05
     assert variance[0] >= paths.covariance[0, 4, 4] * 0.5
@@ -95,17 +95,17 @@ def test_a_time_between_waves_is_a_wave_without_reports():
 def test_a_step_is_found_where_it_is_and_none_where_there_is_none():
     rng = np.random.default_rng(3)
     jump = np.where(TIMES[:, None] >= TIMES[7], 1.0, 0.0) * [1.0, -1.0]
-    found = Paths(TIMES, *told(jump, 150.0, rng))
+    found = Paths(TIMES, *reported(jump, 150.0, rng))
     assert found.steps().argmax() + 1 == 7
     assert found.p_value(99, seed=0) <= 0.03
-    drift = Paths(TIMES, *told(np.outer(TIMES, [1.0, -1.0]), 150.0, rng))
+    drift = Paths(TIMES, *reported(np.outer(TIMES, [1.0, -1.0]), 150.0, rng))
     assert drift.p_value(99, seed=0) > 0.05
 
 
 def test_evidence_of_a_step_is_that_of_its_kernel():
     rng = np.random.default_rng(4)
-    slopes, precisions = told(rng.standard_normal((12, 2)), 30.0, rng)
-    one = Paths(TIMES, slopes, precisions)._candidates[8]
+    slopes, precisions = reported(rng.standard_normal((12, 2)), 30.0, rng)
+    one = Paths(TIMES, slopes, precisions)._kernels[8]
     after = np.tril(np.ones((12, 12)))[:, 1:]
     gain = one.steps(slopes.T, after)
     w = after[:, 4]
@@ -114,7 +114,7 @@ def test_evidence_of_a_step_is_that_of_its_kernel():
 
 
 def test_where_no_step_is_likely_the_path_is_the_one_without():
-    """Eleven numbers that are told nearly exactly, and rise evenly: no step has a weight that counts."""
+    """Eleven numbers, known nearly exactly, that rise evenly: no step has a weight that counts."""
     truth = np.outer(np.arange(6.0), np.linspace(-0.1, 0.1, 11))
     precisions = np.full(truth.shape, 1e4)
     paths = Paths(np.arange(6.0), precisions * truth, precisions)

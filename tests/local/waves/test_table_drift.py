@@ -7,9 +7,9 @@ from given_classes import fit_four
 from moving_people import TEXT, people, waves
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
-from privot.local.classes.class_fit import groups_of_questions
+from privot.local.classes.class_fit import count_releases
 from privot.local.releases import Releases
-from privot.local.waves.tables import TableDrift
+from privot.local.waves.table_drift import TableDrift
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,13 @@ def drift(release):
 def test_slopes_are_those_of_the_likelihood():
     """A column's shares moved a little, by raking: the log-likelihood changes by the slope."""
     few = Schema.from_toml(TEXT.split("[columns.age]")[0])
-    told_by = people(0.3, 20_000, 0)
-    del told_by["age"]
-    release = Randomizer.calibrate(few, 4.0).privatize(told_by)
+    columns = people(0.3, 20_000, 0)
+    del columns["age"]
+    release = Randomizer.calibrate(few, 4.0).privatize(columns)
     drift = TableDrift(fit_four(release).sampler)
     shares = [each.shares for each in drift.pieces]
-    told = drift.told(release, shares)
-    _, groups = groups_of_questions(Releases((release,)))
+    likelihoods = drift.likelihoods(release, shares)
+    _, groups = count_releases(Releases((release,)))
     counts = np.concatenate([group.counts for group in groups])
     move, small = np.array([1.0, -1.0]), 1e-4
 
@@ -44,8 +44,8 @@ def test_slopes_are_those_of_the_likelihood():
     joint = drift.sampler.classes.marginal([0, 1])
     given = (joint / joint.sum(axis=1, keepdims=True)).T @ move
     slope = (value(small) - value(-small)) / (2 * small)
-    spread = np.sqrt(move @ told[0].information @ move)
-    assert abs(slope - (told[0].slope @ move - told[1].slope @ given)) < 0.3 * spread
+    spread = np.sqrt(move @ likelihoods[0].information @ move)
+    assert abs(slope - (likelihoods[0].slope @ move - likelihoods[1].slope @ given)) < 0.3 * spread
 
 
 def test_numbers_are_bumps_and_categories_are_values(drift):
@@ -59,5 +59,5 @@ def test_numbers_are_bumps_and_categories_are_values(drift):
 def test_other_alphabets_are_refused(drift):
     other = Schema.from_toml(TEXT.replace("100", "90"))
     release = Randomizer.calibrate(other, 4.0).privatize(people(0.3, 500, 0))
-    with pytest.raises(PrivotError, match="column 'age' is asked in other alphabets"):
-        drift.told(release, [each.shares for each in drift.pieces])
+    with pytest.raises(PrivotError, match="column 'age' is reported in other alphabets"):
+        drift.likelihoods(release, [each.shares for each in drift.pieces])

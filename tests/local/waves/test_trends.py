@@ -4,46 +4,48 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.local.waves.paths import Course, Followed, Moving, Paths
+from privot.local.waves.paths import Paths, ShareCoordinates, ShareRatio, ShareSeries
 from privot.local.waves.wave_model import change_point_of, trend_of
 
 TIMES = np.arange(10.0)
 NAMES = tuple(map(str, range(10)))
 
 
-def course(path, precision=400.0, seed=0):
-    moving = Moving.of(np.array([0.6, 0.4]), np.eye(2))
+def series(path, precision=400.0, seed=0):
+    coordinates = ShareCoordinates.of(np.array([0.6, 0.4]), np.eye(2))
     rng = np.random.default_rng(seed)
-    told = precision * path + np.sqrt(precision) * rng.standard_normal(path.shape)
-    return Course(moving, TIMES, told, np.full(path.shape, precision))
+    slopes = precision * path + np.sqrt(precision) * rng.standard_normal(path.shape)
+    return ShareSeries(coordinates, TIMES, slopes, np.full(path.shape, precision))
 
 
 def test_a_share_has_the_spread_of_its_paths():
-    one = course(np.linspace(-0.3, 0.3, 10)[:, None])
+    one = series(np.linspace(-0.3, 0.3, 10)[:, None])
     part = np.tile([1.0, 0.0], (10, 1))
-    trend = trend_of("a", Followed(one, part, np.ones((10, 2))), NAMES, 0.95)
-    assert np.allclose(trend.estimate, [one.moving.at(u)[0] for u in one.paths.mean])
-    spread = np.sqrt(one.paths.covariance[0].diagonal()) * abs(one.moving.basis[0, 0])
+    trend = trend_of("a", ShareRatio(one, part, np.ones((10, 2))), NAMES, 0.95)
+    assert np.allclose(trend.estimate, [one.coordinates.at(u)[0] for u in one.paths.mean])
+    spread = np.sqrt(one.paths.covariance[0].diagonal()) * abs(one.coordinates.basis[0, 0])
     assert np.allclose(trend.high - trend.low, 2 * 1.959964 * spread, rtol=1e-5)
     assert trend.within(0.5, 0.6).high.max() <= 0.6
 
 
 def test_a_mean_is_of_those_who_have_a_number():
     """Of a ratio the spread is that of drawing many paths."""
-    one = course(np.linspace(-0.5, 0.5, 10)[:, None])
-    followed = Followed(one, np.tile([30.0, 4.0], (10, 1)), np.tile([1.0, 0.5], (10, 1)))
-    trend = trend_of("m", followed, NAMES, 0.9)
+    one = series(np.linspace(-0.5, 0.5, 10)[:, None])
+    ratio = ShareRatio(one, np.tile([30.0, 4.0], (10, 1)), np.tile([1.0, 0.5], (10, 1)))
+    trend = trend_of("m", ratio, NAMES, 0.9)
     rng = np.random.default_rng(1)
     drawn = rng.multivariate_normal(one.paths.mean[:, 0], one.paths.covariance[0], 4000)
-    shares = one.moving.shares[:, None, None] + one.moving.basis[:, :1, None] * drawn.T[None]
+    shares = (
+        one.coordinates.shares[:, None, None] + one.coordinates.basis[:, :1, None] * drawn.T[None]
+    )
     ratios = (30 * shares[0] + 4 * shares[1]) / (shares[0] + 0.5 * shares[1])
     assert np.allclose(trend.estimate, ratios.mean(axis=1), rtol=0.01)
     assert np.allclose(trend.high - trend.low, 2 * 1.645 * ratios.std(axis=1), rtol=0.08)
 
 
-def test_a_change_is_told_by_its_time():
+def test_a_change_is_reported_by_its_time():
     jump = np.where(TIMES >= 6, 0.8, 0.0)[:, None]
-    found = change_point_of("c", course(jump).paths, NAMES, 0)
+    found = change_point_of("c", series(jump).paths, NAMES, 0)
     assert (found.time, found.low, found.high) == ("6", "6", "6")
     assert found.p_value < 0.05
     assert found.log_odds > 2

@@ -23,8 +23,8 @@ class TestWaveModel(ModelLaws):
     @classmethod
     def model(cls):
         """A small one: tests of a class may run where `fitted` is not."""
-        told = waves([0.2, 0.6], 300, drawn=uses_only, schema=USES)
-        return fit_waves(told, ["2026-01-01", "2026-02-01"], seed=0)
+        drawn_waves = waves([0.2, 0.6], 300, drawn=uses_only, schema=USES)
+        return fit_waves(drawn_waves, ["2026-01-01", "2026-02-01"], seed=0)
 
 
 def test_samples_are_of_their_time(fitted):

@@ -43,7 +43,7 @@ def test_its_likelihood_of_reports_is_the_mechanism_s():
     (factor,) = groups[3].factors
     first = sum(len(group.counts) for group in groups[:3])
     mechanism = randomizer.joint.mechanism(int(np.prod(factor.shape)))
-    cells = truth.marginal(factor.questions).ravel()
+    cells = truth.marginal(factor.queries).ravel()
     sets = factor.likelihood.toarray().nonzero()[1].reshape(-1, mechanism.subset_size)
     exact = [
         np.log(np.exp(mechanism.log_likelihood(s[None], np.arange(cells.size))) @ cells)

@@ -1,8 +1,13 @@
 """Fitting latent classes to releases of tables: from reports to a model that records are drawn from.
 
-Reports are counted by their questions (`grouping`); numbers asked in several alphabets are given curves
-and bumps (`curves`, `bumps`); settings are chosen and fitted (`latent_classes`); and what was learned of
-pieces is told of atoms, of which records are drawn (`sampler`).
+Reports about the same queries form a group, in which equal reports are counted. A joint report is one
+answer about the cells of its queries' product alphabet; reports that were split are one independent
+answer a column. Joint reports are counted piece by piece as they are read, so memory grows with the
+number of distinct reports; split reports of many columns are nearly all distinct, and are read at once.
+
+Numbers in several alphabets get curves and bumps (`curves`); settings are chosen and fitted
+(`selection`); and piece probabilities are mapped to atoms for sampling (`mixture`). Everything is a
+function of the release: post-processing.
 """
 
 from __future__ import annotations
@@ -20,23 +25,23 @@ from privot.core.errors import PrivotError
 from privot.local.classes.counts import (
     Factor,
     Ints,
-    Question,
+    Query,
     ReportGroup,
     count_tables,
     distinct_rows,
 )
-from privot.local.classes.curves import pieces_of, placed
-from privot.local.classes.marginals import rake, shrink, stacked_marginals
+from privot.local.classes.curves import pieces_of_columns, place_mass_points
+from privot.local.classes.marginals import rake, shrink_marginals, stacked_marginals
 from privot.local.classes.mixture import LatentClassSampler
 from privot.local.classes.selection import (
-    OF_CURVES,
-    Course,
+    CURVE_SETTINGS,
+    FitMonitor,
     Prior,
     Trial,
-    choose,
-    in_words,
-    priors_of_codes,
-    refit,
+    choose_trials,
+    default_priors,
+    describe_dependence,
+    fit_ensemble,
     relevance,
 )
 from privot.local.model import LocalModel
@@ -47,45 +52,38 @@ from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointReport
 from privot.training import Patience
 
-# A release as counts of reports: what the estimators of tables read of it.
-#
-# Reports about the same questions form a group; within it, equal reports are counted. A joint report
-# is one answer about the cells of its questions' product alphabet; reports that were split are one
-# answer a column, drawn independently. Everything here is a function of the release: post-processing.
-#
-# Joint reports are counted piece by piece as they are read, so memory grows with the number of
-# distinct reports. Split reports of many columns are nearly all distinct, and are read at once.
+_HEAVY = 0.6  # share of the people in one interval, from which on the fit warns
 
 
 def alphabet_sizes(randomizer: Randomizer) -> list[int]:
-    """Number of codes of every column, in the schema's order."""
+    """Return the number of codes of every column, in the schema's order."""
     return [column.alphabet.size for column in randomizer.schema.coded.values()]
 
 
 def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
-    """All reports of a release whose columns are all coded, grouped by the questions they are about.
+    """Group all reports of a release, whose columns are all coded, by the queries they are about.
 
-    Questions are numbered from `first` on, in the schema's order.
+    Queries are numbered from `first` on, in the schema's order.
     """
     joint = release.randomizer.joint
     return _split_groups(release, first) if joint is None else _joint_groups(release, joint, first)
 
 
-def groups_of_questions(releases: Releases) -> tuple[list[Question], list[ReportGroup]]:
-    """All reports of one or several releases, and the questions that they are about.
+def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
+    """Return the queries and groups of all reports of one or several releases.
 
     Columns and atoms are those of `releases.atoms`, in the newest one's order.
     """
     names = list(releases.atoms)
-    questions: list[Question] = []
+    queries: list[Query] = []
     groups = []
     for number, release in enumerate(releases.parts):
-        first = len(questions)
+        first = len(queries)
         for name in release.schema.coded:
-            for codes, size in releases.atoms[name].asked[number]:
-                questions.append(Question.of_codes(names.index(name), codes, size))
+            for codes, size in releases.atoms[name].codings[number]:
+                queries.append(Query.of_codes(names.index(name), codes, size))
         groups += report_groups(release, first)
-    return questions, groups
+    return queries, groups
 
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
@@ -104,15 +102,15 @@ def _joint_groups(release: Release, joint: JointReport, first: int) -> list[Repo
     for number, tally in sorted(tallies.items()):
         sets, counts = tally.total()
         shape = joint.asked.shape(number)
-        asked = tuple(first + question for question in joint.asked.numbers(number))
+        queries = tuple(first + query for query in joint.asked.numbers(number))
         form = joint.mechanism(int(np.prod(shape))).supports
-        factor = Factor(asked, shape, form.shares(sets), form.ratio)
+        factor = Factor(queries, shape, form.shares(sets), form.ratio)
         groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))
     return groups
 
 
 class Tally:
-    """Distinct rows of integers and how often each came, from rows that come in pieces.
+    """Counts of distinct rows of integers that arrive in pieces.
 
     New rows wait until they outnumber the distinct ones, so each is sorted a few times at most.
     """
@@ -123,14 +121,14 @@ class Tally:
         self._settled = self._waiting = 0
 
     def add(self, rows: np.ndarray) -> None:
-        """Count some more rows (n, w)."""
+        """Count more rows (n, w)."""
         self._hold(rows, np.ones(len(rows)))
         self._waiting += len(self._rows[-1])
         if self._waiting > self._settled:
             self._settle()
 
     def total(self) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct rows, sorted, and their counts."""
+        """Return distinct rows, sorted, and their counts."""
         self._settle()
         return self._rows[0], self._counts[0]
 
@@ -147,7 +145,7 @@ class Tally:
 
 
 def _split_groups(release: Release, first: int) -> list[ReportGroup]:
-    """Reports of the same columns; every column's distinct answers are numbered once."""
+    """Group split reports by their columns; every column's distinct answers are numbered once."""
     mechanisms = release.randomizer.mechanisms
     factors, numbers, masks = [], [], []
     for index, (name, column) in enumerate(release.schema.coded.items()):
@@ -174,19 +172,16 @@ def _group(factors: tuple[Factor, ...], answers: np.ndarray, counts: np.ndarray)
     return ReportGroup(factors, answers.astype(np.int32), counts.astype(np.float64))
 
 
-_MOST = 0.6  # of the people
-
-
 def fit_classes(
     releases: Releases, settings: FitSettings, run: Run, trials: Sequence[Trial] | None = None
 ) -> LocalModel:
-    """A model whose sampler is a mixture of product distributions.
+    """Fit a model whose sampler is a mixture of product distributions.
 
     Arguments:
         releases: The reports.
-        settings: Of which the seed and the minutes are used.
-        run: Of which the progress is used.
-        trials: What is averaged; chosen by held-out reports if it is not given.
+        settings: The seed and the minutes are used.
+        run: The progress callback is used.
+        trials: Settings to average; chosen by held-out reports by default.
 
     Raises:
         PrivotError: if a column has noise added.
@@ -198,37 +193,37 @@ def fit_classes(
         )
     start = time.perf_counter()
     atoms = tuple(releases.atoms.values())
-    questions, groups = groups_of_questions(releases)
-    pieces, questions = pieces_of(atoms, questions, groups)
-    tables = count_tables(groups, [each.shares.size for each in pieces], questions)
+    queries, groups = count_releases(releases)
+    pieces, queries = pieces_of_columns(atoms, queries, groups)
+    tables = count_tables(groups, [each.shares.size for each in pieces], queries)
     curved = any(each.curve is not None for each in pieces)
     known = np.concatenate([each.shares for each in pieces])[:, None]
     marginals = stacked_marginals(tables, start=known, tolerance=1e-5 if curved else 1e-7)
     if curved:
-        priors = [Prior(relevance(tables, marginals, settings.seed), OF_CURVES)]
+        priors = [Prior(relevance(tables, marginals, settings.seed), CURVE_SETTINGS)]
     else:
-        priors = priors_of_codes(tables, marginals, settings.seed)
+        priors = default_priors(tables, marginals, settings.seed)
     patience = Patience(settings.minutes)
-    course = Course(patience, run.progress)
+    monitor = FitMonitor(patience, run.progress)
     with patience.deferring():
         if trials is None:
-            trials = choose(tables, marginals, priors, settings.seed, course)
-        mixture = refit(tables, marginals, priors, trials, settings.seed, course)
+            trials = choose_trials(tables, marginals, priors, settings.seed, monitor)
+        mixture = fit_ensemble(tables, marginals, priors, trials, settings.seed, monitor)
     if all(randomizer.joint is None for randomizer in releases.randomizers):
-        # Of joint reports the classes' own marginals are better: those of one column at a time have
-        # to guess what the other columns of a report add, and err where columns depend.
+        # For joint reports the classes' own marginals are better: those under independence are biased
+        # where the columns of a report depend.
         mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
     elif not curved:
-        mixture = shrink(mixture, tables, questions, [_in_order(each) for each in atoms])
+        mixture = shrink_marginals(mixture, tables, queries, [_in_order(each) for each in atoms])
     columns = releases.newest.schema.coded.values()
-    places, laws = zip(*map(placed, columns, atoms, pieces), strict=True)
-    mixture = mixture.spread(laws)
+    places, laws = zip(*map(place_mass_points, columns, atoms, pieces), strict=True)
+    mixture = mixture.refined(laws)
     made_with = {
         "estimator": "latent_classes",
         "loss": "exact likelihood",
         "seed": settings.seed,
         "classes": mixture.num_classes,
-        "dependence": in_words(trials),
+        "dependence": describe_dependence(trials),
         "averaged": [asdict(trial) for trial in trials],
         "num_reports": len(releases),
         "seconds": time.perf_counter() - start,
@@ -240,18 +235,18 @@ def fit_classes(
 
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
-    """What other reports teach by the settings that were chosen for `model`, latent classes."""
+    """Fit other reports by the settings that were chosen for `model`, of latent classes."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
     return fit_classes(releases, FitSettings(seed=seed), Run(), trials)
 
 
 def _in_order(atoms: Atoms) -> Ints:
-    """Bins of a number from left to right; none of categories."""
+    """Return a number's bins from left to right; none of categories."""
     return np.zeros(0, np.int64) if atoms.cells is None else atoms.cells.in_order
 
 
 def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
-    """Say of which numbers most people are in one interval, within which nothing is known."""
+    """Warn of numbers that have most people in one interval, within which nothing is known."""
     for index, (name, column) in enumerate(sampler.schema.coded.items()):
         cells = sampler.places[index].cells
         if cells is None or column.alphabet.spikes:
@@ -259,7 +254,7 @@ def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
         shares = sampler.atoms.marginal([index])
         atom = int(shares.argmax())
         low, high = cells.low[atom], cells.high[atom]
-        if shares[atom] > _MOST and high - low > float(cells.integer):
+        if shares[atom] > _HEAVY and high - low > float(cells.integer):
             label = column.labels[int(sampler.places[index].codes[atom])]
             warnings.warn(
                 f"column {name!r}: {shares[atom]:.0%} of the people are in one interval of {label}, and "

@@ -1,24 +1,37 @@
 r"""Counts of reports and their likelihood, in flat arrays: all that an estimator needs of a release.
 
-People who sent the same report about the same columns are interchangeable, so the distinct reports
-and how many people sent each are sufficient. One answer $y$ of a report is about one cell $v$ of a
-question (`questions`), or of several ones' product alphabet, and its likelihood is written relative to
-its least likely cell,
+The distinct reports and the number of people who sent each are a sufficient statistic. An answer $y$ of
+a report is about one cell $v$ of a query's alphabet, or of the product alphabet of several queries; its
+likelihood is written relative to its least likely cell,
 
 $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
 $c(y)$ does not depend on the cell and drops out of every estimate. Frequency oracles have
 $A = 1[v ∈ S_y]$, the set that the report supports: one cell for randomized response ($r = e^ε$), w for
 subset selection ($r = e^ε$), the bits that are on for unary encoding ($r = p(1−q)/(q(1−p))$).
-Binned Laplace noise and windows over bins have fractions. The form reads as a mixture: with
-some probability the device told nothing, else it told a cell in proportion to $A_{y·}$; the EM of
-this package builds on that.
+Binned Laplace noise and windows over bins have fractions. The form reads as a mixture, on which EM
+(`expectation`) builds: with some probability the answer is uninformative, else it reveals a cell with
+probability proportional to $A_{y·}$.
 
-Joint reports have one factor over the product of their questions; reports that split the budget have
-one factor a column. Cells of a factor are numbered in C order, the last column fastest.
+Joint reports have one factor over the product of their queries; reports that split the budget have
+one factor a column. Cells of a factor are numbered in C order, the last column fastest. Groups of
+reports are concatenated in flat arrays for compiled loops, and equal reports are merged: the tables grow
+with the number of distinct reports.
 
-Groups are laid end to end in flat arrays, which is how compiled loops read them; equal reports are added
-up, whatever pieces they came in: the tables grow with the distinct reports.
+**Queries** (`Query`, `Queries`). A column is learned as shares of **pieces**: its atoms
+(`privot.local.releases`), or bumps over atoms (`curves`). A query is a column in one of its alphabets.
+Its law $G_{kv}$, the probability of code k in piece v, is 0 or 1 where pieces are atoms; the
+probabilities of codes and the likelihood follow from $q = G p$. Expected counts S of codes are
+distributed over pieces by their posterior probabilities,
+
+$$ S_{vz} = p_{vz} \sum_{\text{queries}} \sum_k G_{kv} S_{kz} / q_{kz} , $$
+
+which is EM as well: the piece behind a code is missing data as the code is, and given the code its law
+is $G_{kv} p_{vz} / q_{kz}$. So the likelihood never falls, and the product of pieces is never formed:
+three columns of 100 atoms each cost what their alphabets cost.
+
+References:
+    Heitjan, Rubin, *Ignorability and coarse data* (1991).
 """
 
 from __future__ import annotations
@@ -34,26 +47,22 @@ from numpy.typing import NDArray
 from privot.core.compiled import compiled
 from privot.core.errors import PrivotError
 
-# Distinct rows of a table of integers, in lexicographic order, found as numbers instead of records.
-#
-# A row $(v_1, …, v_w)$ with $0 ≤ v_j < m_j$ is the number $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and
-# numbers are in the order of their rows. Few numbers are counted without sorting any, in time
-# proportional to the rows; many are sorted, at a twentieth of the time that comparing records takes.
-# Where the numbers would pass 63 bits, the first columns are replaced by their ranks, whose order is
-# the same.
-
-
+Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_MOST = 2**62
-# Below so many numbers a row, to mark each of them is faster than to sort the rows.
-_MARKS, _FEWEST_MARKS = 4, 2**16
+_MAX_KEY = 2**62
+# Up to this many possible keys a row, or in all, marking each key is faster than sorting the rows.
+_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Where each distinct row (n, w) is found, in the rows' order, and the rank (n,) of every row.
+    """Find the distinct rows of a table (n, w) in lexicographic order, and the rank (n,) of every row.
 
-    `rows[places]` are the distinct rows; numbers that are no integers are ranked column by column first.
+    `rows[places]` are the distinct rows. A row $(v_1, …, v_w)$ with $0 ≤ v_j < m_j$ has the key
+    $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, whose order is that of the rows. Few possible keys are counted
+    in time proportional to the rows; many are sorted, in a twentieth of the time of comparing rows.
+    Where keys would pass 63 bits, the first columns are replaced by their ranks; columns that are no
+    integers are ranked first.
 
     Examples:
         >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
@@ -66,25 +75,25 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[Ints, Ints]:
         return keys, keys
     for column in rows.T:
         own, span = _from_zero(column)
-        if size * span > _MOST:
+        if size * span > _MAX_KEY:
             keys, size = _ranks(keys, size)[1], len(rows)
         keys, size = keys * span + own, size * span
     return _ranks(keys, size)
 
 
 def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
-    """Integers from 0 on in the order of a column's values, and a number above all of them."""
+    """Return integers from 0 on in the order of a column's values, and a number above all of them."""
     if column.dtype.kind in "iub":
         low, high = int(column.min()), int(column.max())
-        if max(-low, high) < _MOST // (2 * len(column)):
+        if max(-low, high) < _MAX_KEY // (2 * len(column)):
             return column.astype(np.int64) - low, high - low + 1
     distinct, ranks = np.unique(column, return_inverse=True)
     return ranks, len(distinct)
 
 
 def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """A place of each distinct key, in order, and every key's rank among them; keys are below `size`."""
-    if size > max(_MARKS * len(keys), _FEWEST_MARKS):
+    """Return a place of each distinct key, in order, and every key's rank; keys are below `size`."""
+    if size > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
         _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
         return places, ranks
     marks = np.zeros(size, np.bool_)
@@ -95,29 +104,7 @@ def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
     return places, ranks
 
 
-# Questions: what reports are about, where a column is reported in several alphabets.
-#
-# A column is learned as shares of **pieces**: its atoms (`privot.local.releases`), or bumps over
-# atoms (`bumps`). A question is a column in one of its alphabets. It has a law $G_{kv}$, the
-# probability of code k in piece v, 0 or 1 where pieces are atoms; the probabilities of codes and the
-# likelihood follow from $q = G p$. Expected numbers of people S of its codes are given back to pieces
-# in proportion to what is believed of them,
-#
-# $$ S_{vz} = p_{vz} \sum_{\text{questions}} \sum_k G_{kv} S_{kz} / q_{kz} , $$
-#
-# which is EM still: the piece of each told code is missing data as the code is, and given the code
-# its law is $G_{kv} p_{vz} / q_{kz}$. So the likelihood climbs at every step as it does over codes,
-# and the product of pieces is never formed: three columns of 100 atoms each cost what their alphabets
-# cost.
-#
-# References:
-#     Heitjan, Rubin, *Ignorability and coarse data* (1991).
-
-
-Array = NDArray[np.float64]
-
-
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A column in one of its alphabets.
 
     Args:
@@ -129,105 +116,105 @@ class Question(NamedTuple):
     law: Array
 
     @classmethod
-    def of_codes(cls, column: int, codes: Ints, size: int) -> Question:
-        """Of pieces each of which has one of so many codes."""
+    def of_codes(cls, column: int, codes: Ints, size: int) -> Query:
+        """Return the query whose pieces each have one of `size` codes."""
         return cls(column, (codes == np.arange(size)[:, None]).astype(np.float64))
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """Number of codes."""
         return len(self.law)
 
 
-class Questions(NamedTuple):
-    """All of them laid end to end, their codes numbered through as pieces are."""
+class Queries(NamedTuple):
+    """Queries end to end, their codes numbered consecutively as pieces are."""
 
-    sizes: Ints  # (questions,) numbers of codes
-    offsets: Ints  # (questions+1,) first of the numbered codes of each
-    pieces: NDArray[np.int32]  # that have a code, one code after the other
-    shares: Array  # and how likely it is in each
-    starts: Ints  # (codes+1,) into them
+    sizes: Ints  # (queries,) numbers of codes
+    offsets: Ints  # (queries+1,) first of the numbered codes of each
+    pieces: NDArray[np.int32]  # pieces with positive probability, one code after the other
+    shares: Array  # probability of the code in each of them
+    starts: Ints  # (codes+1,) into `pieces`
 
     @classmethod
-    def of(cls, sizes: Sequence[int], asked: Sequence[Question]) -> Questions:
-        """Of columns of so many pieces.
+    def of(cls, sizes: Sequence[int], queries: Sequence[Query]) -> Queries:
+        """Stack queries about columns of `sizes` pieces.
 
         Examples:
-            >>> asked = Questions.of([3], [Question(0, np.array([[1, 0.5, 0], [0, 0.5, 1]]))])
-            >>> asked.gather(np.array([[0.5], [0.2], [0.3]])).ravel().tolist()
+            >>> stacked = Queries.of([3], [Query(0, np.array([[1, 0.5, 0], [0, 0.5, 1]]))])
+            >>> stacked.gather(np.array([[0.5], [0.2], [0.3]])).ravel().tolist()
             [0.6, 0.4]
         """
-        counts = np.array([each.size for each in asked], np.int64)
-        first = starts(np.array(sizes, np.int64))
-        found = [np.nonzero(each.law) for each in asked]
+        counts = np.array([each.size for each in queries], np.int64)
+        first = run_starts(np.array(sizes, np.int64))
+        found = [np.nonzero(each.law) for each in queries]
         pieces = [
-            places + first[each.column] for (_, places), each in zip(found, asked, strict=True)
+            places + first[each.column] for (_, places), each in zip(found, queries, strict=True)
         ]
-        shares = [each.law[place] for each, place in zip(asked, found, strict=True)]
+        shares = [each.law[place] for each, place in zip(queries, found, strict=True)]
         held = [np.bincount(k, minlength=n) for (k, _), n in zip(found, counts, strict=True)]
         none = np.zeros(0, np.int64)
         return cls(
             sizes=counts,
-            offsets=starts(counts),
+            offsets=run_starts(counts),
             pieces=np.concatenate([none, *pieces]).astype(np.int32),
             shares=np.concatenate([np.zeros(0), *shares]),
-            starts=starts(np.concatenate([none, *held])),
+            starts=run_starts(np.concatenate([none, *held])),
         )
 
     def gather(self, p: Array) -> Array:
-        """Probabilities q of codes (codes, classes) from those of pieces (pieces, classes)."""
+        """Return probabilities q of codes (codes, classes) from those of pieces (pieces, classes)."""
         return _gather(self, p)
 
-    def give_back(self, expected: Array, q: Array, p: Array) -> Array:
-        """Expected numbers of pieces (pieces, classes) from those of codes (codes, classes)."""
-        return _give_back(self, expected, q, p)
+    def distribute(self, expected: Array, q: Array, p: Array) -> Array:
+        """Return expected counts of pieces (pieces, classes) from those of codes (codes, classes)."""
+        return _distribute(self, expected, q, p)
 
 
-def plain(sizes: Sequence[int]) -> list[Question]:
-    """One question a column, whose codes are its pieces."""
-    return [Question(column, np.eye(size)) for column, size in enumerate(sizes)]
+def identity_queries(sizes: Sequence[int]) -> list[Query]:
+    """Return one query a column, whose codes are its pieces."""
+    return [Query(column, np.eye(size)) for column, size in enumerate(sizes)]
 
 
-def starts(lengths: Ints) -> Ints:
-    """Where each of runs of these lengths begins, and the end."""
+def run_starts(lengths: Ints) -> Ints:
+    """Return the start of each of consecutive runs of these lengths, and the end of the last."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 @compiled
-def _gather(asked: Questions, p: Array) -> Array:
-    q = np.zeros((asked.starts.size - 1, p.shape[1]))
+def _gather(queries: Queries, p: Array) -> Array:
+    q = np.zeros((queries.starts.size - 1, p.shape[1]))
     for code in range(q.shape[0]):
-        for t in range(asked.starts[code], asked.starts[code + 1]):
+        for t in range(queries.starts[code], queries.starts[code + 1]):
             for z in range(p.shape[1]):
-                q[code, z] += asked.shares[t] * p[asked.pieces[t], z]
+                q[code, z] += queries.shares[t] * p[queries.pieces[t], z]
     return q
 
 
 @compiled
-def _give_back(asked: Questions, expected: Array, q: Array, p: Array) -> Array:
+def _distribute(queries: Queries, expected: Array, q: Array, p: Array) -> Array:
     out = np.zeros_like(p)
     for code in range(q.shape[0]):
-        for t in range(asked.starts[code], asked.starts[code + 1]):
-            piece = asked.pieces[t]
+        for t in range(queries.starts[code], queries.starts[code + 1]):
+            piece = queries.pieces[t]
             for z in range(p.shape[1]):
                 if q[code, z] > 0.0:
-                    part = asked.shares[t] * p[piece, z] / q[code, z]
+                    part = queries.shares[t] * p[piece, z] / q[code, z]
                     out[piece, z] += expected[code, z] * part
     return out
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The likelihood of one answer about `questions`: one row of A a distinct answer.
+    """The likelihood of one answer about `queries`: one row of A a distinct answer.
 
     Args:
-        questions: their numbers; where a column is asked in one way only, its own.
+        queries: their numbers; where every column has one alphabet, the columns' numbers.
         shape: their alphabets' sizes; cells are C-order flat indices.
         likelihood: A, sparse or dense, shape (answers, cells), entries from 0 to 1.
         ratio: r ≥ 1, finite: largest over least likelihood of an answer where A is 1.
     """
 
-    questions: tuple[int, ...]
+    queries: tuple[int, ...]
     shape: tuple[int, ...]
     likelihood: Any
     ratio: float
@@ -235,12 +222,12 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class ReportGroup:
-    """All reports about the same combination of questions.
+    """All reports about the same combination of queries.
 
     Args:
         factors: independent answers of one report, about different columns.
         answers: row of each factor's likelihood, shape (distinct reports, factors).
-        counts: how many people sent it, whole numbers, shape (distinct reports,).
+        counts: people who sent each report, whole numbers, shape (distinct reports,).
     """
 
     factors: tuple[Factor, ...]
@@ -248,73 +235,73 @@ class ReportGroup:
     counts: Array
 
     @property
-    def questions(self) -> tuple[int, ...]:
-        """All that the reports are about, in the factors' order."""
-        return tuple(question for factor in self.factors for question in factor.questions)
+    def queries(self) -> tuple[int, ...]:
+        """Numbers of all queries that the reports are about, in the factors' order."""
+        return tuple(query for factor in self.factors for query in factor.queries)
 
 
 class CountTables(NamedTuple):
-    """Groups of reports laid end to end in flat arrays, as the kernels read them.
+    """Groups of reports end to end in flat arrays, as the kernels read them.
 
-    Rows of all factors are numbered through, and so are all reports. `alone` lists the reports of one
-    factor, sorted by factor (`alone_start`, `alone_rows`, and their places `alone_report` in `counts`);
-    `several` those of more, as runs of (factor, row) pairs.
+    Rows of all factors are numbered consecutively, and so are all reports. `single` arrays list reports
+    of one factor, sorted by factor (`single_start`, `single_rows`, and their places `single_report` in
+    `counts`); `multi` arrays list reports of several factors, as runs of (factor, row) pairs.
     """
 
-    sizes: NDArray[np.int64]  # (columns,) numbers of pieces
-    offsets: NDArray[np.int64]  # (columns+1,) first piece of each column, all numbered through
-    asked: Questions
-    factor_questions: NDArray[np.int64]
-    factor_start: NDArray[np.int64]  # (factors+1,) into factor_questions
+    sizes: Ints  # (columns,) numbers of pieces
+    offsets: Ints  # (columns+1,) first piece of each column, numbered consecutively
+    queries: Queries
+    factor_queries: Ints
+    factor_start: Ints  # (factors+1,) into factor_queries
     gains: Array  # (factors,) r − 1
-    row_start: NDArray[np.int64]  # (rows+1,) into cells
+    row_start: Ints  # (rows+1,) into cells
     cells: NDArray[np.int32]
     values: Array  # A at `cells`; empty where every entry is 1
-    alone_start: NDArray[np.int64]  # (factors+1,)
-    alone_rows: NDArray[np.int64]
-    alone_report: NDArray[np.int64]
-    several_start: NDArray[np.int64]
-    several_factors: NDArray[np.int64]
-    several_rows: NDArray[np.int64]
-    several_report: NDArray[np.int64]
+    single_start: Ints  # (factors+1,)
+    single_rows: Ints
+    single_report: Ints
+    multi_start: Ints
+    multi_factors: Ints
+    multi_rows: Ints
+    multi_report: Ints
     counts: Array  # (reports,)
 
     @property
     def num_people(self) -> float:
-        """How many people reported."""
+        """Number of people who reported."""
         return float(self.counts.sum())
 
     @property
-    def sees_pairs(self) -> bool:
-        """Whether any report is about more than one column; else only marginals are identified."""
+    def has_pairs(self) -> bool:
+        """Say whether any report is about several columns; else only marginals are identified."""
         widths = np.diff(self.factor_start)
-        return bool(self.several_report.size or (widths[np.diff(self.alone_start) > 0] > 1).any())
+        return bool(self.multi_report.size or (widths[np.diff(self.single_start) > 0] > 1).any())
 
     def with_counts(self, counts: Array) -> CountTables:
-        """The same reports, sent by other numbers of people."""
+        """Return the same reports with other counts of people."""
         return self._replace(counts=counts)
 
     def sent(self) -> CountTables:
-        """Without the reports that nobody sent; those that are left keep their order."""
-        kept = self.counts > 0
-        number = np.cumsum(kept) - 1
-        alone, several = kept[self.alone_report], kept[self.several_report]
-        factor = np.repeat(np.arange(self.gains.size), np.diff(self.alone_start))
-        widths = np.diff(self.several_start)
-        pairs = np.repeat(several, widths)
+        """Drop reports of count 0; the others stay in order."""
+        sent = self.counts > 0
+        number = np.cumsum(sent) - 1
+        single, multi = sent[self.single_report], sent[self.multi_report]
+        factor = np.repeat(np.arange(self.gains.size), np.diff(self.single_start))
+        widths = np.diff(self.multi_start)
+        pairs = np.repeat(multi, widths)
         return self._replace(
-            alone_start=starts(np.bincount(factor[alone], minlength=self.gains.size)),
-            alone_rows=self.alone_rows[alone],
-            alone_report=number[self.alone_report[alone]],
-            several_start=starts(widths[several]),
-            several_factors=self.several_factors[pairs],
-            several_rows=self.several_rows[pairs],
-            several_report=number[self.several_report[several]],
-            counts=self.counts[kept],
+            single_start=run_starts(np.bincount(factor[single], minlength=self.gains.size)),
+            single_rows=self.single_rows[single],
+            single_report=number[self.single_report[single]],
+            multi_start=run_starts(widths[multi]),
+            multi_factors=self.multi_factors[pairs],
+            multi_rows=self.multi_rows[pairs],
+            multi_report=number[self.multi_report[multi]],
+            counts=self.counts[sent],
         )
 
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
-        """Disjoint tables of one in `parts` people each, drawn without replacement, `folds` of them."""
+        """Draw `folds` disjoint tables of one in `parts` people each, without replacement."""
         left, out = self.counts.astype(np.int64), []
         for fold in range(folds):
             drawn = rng.binomial(left, 1 / (parts - fold))
@@ -322,82 +309,82 @@ class CountTables(NamedTuple):
             out.append(self.with_counts(drawn.astype(np.float64)))
         return out
 
-    def column_of_piece(self) -> NDArray[np.int64]:
-        """The column of each of the pieces that are numbered through."""
+    def column_of_piece(self) -> Ints:
+        """Return the column of each piece."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)
 
 
 def count_tables(
     groups: Iterable[ReportGroup],
     sizes: Sequence[int],
-    questions: Sequence[Question] | None = None,
+    queries: Sequence[Query] | None = None,
     *,
     merge: bool = True,
 ) -> CountTables:
-    """Lay `groups` end to end, equal reports added up (`merge=False` keeps them in their order).
+    """Concatenate groups of reports in flat arrays.
 
     Args:
         groups: reports.
         sizes: number of pieces of each column.
-        questions: what `groups` are about; by default every column's pieces.
-        merge: whether equal reports are added up.
+        queries: what `groups` are about; by default every column's pieces.
+        merge: add up equal reports; otherwise all stay in their order.
 
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.
     """
-    asked = Questions.of(sizes, plain(sizes) if questions is None else questions)
-    factors, gathered = _gather_groups(groups, asked.sizes, merge)
+    stacked = Queries.of(sizes, identity_queries(sizes) if queries is None else queries)
+    factors, gathered = _gather_groups(groups, stacked.sizes, merge)
     first_row = np.cumsum([0, *(factor.likelihood.shape[0] for factor in factors)])
     lengths, cells, values = _stack_rows(factors)
-    alone: list[tuple[NDArray[np.int64], ...]] = []
-    several: list[tuple[NDArray[np.int64], ...]] = []
+    single: list[tuple[Ints, ...]] = []
+    multi: list[tuple[Ints, ...]] = []
     counts = [np.zeros(0)]
     reports = 0
     for which, answers, sent in gathered:
         places = reports + np.arange(len(answers))
         rows = answers + first_row[which]
         if which.size == 1:
-            alone.append((np.repeat(which, len(rows)), rows[:, 0], places))
+            single.append((np.repeat(which, len(rows)), rows[:, 0], places))
         else:
-            several.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
-                            rows.ravel(), places))  # fmt: skip
+            multi.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
+                          rows.ravel(), places))  # fmt: skip
         counts.append(sent)
         reports += len(answers)
-    of_factor, alone_rows, alone_report = _columns(alone, 3)
+    of_factor, single_rows, single_report = _columns(single, 3)
     order = np.argsort(of_factor, kind="stable")
-    widths, several_factors, several_rows, several_report = _columns(several, 4)
+    widths, multi_factors, multi_rows, multi_report = _columns(multi, 4)
     return CountTables(
         sizes=np.array(sizes, np.int64),
-        offsets=starts(np.array(sizes, np.int64)),
-        asked=asked,
-        factor_questions=np.array([q for f in factors for q in f.questions], np.int64),
-        factor_start=starts(np.array([len(f.questions) for f in factors], np.int64)),
+        offsets=run_starts(np.array(sizes, np.int64)),
+        queries=stacked,
+        factor_queries=np.array([q for f in factors for q in f.queries], np.int64),
+        factor_start=run_starts(np.array([len(f.queries) for f in factors], np.int64)),
         gains=np.array([f.ratio - 1.0 for f in factors], np.float64),
-        row_start=starts(lengths),
+        row_start=run_starts(lengths),
         cells=cells,
         values=values,
-        alone_start=starts(np.bincount(of_factor, minlength=len(factors))),
-        alone_rows=alone_rows[order],
-        alone_report=alone_report[order],
-        several_start=starts(widths),
-        several_factors=several_factors,
-        several_rows=several_rows,
-        several_report=several_report,
+        single_start=run_starts(np.bincount(of_factor, minlength=len(factors))),
+        single_rows=single_rows[order],
+        single_report=single_report[order],
+        multi_start=run_starts(widths),
+        multi_factors=multi_factors,
+        multi_rows=multi_rows,
+        multi_report=multi_report,
         counts=np.concatenate(counts),
     )
 
 
 def _gather_groups(
-    groups: Iterable[ReportGroup], sizes: NDArray[np.int64], merge: bool
-) -> tuple[list[Factor], list[tuple[NDArray[np.int64], NDArray[np.int64], Array]]]:
-    """All factors, and groups as their factors' numbers, their distinct answers, and who sent them."""
+    groups: Iterable[ReportGroup], sizes: Ints, merge: bool
+) -> tuple[list[Factor], list[tuple[Ints, Ints, Array]]]:
+    """Return all factors, and each group as numbers of factors, distinct answers and counts."""
     numbers: dict[int, int] = {}
     factors: list[Factor] = []
     alike: dict[tuple[int, ...], list[ReportGroup]] = {}
     for place, group in enumerate(groups):
         for factor in group.factors:
             if id(factor) not in numbers:
-                _require_fit(factor, sizes)
+                _require_shape(factor, sizes)
                 numbers[id(factor)] = len(factors)
                 factors.append(factor)
         # Merging gathers the groups that share their factors; otherwise every group is its own.
@@ -416,20 +403,20 @@ def _gather_groups(
     return factors, gathered
 
 
-def _require_fit(factor: Factor, sizes: NDArray[np.int64]) -> None:
-    if max(factor.questions) >= len(sizes) or factor.shape != tuple(
-        int(sizes[question]) for question in factor.questions
+def _require_shape(factor: Factor, sizes: Ints) -> None:
+    if max(factor.queries) >= len(sizes) or factor.shape != tuple(
+        int(sizes[query]) for query in factor.queries
     ):
         raise PrivotError(
-            f"sizes has no columns {factor.questions} of shape {factor.shape}: give every column's "
+            f"sizes has no columns {factor.queries} of shape {factor.shape}: give every column's "
             "alphabet size, as in the factors"
         )
 
 
 def _stack_rows(
     factors: list[Factor],
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
-    """Entries a row, cells and values of all rows; no values if all are 1, to save memory."""
+) -> tuple[Ints, NDArray[np.int32], Array]:
+    """Return entries a row, cells and values of all rows; no values if all are 1, to save memory."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:
         matrix = scipy.sparse.csr_array(factor.likelihood)
@@ -443,8 +430,6 @@ def _stack_rows(
     return np.concatenate(lengths), np.concatenate(cells), flat
 
 
-def _columns(
-    rows: list[tuple[NDArray[np.int64], ...]], width: int
-) -> tuple[NDArray[np.int64], ...]:
+def _columns(rows: list[tuple[Ints, ...]], width: int) -> tuple[Ints, ...]:
     empty = np.zeros(0, np.int64)
     return tuple(np.concatenate([empty, *(row[i] for row in rows)]) for i in range(width))

@@ -1,4 +1,4 @@
-r"""Passes of expectation and maximization: what reports say of a mixture of product distributions.
+r"""Expectation maximization for a mixture of product distributions, from counts of reports.
 
 In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. A report of factors
 $a$ (`count_tables`) has the relative likelihood
@@ -6,23 +6,37 @@ $a$ (`count_tables`) has the relative likelihood
 $$ L = \sum_z π_z \prod_a \bigl(1 + t_{az}\bigr), \qquad
    t_{az} = (r_a−1) \sum_{\text{cells } v} A_{y_a v} \prod_{c ∈ a} p_c(v_c | z) . $$
 
-EM treats two things as missing: the class, and for every factor whether the device told a cell (and
-which). Where no factor told anything, class and cells have their prior law whatever the parameters, so
-this part of the data is left out: the same likelihood, completed by less, climbs in fewer steps. The
+EM treats two things as missing: the class, and for every factor whether its answer reveals a cell (and
+which). Where no factor reveals one, class and cells have their prior law whatever the parameters, so
+this part of the complete data is left out: the likelihood is the same and fewer steps are needed. The
 expected numbers of people
 
-$$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ told} \mid \text{report}),
+$$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ revealed} \mid \text{report}),
    \qquad
-   M_z = \sum_{\text{reports}} n\,P(\text{class } z,\ \text{anything told} \mid \text{report}) $$
+   M_z = \sum_{\text{reports}} n\,P(\text{class } z,\ \text{a cell revealed} \mid \text{report}) $$
 
 give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; every such step raises $\sum n \ln L$ (Dempster,
 Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a fast new tune*, 1997).
 
-The formulas are of columns asked in one alphabet; where there are several, `questions` sums what is
-believed of pieces, and gives back what is expected of codes.
+The formulas hold for columns in one alphabet; where there are several, `counts.Queries` sums
+probabilities of pieces and distributes expected counts of codes.
 
-With one factor the classes are summed before the report is looked at: its likelihood needs only the
-cells' total probability, so reports cost their set's size and cells cost the classes, never both.
+With one factor, classes are summed before reports are read: the likelihood needs only the cells' total
+probability, so reports cost their set's size and cells cost the classes, never both.
+
+**Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
+methods*, 2003) multiply a pass's step on the logarithmic scale: the same path in a half to a third of
+the passes. The next pass computes the objective there; where it is lower, the step is undone.
+
+**Curvature** (`curvature`). With one class, and the other queries independent and known, a report's
+factor has the relative likelihood $1 + g \sum_k b_k q_k$ in the probabilities q of one of its queries'
+codes, where $b_k$ sums its cells of code k, weighted by the probabilities of the other queries. So
+around q the log-likelihood of all reports has, by each query's codes, to second order
+
+$$ \text{slope } s_k = \sum n\, \frac{g b_k}{L}, \qquad
+   \text{information } I_{kl} = \sum n\, \frac{g b_k}{L} \frac{g b_l}{L} ; $$
+
+the likelihood of several factors is the product of theirs.
 """
 
 from __future__ import annotations
@@ -34,13 +48,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.compiled import compiled, compiled_reordering
-from privot.local.classes.counts import Array, CountTables
+from privot.local.classes.counts import Array, CountTables, Ints
 
-Ints = NDArray[np.int64]
+# Over-relaxation: powers of the ratio by which a plain pass changes a probability.
+_FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
+_MAX_RATIO = 1e3
+_FLOOR = 1e-300
+_UNIFORM_SHARE = 0.3  # of the law around which starts are drawn
 
 
 class Expectation(NamedTuple):
-    """Expected counts of told pieces (all pieces, classes) and of classes, and ln L a report."""
+    """Expected counts of revealed pieces (all pieces, classes) and of classes, and ln L a report."""
 
     cells: Array
     classes: Array
@@ -52,7 +70,7 @@ class Expectation(NamedTuple):
 
 
 def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Expectation:
-    """One pass over all reports.
+    """Compute expected counts and log-likelihoods in one pass over all reports.
 
     Args:
         tables: the reports.
@@ -60,25 +78,25 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         weights: π, shape (classes,).
     """
     logs = np.zeros(tables.counts.size)
-    coarse = tables.asked.gather(probabilities)
+    coarse = tables.queries.gather(probabilities)
     expected = Expectation(np.zeros_like(coarse), np.zeros_like(weights), logs)
-    _alone(tables, coarse, weights, expected)
-    if tables.several_report.size:
-        _several(tables, coarse, weights, expected)
-    pieces = tables.asked.give_back(expected.cells, coarse, probabilities)
+    _add_single(tables, coarse, weights, expected)
+    if tables.multi_report.size:
+        _add_multi(tables, coarse, weights, expected)
+    pieces = tables.queries.distribute(expected.cells, coarse, probabilities)
     return expected._replace(cells=pieces)
 
 
 def em_step(
     tables: CountTables, p: Array, weights: Array, prior: Array | float = 0.0
 ) -> tuple[Array, Expectation]:
-    """The next probabilities, given a prior's counts, and what was expected of the last ones."""
+    """Return the next probabilities, given a prior's counts, and the expectation at the last ones."""
     found = expectation(tables, p, weights)
     return normalized(found.cells + prior, tables), found
 
 
 def normalized(table: Array, tables: CountTables) -> Array:
-    """Every column's block of `table` (pieces, classes) divided by its sum; uniform if 0."""
+    """Divide every column's block of `table` (pieces, classes) by its sum; uniform if that is 0."""
     sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
     column = tables.column_of_piece()
     level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
@@ -111,15 +129,15 @@ def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints
 
 
 @compiled_reordering
-def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
-    """Reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
-    sizes, offsets = tables.asked.sizes, tables.asked.offsets
+def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
+    """Add reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
+    sizes, offsets = tables.queries.sizes, tables.queries.offsets
     for factor in range(tables.gains.size):
-        if tables.alone_start[factor] == tables.alone_start[factor + 1]:
+        if tables.single_start[factor] == tables.single_start[factor + 1]:
             continue
         start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
         # The last column enters as a matrix product with the table of all columns before it.
-        front, last = tables.factor_questions[start : stop - 1], tables.factor_questions[stop - 1]
+        front, last = tables.factor_queries[start : stop - 1], tables.factor_queries[stop - 1]
         rows = 1
         for j in front:
             rows *= sizes[j]
@@ -128,14 +146,14 @@ def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation)
         _outer(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
         mixed = np.zeros((rows, sizes[last]))
-        named = _named(tables, factor, mixed.size)
+        named = _named_cells(tables, factor, mixed.size)
         for row in range(rows):
             for v in range(sizes[last]):
                 if named[row * sizes[last] + v]:
                     for z in range(weights.size):
                         mixed[row, v] += table[row, z] * tail[v, z]
-        back = _weigh(tables, factor, mixed.ravel(), expected.log_likelihood)
-        told = expected.cells[offsets[last] : offsets[last + 1]]
+        back = _cell_weights(tables, factor, mixed.ravel(), expected.log_likelihood)
+        tail_cells = expected.cells[offsets[last] : offsets[last + 1]]
         sums = np.zeros((rows, weights.size))
         for row in range(rows):
             for v in range(sizes[last]):
@@ -145,7 +163,7 @@ def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation)
                 for z in range(weights.size):
                     part = weight * tail[v, z]
                     sums[row, z] += part
-                    told[v, z] += part * table[row, z]
+                    tail_cells[v, z] += part * table[row, z]
             for z in range(weights.size):
                 sums[row, z] *= table[row, z]
                 expected.classes[z] += sums[row, z]
@@ -153,29 +171,29 @@ def _alone(tables: CountTables, p: Array, weights: Array, expected: Expectation)
 
 
 @compiled
-def _named(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
-    """Which cells some report names; all where reports name more than there are."""
-    first, end = tables.alone_start[factor], tables.alone_start[factor + 1]
+def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
+    """Mark the cells that some report names; all if reports name more than twice as many."""
+    first, end = tables.single_start[factor], tables.single_start[factor + 1]
     entries = 0
     for i in range(first, end):
-        row = tables.alone_rows[i]
+        row = tables.single_rows[i]
         entries += tables.row_start[row + 1] - tables.row_start[row]
     named = np.full(num_cells, entries > 2 * num_cells)
     if entries <= 2 * num_cells:
         for i in range(first, end):
-            row = tables.alone_rows[i]
+            row = tables.single_rows[i]
             for t in range(tables.row_start[row], tables.row_start[row + 1]):
                 named[tables.cells[t]] = True
     return named
 
 
 @compiled_reordering
-def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
-    """Log-likelihoods of a factor's own reports, and what they add to each of its cells."""
+def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
+    """Set log-likelihoods of a factor's reports, and return what they add to each of its cells."""
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
     back = np.zeros(mixed.size)
-    for i in range(tables.alone_start[factor], tables.alone_start[factor + 1]):
-        report, row = tables.alone_report[i], tables.alone_rows[i]
+    for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
+        report, row = tables.single_report[i], tables.single_rows[i]
         start, stop = tables.row_start[row], tables.row_start[row + 1]
         total = 0.0
         if values.size:
@@ -199,46 +217,46 @@ def _weigh(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array
 
 
 @compiled_reordering
-def _lay_out(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Cell probabilities by class of all factors that reports of several use, and where each begins."""
-    num_factors, asked = tables.gains.size, tables.asked
+def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
+    """Return cell probabilities by class of factors in multi-factor reports, and where each begins."""
+    num_factors, queries = tables.gains.size, tables.queries
     used = np.zeros(num_factors, np.bool_)
-    used[tables.several_factors] = True
+    used[tables.multi_factors] = True
     place = np.zeros(num_factors + 1, np.int64)
     for factor in range(num_factors):
         rows = 0
         if used[factor]:
             rows = 1
             for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
-                rows *= asked.sizes[tables.factor_questions[t]]
+                rows *= queries.sizes[tables.factor_queries[t]]
         place[factor + 1] = place[factor] + rows
     table = np.ones((place[-1], p.shape[1]))
     for factor in range(num_factors):
         if used[factor]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = table[place[factor] : place[factor + 1]]
-            _outer(part, tables.factor_questions[start:stop], asked.sizes, asked.offsets, p)
+            _outer(part, tables.factor_queries[start:stop], queries.sizes, queries.offsets, p)
     return table, place
 
 
 @compiled_reordering
-def _several(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
-    """Reports of several factors: the class couples them, so every report holds all classes."""
+def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
+    """Add reports of several factors, which the class couples: every report weighs all classes."""
     num_classes = weights.size
-    table, place = _lay_out(tables, p)
+    table, place = _cell_tables(tables, p)
     back = np.zeros_like(table)
     values, cells, row_start = tables.values, tables.cells, tables.row_start
     widest = 0
-    for i in range(tables.several_report.size):
-        widest = max(widest, tables.several_start[i + 1] - tables.several_start[i])
+    for i in range(tables.multi_report.size):
+        widest = max(widest, tables.multi_start[i + 1] - tables.multi_start[i])
     terms, posterior = np.empty((widest, num_classes)), np.empty(num_classes)
-    for i in range(tables.several_report.size):
-        report = tables.several_report[i]
-        first, end = tables.several_start[i], tables.several_start[i + 1]
+    for i in range(tables.multi_report.size):
+        report = tables.multi_report[i]
+        first, end = tables.multi_start[i], tables.multi_start[i + 1]
         posterior[:] = weights
         shift = 0.0
         for s in range(first, end):
-            factor, row = tables.several_factors[s], tables.several_rows[s]
+            factor, row = tables.multi_factors[s], tables.multi_rows[s]
             term = terms[s - first]
             term[:] = 1.0
             for t in range(row_start[row], row_start[row + 1]):
@@ -261,7 +279,7 @@ def _several(tables: CountTables, p: Array, weights: Array, expected: Expectatio
             expected.classes[z] += scale * (posterior[z] - silent * weights[z])
             posterior[z] *= scale
         for s in range(first, end):
-            factor, row = tables.several_factors[s], tables.several_rows[s]
+            factor, row = tables.multi_factors[s], tables.multi_rows[s]
             term = terms[s - first]
             for z in range(num_classes):
                 term[z] = posterior[z] / term[z]
@@ -277,34 +295,19 @@ def _several(tables: CountTables, p: Array, weights: Array, expected: Expectatio
             _scatter(
                 expected.cells,
                 part,
-                tables.factor_questions[start:stop],
-                tables.asked.sizes,
-                tables.asked.offsets,
+                tables.factor_queries[start:stop],
+                tables.queries.sizes,
+                tables.queries.offsets,
             )
-
-
-# Climbing: passes of expectation and maximization from a random start, faster than one by one.
-#
-# **Over-relaxed** passes (Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization methods*,
-# 2003) go as far again as a pass leads, on the scale of logarithms: the same path in a half to a
-# third of the steps. The next pass finds the objective where they led; where it is lower, they are
-# taken back.
-
-
-# Of over-relaxed passes: powers of the ratio that a plain one changes a probability by.
-_FIRST_POWER, _GROWTH, _MOST_POWER = 1.8, 1.15, 4.0
-_MOST_RISE = 1e3
-_LEAST = 1e-300
-_UNIFORM = 0.3  # of the law that starts are drawn around
 
 
 def random_start(
     marginals: Array, tables: CountTables, num_classes: int, seed: int, start: int
 ) -> tuple[Array, Array]:
-    """Equal weights and the marginals times log-normal noise; one class is the marginals.
+    """Draw marginals times log-normal noise, with equal weights; one class has the marginals themselves.
 
-    They are mixed with a uniform law first. Where columns determine each other, independence likes best
-    that all people are alike, and a marginal that has nobody in a category leaves it empty.
+    They are mixed with a uniform law first: where columns determine each other, marginals under
+    independence may be 0 in a category, which EM would leave empty.
     """
     weights = np.full(num_classes, 1 / num_classes)
     if num_classes == 1:
@@ -312,16 +315,16 @@ def random_start(
     noise = np.random.default_rng([seed, num_classes, start])
     factors = np.exp(noise.standard_normal((len(marginals), num_classes)))
     uniform = 1 / tables.sizes[tables.column_of_piece(), None]
-    around = (1 - _UNIFORM) * marginals + _UNIFORM * uniform
+    around = (1 - _UNIFORM_SHARE) * marginals + _UNIFORM_SHARE * uniform
     return normalized(around * factors, tables), weights
 
 
 def ascend(
     tables: CountTables, prior: Array, p: Array, weights: Array, strength: float, passes: int
 ) -> tuple[Array, Array]:
-    """That many passes: probabilities (pieces, classes) and weights (classes,).
+    """Run EM passes: return probabilities (pieces, classes) and weights (classes,).
 
-    All but the last are over-relaxed, by more and more; one that led downward is taken back.
+    All but the last are over-relaxed, by growing powers; one that lowered the objective is undone.
     """
     reached, power, safe = -np.inf, _FIRST_POWER, (p, weights)
     ahead = strength * prior
@@ -339,43 +342,31 @@ def ascend(
         if left == 1 or power == 1.0:
             (p, weights), power = safe, _FIRST_POWER
             continue
-        p = normalized(_relaxed(p, safe[0], power), tables)
-        weights = _relaxed(weights, safe[1], power)
+        p = normalized(_over_relaxed(p, safe[0], power), tables)
+        weights = _over_relaxed(weights, safe[1], power)
         weights = weights / weights.sum()
-        power = min(power * _GROWTH, _MOST_POWER)
+        power = min(power * _GROWTH, _MAX_POWER)
     return p, weights
 
 
 def _log_prior(counts: Array, p: Array, weights: Array) -> float:
-    """Of the prior's counts of pieces in every class, and one of each class; up to a constant."""
-    logs = np.log(np.maximum(p, _LEAST)).sum(axis=1)
-    return float(counts[:, 0] @ logs + np.log(np.maximum(weights, _LEAST)).sum())
+    """Log density of a prior of these counts of pieces and one person a class, up to a constant."""
+    logs = np.log(np.maximum(p, _FLOOR)).sum(axis=1)
+    return float(counts[:, 0] @ logs + np.log(np.maximum(weights, _FLOOR)).sum())
 
 
-def _relaxed(old: Array, new: Array, power: float) -> Array:
-    """$x (x'/x)^{η}$: as far again as the step leads, on a scale of logarithms."""
+def _over_relaxed(old: Array, new: Array, power: float) -> Array:
+    """Return $x (x'/x)^{η}$, the step multiplied on the logarithmic scale."""
     ratio = np.divide(new, old, out=np.ones_like(old), where=old > 0)
-    return np.asarray(old * np.minimum(ratio**power, _MOST_RISE))
-
-
-# What reports say of each question apart, the others taken as independent and known: to second order.
-#
-# A factor's report has the relative likelihood $1 + g \sum_k b_k q_k$ in the probabilities q of one
-# of its questions' codes, where $b_k$ sums its cells of code k, weighted by the probabilities of the
-# other questions. So around q the log-likelihood of all reports has, by each question's codes,
-#
-# $$ \text{slope } s_k = \sum n\, \frac{g b_k}{L}, \qquad
-#    \text{information } I_{kl} = \sum n\, \frac{g b_k}{L} \frac{g b_l}{L} . $$
-#
-# With one class, the likelihood of several factors is the product of theirs.
+    return np.asarray(old * np.minimum(ratio**power, _MAX_RATIO))
 
 
 class Curvature(NamedTuple):
-    """Slopes of all codes, numbered through, and their information within their question.
+    """Slopes of all codes, numbered consecutively, and their information within their query.
 
     Args:
         slope: of each code (codes,).
-        information: with the codes of its question, from its first one on, (codes, largest question).
+        information: with the codes of its query, from its first one on, (codes, largest query).
     """
 
     slope: Array
@@ -383,34 +374,35 @@ class Curvature(NamedTuple):
 
 
 def curvature(tables: CountTables, q: Array) -> Curvature:
-    """Around the probabilities q of all codes (codes,)."""
-    factor_of_row, counts = _rows(tables)
-    most = int(tables.asked.sizes.max(initial=1))
-    found = Curvature(np.zeros(len(q)), np.zeros((len(q), most)))
-    _add_up(tables, q, factor_of_row, counts, found)
+    """Expand the log-likelihood to second order around the probabilities q of all codes (codes,)."""
+    factor_of_row, counts = _row_counts(tables)
+    widest = int(tables.queries.sizes.max(initial=1))
+    found = Curvature(np.zeros(len(q)), np.zeros((len(q), widest)))
+    _accumulate(tables, q, factor_of_row, counts, found)
     return found
 
 
-def _rows(tables: CountTables) -> tuple[Ints, Array]:
-    """The factor of every distinct answer, and how many people gave it."""
+def _row_counts(tables: CountTables) -> tuple[Ints, Array]:
+    """Return the factor of every distinct answer, and the number of people who gave it."""
     rows = tables.row_start.size - 1
     factor, counts = np.full(rows, -1), np.zeros(rows)
-    alone = np.repeat(np.arange(tables.gains.size), np.diff(tables.alone_start))
-    factor[tables.alone_rows] = alone
-    np.add.at(counts, tables.alone_rows, tables.counts[tables.alone_report])
-    factor[tables.several_rows] = tables.several_factors
-    sent = np.repeat(tables.counts[tables.several_report], np.diff(tables.several_start))
-    np.add.at(counts, tables.several_rows, sent)
+    factor[tables.single_rows] = np.repeat(
+        np.arange(tables.gains.size), np.diff(tables.single_start)
+    )
+    np.add.at(counts, tables.single_rows, tables.counts[tables.single_report])
+    factor[tables.multi_rows] = tables.multi_factors
+    sent = np.repeat(tables.counts[tables.multi_report], np.diff(tables.multi_start))
+    np.add.at(counts, tables.multi_rows, sent)
     return factor, counts
 
 
 @compiled
-def _add_up(
+def _accumulate(
     tables: CountTables, q: Array, factor_of_row: Ints, counts: Array, found: Curvature
 ) -> None:
-    sizes, offsets, values = tables.asked.sizes, tables.asked.offsets, tables.values
-    told = np.zeros(q.size)
-    digits = np.zeros(tables.factor_questions.size, np.int64)
+    sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
+    slopes = np.zeros(q.size)
+    digits = np.zeros(tables.factor_queries.size, np.int64)
     for row in range(factor_of_row.size):
         factor = factor_of_row[row]
         if counts[row] == 0.0:
@@ -421,9 +413,9 @@ def _add_up(
             weight = tables.gains[factor] * (values[t] if values.size else 1.0)
             rest, product = tables.cells[t], weight
             for place in range(stop - 1, start - 1, -1):
-                question = tables.factor_questions[place]
-                digits[place] = offsets[question] + rest % sizes[question]
-                rest //= sizes[question]
+                query = tables.factor_queries[place]
+                digits[place] = offsets[query] + rest % sizes[query]
+                rest //= sizes[query]
                 product *= q[digits[place]]
             ratio += product
             for place in range(start, stop):
@@ -431,14 +423,14 @@ def _add_up(
                 for other in range(start, stop):
                     if other != place:
                         others *= q[digits[other]]
-                told[digits[place]] += others
+                slopes[digits[place]] += others
         for place in range(start, stop):
-            question = tables.factor_questions[place]
-            first, end = offsets[question], offsets[question + 1]
+            query = tables.factor_queries[place]
+            first, end = offsets[query], offsets[query + 1]
             for k in range(first, end):
-                if told[k] != 0.0:
-                    part = counts[row] * told[k] / ratio
+                if slopes[k] != 0.0:
+                    part = counts[row] * slopes[k] / ratio
                     found.slope[k] += part
                     for other in range(first, end):
-                        found.information[k, other - first] += part * told[other] / ratio
-            told[first:end] = 0.0
+                        found.information[k, other - first] += part * slopes[other] / ratio
+            slopes[first:end] = 0.0

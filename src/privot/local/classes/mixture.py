@@ -1,9 +1,21 @@
-"""What latent classes draw records from: atoms of columns, and values within them.
+r"""Latent classes: a mixture of product distributions over categorical columns, and its sampler.
 
-A class is drawn, then an atom of every column (`privot.local.releases`) by the class's probabilities,
-then a value of the atom: of a number or date by a density that goes on from atom to atom in this class
-(`privot.schema.columns.vector`), of anything else by its code. Conditions and comparisons are in the
-schema's codes, which are sums of atoms.
+$$ p(v_1, …, v_m) = \sum_z π_z \prod_c p_c(v_c | z) . $$
+
+Every marginal and every conditional is again a mixture of products, so both are exact: the joint of a
+few columns is the sum over classes of outer products, and given that columns lie in sets $W_c$, class z
+has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$ and the conditioned columns are drawn from their
+restricted probabilities. With enough classes any distribution can be written so; their number is chosen
+from the reports (`selection`).
+
+**Sampling** (`LatentClassSampler`). A class is drawn, then an atom of every column
+(`privot.local.releases`) by the class's probabilities, then a value of the atom: of a number or date by
+a density that is continuous across atoms in this class (`privot.schema.columns.vector`), of anything
+else by its code. Conditions and comparisons are in the schema's codes, which are sums of atoms.
+
+References:
+    Lazarsfeld, Henry, *Latent structure analysis* (1968); Dunson, Xing, *Nonparametric Bayes modeling
+    of multivariate categorical data* (2009).
 """
 
 from __future__ import annotations
@@ -27,23 +39,8 @@ from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.vector import LineCells
 
-# Latent classes: a mixture of product distributions over categorical columns.
-#
-# $$ p(v_1, …, v_m) = \sum_z π_z \prod_c p_c(v_c | z) . $$
-#
-# Every marginal and every conditional is again a mixture of products, so both are exact: the joint of
-# a few columns is the sum over classes of outer products, and given that columns lie in sets $W_c$,
-# class z has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$ and the named columns are drawn from
-# their restricted probabilities. With enough classes any distribution can be written so; how many are
-# used is chosen from the reports (`latent_classes`).
-#
-# References:
-#     Lazarsfeld, Henry, *Latent structure analysis* (1968); Dunson, Xing, *Nonparametric Bayes modeling
-#     of multivariate categorical data* (2009).
-
-
 Condition = Mapping[int, int | Sequence[int]]
-_LARGEST_TABLE = 2**26
+_MAX_CELLS = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +70,8 @@ class LatentClasses:
                     "weights or probabilities are no distributions: make them sum to 1"
                 )
 
-    def gathered(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
-        """The law of coarser values: each column's value has one of its `codes` (K,) instead."""
+    def coarsened(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
+        """Return the law of coarser values: each column's value has one of its `codes` (K,) instead."""
         coarse = []
         for table, code in zip(self.probabilities, codes, strict=True):
             sums = np.zeros((int(code.max()) + 1, table.shape[1]))
@@ -82,30 +79,30 @@ class LatentClasses:
             coarse.append(sums)
         return LatentClasses(self.weights, tuple(coarse))
 
-    def spread(self, laws: Sequence[Array]) -> LatentClasses:
-        """The law of finer values: each column's category v has `laws` (values, categories) at v."""
+    def refined(self, laws: Sequence[Array]) -> LatentClasses:
+        """Return the law of finer values: each column's category v has `laws` (values, categories)."""
         tables = zip(laws, self.probabilities, strict=True)
         return LatentClasses(self.weights, tuple(law @ table for law, table in tables))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many categories each column has."""
+        """Number of categories of each column."""
         return tuple(len(p) for p in self.probabilities)
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return self.weights.size
 
     def marginal(self, columns: Sequence[int]) -> Array:
-        """The joint distribution of `columns`, an array with one axis for each, in their order.
+        """Compute the joint distribution of `columns`, an array with one axis for each, in order.
 
         Raises:
             PrivotError: if a column is named twice or does not exist, or the table has over 2^26 cells.
         """
         require_columns(columns, self.sizes)
         shape = tuple(self.sizes[column] for column in columns)
-        if math.prod(shape) > _LARGEST_TABLE:
+        if math.prod(shape) > _MAX_CELLS:
             raise PrivotError(f"columns have {math.prod(shape)} cells: name fewer of them")
         if not columns:
             return np.array(1.0)
@@ -118,7 +115,7 @@ class LatentClasses:
     def sample(
         self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
     ) -> NDArray[np.int64]:
-        """Rows of codes (n, m), given that the columns in `where` have one code or one of a set.
+        """Draw rows of codes (n, m), given that columns in `where` have one code or one of a set.
 
         Raises:
             PrivotError: if the condition has probability zero.
@@ -128,15 +125,15 @@ class LatentClasses:
     def sample_classes(
         self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same rows, and before them the class (n,) that each was drawn of."""
+        """Draw the same rows, and return before them the class (n,) of each."""
         probabilities = list(self.probabilities)
         weights = self.weights
         for column, codes in (where or {}).items():
             mask = np.isin(np.arange(self.sizes[column]), codes)
-            kept = probabilities[column] * mask[:, None]
-            mass = kept.sum(axis=0)
+            restricted = probabilities[column] * mask[:, None]
+            mass = restricted.sum(axis=0)
             weights = weights * mass
-            probabilities[column] = kept / np.where(mass > 0, mass, 1)
+            probabilities[column] = restricted / np.where(mass > 0, mass, 1)
         if not weights.sum() > 0:
             raise PrivotError(f"where is {dict(where or {})!r}, which has probability 0: relax it")
         classes = rng.choice(weights.size, size=num_rows, p=weights / weights.sum())
@@ -146,19 +143,19 @@ class LatentClasses:
         return classes, out
 
     def log_likelihood(self, groups: Iterable[ReportGroup]) -> Array:
-        """$\\ln L$ of every report, groups one after the other, up to the answers' constants c(y)."""
+        """Compute $\\ln L$ of every report, group after group, up to the answers' constants c(y)."""
         tables = count_tables(groups, self.sizes, merge=False)
         stacked = np.concatenate(self.probabilities)
         return expectation(tables, stacked, self.weights).log_likelihood
 
     def to_dict(self) -> dict[str, Array]:
-        """Plain arrays by name, for storage."""
+        """Return plain arrays by name, for storage."""
         named = {f"column_{i}": table for i, table in enumerate(self.probabilities)}
         return {"weights": self.weights, **named}
 
     @classmethod
     def from_dict(cls, arrays: Mapping[str, Array]) -> LatentClasses:
-        """The model that `to_dict` wrote.
+        """Restore the model that `to_dict` wrote.
 
         Raises:
             PrivotError: if arrays are missing or are no distributions.
@@ -171,7 +168,7 @@ class LatentClasses:
 
     @classmethod
     def average(cls, models: Sequence[LatentClasses]) -> LatentClasses:
-        """The mean of the distributions: all classes side by side, each model with equal weight."""
+        """Average distributions: all classes side by side, each model with equal weight."""
         columns = zip(*(model.probabilities for model in models), strict=True)
         weights = np.concatenate([model.weights for model in models]) / len(models)
         return cls(weights, tuple(np.concatenate(tables, axis=1) for tables in columns))
@@ -188,7 +185,7 @@ def require_columns(columns: Sequence[int], sizes: Sequence[int]) -> None:
 def draw_categories(
     table: Array, given: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """One draw from column `given[i]` of `table` (categories, conditions) for each i, by inversion."""
+    """Draw from column `given[i]` of `table` (categories, conditions) for each i, by inversion."""
     height = len(table)
     cumulative = table.cumsum(axis=0).T
     # After the last category of positive probability the sum is 1, whatever rounding made of it.
@@ -201,11 +198,11 @@ def draw_categories(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the atoms of a column are.
+    """Codes and cells of a column's atoms.
 
     Arguments:
-        codes: The schema's code of each (a,).
-        cells: Of numbers and dates, their intervals and points.
+        codes: The schema's code of each atom (a,).
+        cells: Intervals and points of numbers and dates.
     """
 
     codes: Codes
@@ -213,7 +210,7 @@ class Places:
 
     @classmethod
     def of(cls, atoms: Atoms) -> Self:
-        """Those of atoms, of which no more is needed to draw."""
+        """Take from atoms what drawing needs."""
         return cls(atoms.codes, atoms.cells)
 
 
@@ -223,8 +220,8 @@ class LatentClassSampler:
 
     Arguments:
         atoms: The mixture.
-        places: Of each column's atoms.
-        schema: Whose coded columns it is about.
+        places: Codes and cells of each column's atoms.
+        schema: The schema whose coded columns are drawn.
     """
 
     atoms: LatentClasses
@@ -234,8 +231,8 @@ class LatentClassSampler:
 
     @cached_property
     def classes(self) -> LatentClasses:
-        """The law of the schema's codes."""
-        return self.atoms.gathered([each.codes for each in self.places])
+        """Mixture over the schema's codes."""
+        return self.atoms.coarsened([each.codes for each in self.places])
 
     def records(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
@@ -277,14 +274,14 @@ class LatentClassSampler:
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
-        """The sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `shape` and `arrays` describe."""
         return cls.stored(randomizer.schema, shape, arrays)
 
     @classmethod
     def stored(
         cls, schema: Schema, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
-        """The same, of a schema's records."""
+        """Restore the sampler of a schema's records."""
         arrays = dict(arrays)
         places = []
         for index, integer in enumerate(shape["integer"]):

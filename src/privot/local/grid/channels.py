@@ -1,11 +1,15 @@
 r"""Reports counted on a grid, and how likely each is under a density on a grid.
 
-How many people sent each report is all that a likelihood needs of a release, and it is linear in the
-density's weights p: $P(y) = \sum_k A_{yk} p_k$. Nobody ever writes A down: windows that are balls are a
-convolution, by fast Fourier transform; whatever is independent by coordinate is a product of one small
-matrix a coordinate.
+**Density.** A density on $[−1, 1]^d$ is linear between the nodes of a grid. Nodes stand at $−1 + 2k/K$,
+$k ∈ 0 … K$ a coordinate. The weight of each is the share of a **hat**: the product over coordinates of
+triangles of half-width $2/K$ (half a triangle at the ends). So the density is continuous, a sample of it
+shows no grid, and the law of record cells is linear in the weights.
 
-Weights are flat, those of the nodes first; where values may be missing, their share is the last.
+**Channels.** The counts of distinct reports are sufficient, and their probabilities are linear in the
+weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed: windows that are balls are a
+convolution, by fast Fourier transform; whatever is independent by coordinate is a product of one small
+matrix a coordinate. Weights are flat, those of the nodes first; where values may be missing, their share
+is the last.
 """
 
 from __future__ import annotations
@@ -24,16 +28,10 @@ from privot.mechanisms.forms import Form, NoiseForm, WindowForm
 from privot.randomizer import Randomizer, Release
 from privot.schema.domains import Array, from_unit
 
-# A density on $[−1, 1]^d$ that is linear between the nodes of a grid, and records drawn from it.
-#
-# Nodes stand at $−1 + 2k/K$, $k ∈ 0 … K$ a coordinate. A weight at each is the share of a **hat**:
-# the product over coordinates of triangles of half-width $2/K$ (half a triangle at the ends). So the
-# density is continuous, a sample of it shows no grid, and a law of record cells is linear in the
-# weights.
-
-
-# Of a condition: records drawn at once, and before it is given up.
-_FEWEST_DRAWS, _MOST_DRAWS, _DRAWS_A_ROW = 2**14, 2**22, 200
+# Records drawn at a time to fulfill a condition, and in all before it is refused.
+_MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
+_TAIL = 6.0  # of Gaussian noise, in standard deviations
+_MAX_BINS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class GridDensity:
     """Shares of hats, and of values that are missing.
 
     Arguments:
-        weights: Of the nodes, (K+1, …, K+1), > 0 and up to 1 with `missing` in sum.
+        weights: Weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum.
         missing: The share of missing values.
     """
 
@@ -49,7 +47,7 @@ class GridDensity:
     missing: float = 0.0
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
-        """Points (num_rows, d) in unit coordinates; rows of NaN are missing.
+        """Draw points (num_rows, d) in unit coordinates; rows of NaN are missing.
 
         Examples:
             >>> one = GridDensity(np.array([0.0, 1.0, 0.0]))
@@ -70,12 +68,12 @@ class GridDensity:
         return points
 
     def to_dict(self) -> dict[str, Array]:
-        """Its numbers, as arrays."""
+        """Return its numbers, as arrays."""
         return {"weights": self.weights, "missing": np.array([self.missing])}
 
     @classmethod
     def from_dict(cls, arrays: Mapping[str, Any]) -> GridDensity:
-        """What `to_dict` wrote."""
+        """Restore the density that `to_dict` wrote."""
         return cls(np.asarray(arrays["weights"], np.float64), float(arrays["missing"][0]))
 
 
@@ -84,9 +82,9 @@ class GridSampler:
     """A density of one column of points.
 
     Arguments:
-        density: In unit coordinates.
-        name: The column.
-        randomizer: How it was reported.
+        density: Density in unit coordinates.
+        name: Name of the column.
+        randomizer: The randomizer that it was reported by.
     """
 
     density: GridDensity
@@ -100,15 +98,15 @@ class GridSampler:
         """See `privot.local.model.Sampler`: given codes, records are drawn until enough have one."""
         if not where:
             return self._draw(num_rows, rng)
-        (codes,), kept, drawn = where.values(), [self._draw(0, rng)], 0
+        (codes,), accepted, drawn = where.values(), [self._draw(0, rng)], 0
         coded = self.randomizer.schema.coded[self.name]
-        while sum(part.num_rows for part in kept) < num_rows:
-            if drawn > _MOST_DRAWS + _DRAWS_A_ROW * num_rows:
+        while sum(part.num_rows for part in accepted) < num_rows:
+            if drawn > _MAX_DRAWS + _MAX_DRAWS_PER_ROW * num_rows:
                 raise PrivotError(f"where {dict(where)} has hardly any probability: relax it")
-            part = self._draw(max(_FEWEST_DRAWS, num_rows), rng)
+            part = self._draw(max(_MIN_DRAWS, num_rows), rng)
             drawn += part.num_rows
-            kept.append(part.filter(np.isin(coded.encode_codes(self.name, part), codes)))
-        return pa.concat_tables(kept).slice(0, num_rows).combine_chunks()
+            accepted.append(part.filter(np.isin(coded.encode_codes(self.name, part), codes)))
+        return pa.concat_tables(accepted).slice(0, num_rows).combine_chunks()
 
     def _draw(self, num_rows: int, rng: np.random.Generator) -> pa.Table:
         column = self.randomizer.schema.point_column(self.name)
@@ -132,13 +130,13 @@ class GridSampler:
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> GridSampler:
-        """The sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `shape` and `arrays` describe."""
         density = GridDensity.from_dict(arrays)
         return cls(density, shape["column"], randomizer)
 
 
 def cell_shares(steps: int, spacings: int) -> Array:
-    """Shares (N+1, K+1) of each hat that round to each of the cells −1 + 2j/N, K being divided by N.
+    """Compute shares (N+1, K+1) of each hat that round to each of the cells −1 + 2j/N.
 
     Examples:
         >>> cell_shares(2, 2)
@@ -153,12 +151,8 @@ def cell_shares(steps: int, spacings: int) -> Array:
     return np.asarray(shares / shares.sum(axis=0))
 
 
-_TAIL = 6.0  # of Gaussian noise, in standard deviations
-_MOST_BINS = 1024
-
-
 class GridChannel(Protocol):
-    """How reports depend on the weights of a grid."""
+    """Probabilities of reports as a linear function of a grid's weights."""
 
     @property
     def spacings(self) -> int:
@@ -166,13 +160,13 @@ class GridChannel(Protocol):
 
     @property
     def counts(self) -> Array:
-        """How many people sent each report (m,)."""
+        """Number of people who sent each report (m,)."""
 
     def forward(self, weights: Array) -> Array:
-        """P(report) of each (m,), > 0, of weights (k,)."""
+        """Compute P(report) (m,), > 0, from weights (k,)."""
 
     def back(self, ratios: Array) -> Array:
-        """The transpose: (k,) of numbers (m,)."""
+        """Apply the transpose: (k,) from numbers (m,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +174,7 @@ class ProductChannel:
     """Noise, or windows, that are independent by coordinate.
 
     Arguments:
-        counts: Of all reports, flat.
+        counts: Counts of all reports, flat.
         matrices: For each coordinate, P(report | node) as (reports, nodes).
     """
 
@@ -194,12 +188,14 @@ class ProductChannel:
 
     def forward(self, weights: Array) -> Array:
         """See `GridChannel`."""
-        return along(self.matrices, weights.reshape([a.shape[1] for a in self.matrices])).ravel()
+        return apply_along_axes(
+            self.matrices, weights.reshape([a.shape[1] for a in self.matrices])
+        ).ravel()
 
     def back(self, ratios: Array) -> Array:
         """See `GridChannel`."""
         turned = [a.T for a in self.matrices]
-        return along(turned, ratios.reshape([a.shape[1] for a in turned])).ravel()
+        return apply_along_axes(turned, ratios.reshape([a.shape[1] for a in turned])).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +203,7 @@ class BallChannel:
     """Windows that are balls, of values that may be missing.
 
     Arguments:
-        counts: Of all report cells, flat; then of those that say that the value is missing.
+        counts: Counts of all report cells, flat; then of reports that the value is missing.
         form: The windows.
         spacings: K: a coordinate has K + 1 nodes.
     """
@@ -219,23 +215,25 @@ class BallChannel:
     def forward(self, weights: Array) -> Array:
         """See `GridChannel`."""
         form = self.form
-        inner = along(
+        inner = apply_along_axes(
             self._shares, self._split(weights).reshape((self.spacings + 1,) * form.dimension)
         )
         near = np.maximum(self._convolve(np.pad(inner, form.reach)), 0.0).ravel()
         if form.flagged:
-            near = np.append(near, weights[-1]) * self._multiple
-        return form.outside * weights.sum() * self._multiple + (form.inside - form.outside) * near
+            near = np.append(near, weights[-1]) * self._multiplicity
+        return (
+            form.outside * weights.sum() * self._multiplicity + (form.inside - form.outside) * near
+        )
 
     def back(self, ratios: Array) -> Array:
         """See `GridChannel`."""
         form = self.form
-        weighed = ratios * self._multiple
+        weighed = ratios * self._multiplicity
         cells = self._split(weighed).reshape((self._width,) * form.dimension)
         inner = self._convolve(cells)[
             (slice(form.reach, form.reach + form.steps + 1),) * cells.ndim
         ]
-        near = along([s.T for s in self._shares], inner).ravel()
+        near = apply_along_axes([s.T for s in self._shares], inner).ravel()
         if form.flagged:
             near = np.append(near, weighed[-1])
         return form.outside * weighed.sum() + (form.inside - form.outside) * near
@@ -248,8 +246,8 @@ class BallChannel:
         return self.form.steps + 1 + 2 * self.form.reach
 
     @cached_property
-    def _multiple(self) -> Array:
-        """How many cells each report stands for."""
+    def _multiplicity(self) -> Array:
+        """Number of cells that each report stands for."""
         cells = np.ones(self._width**self.form.dimension + self.form.flagged)
         if self.form.flagged:
             cells[-1] = len(self.form.offsets)
@@ -275,18 +273,18 @@ class BallChannel:
         return np.asarray(wide[tuple(slice(length) for length in cells.shape)])
 
 
-def along(matrices: Sequence[Array], tensor: Array) -> Array:
-    """One matrix applied along each axis."""
+def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
+    """Apply one matrix along each axis."""
 
     def one(result: Array, matrix: Array) -> Array:
-        # The axis that comes first goes to the end: after all, they are in order again.
+        # The first axis goes to the end: after all matrices, axes are in order again.
         return np.asarray(np.tensordot(result, matrix, axes=(0, 1)))
 
     return reduce(one, matrices, tensor)
 
 
 def window_channel(release: Release, name: str, form: WindowForm, most: int) -> GridChannel:
-    """Windows' reports of a column, counted cell by cell."""
+    """Count windows' reports of a column, cell by cell."""
     spacings = min(most, form.steps)
     width = form.steps + 1 + 2 * form.reach
     sizes = (width,) * form.dimension
@@ -308,15 +306,15 @@ def window_channel(release: Release, name: str, form: WindowForm, most: int) -> 
 
 
 def noise_channel(release: Release, name: str, form: NoiseForm, most: int) -> ProductChannel:
-    r"""Noisy points of a column, counted in bins as wide as the nodes are apart, and in two tails.
+    r"""Count noisy points of a column, in bins as wide as the nodes' spacing, and in two tails.
 
-    Beyond the domain, Laplace's density $e^{−|y − x|/b}$ tells all records apart in the same way,
-    wherever the report is: nothing is lost in a tail.
+    Beyond the domain, Laplace densities $e^{−|y − x|/b}$ of any two records have the same ratio wherever
+    the report is: a tail loses no information.
     """
     dimension, spacings = release.schema.point_column(name).domain.dimension, most
     laplace = form.distance == "manhattan"
     reach = 1.0 if laplace else 1.0 + _TAIL * form.scale
-    bins = min(_MOST_BINS, round(spacings * reach))
+    bins = min(_MAX_BINS, round(spacings * reach))
     ends = np.linspace(-reach, reach, bins + 1)
     sizes = (bins + 2,) * dimension
 
@@ -351,7 +349,7 @@ _CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int]
 
 
 def has_grid(form: Form) -> bool:
-    """Whether there is a channel of a grid for reports of this form."""
+    """Say whether a grid has a channel for reports of this form."""
     return (type(form), getattr(form, "distance", None)) in _CHANNELS
 
 
@@ -360,7 +358,7 @@ class StackedChannel:
     """Reports of several releases about one density: their likelihoods multiply.
 
     Arguments:
-        channels: On one grid.
+        channels: Channels on one grid.
     """
 
     channels: Sequence[GridChannel]
@@ -372,7 +370,7 @@ class StackedChannel:
 
     @cached_property
     def counts(self) -> Array:
-        """See `GridChannel`: one release's after the other's."""
+        """See `GridChannel`: release after release."""
         return np.concatenate([channel.counts for channel in self.channels])
 
     def forward(self, weights: Array) -> Array:
@@ -387,7 +385,7 @@ class StackedChannel:
 
 
 def grid_channel(releases: Sequence[Release], name: str, most: int) -> GridChannel:
-    """The reports of a column, on a grid of at most so many spacings a coordinate."""
+    """Build the channel of a column's reports, on a grid of at most `most` spacings a coordinate."""
     forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
     most = min(getattr(form, "steps", most) for form in [*forms, None])
     channels = [

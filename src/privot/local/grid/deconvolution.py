@@ -1,28 +1,46 @@
-r"""Penalized maximum likelihood on a grid: the density that reports are of.
+r"""Penalized maximum likelihood on a grid: the density behind reports, and averages by evidence.
 
-For the logarithms g of a density at the nodes, weights p of their hats, reports of counts $n_y$ and the
-probabilities $(A p)_y$ that a channel gives them, what is maximized is
+**Weights.** A density $e^{g}$ at the nodes gives its hats the weights $p = v e^{g} / \sum v e^{g}$, $v$
+a hat's volume: 1, and half of it at every end. Missing values have a logarithm too, as if of all hats
+together.
+
+**A fixed penalty** (`deconvolve`). With counts $n_y$ of reports, and probabilities $(A p)_y$ that a
+channel gives them, the objective to maximize is
 
 $$ \sum_y n_y \ln (A p)_y − \frac{λ}{2} \int |∇g|^2 . $$
 
-The likelihood alone is maximal at spikes: deconvolution is ill-posed, and where nobody is, it finds as
-many as the noise of the reports allows. The **logarithm** is what tells a curve, whose flanks are steep
-once, from a few people far from it, who would be steep everywhere; in the plane the penalty of a bump
-is the same whatever its size. The strength **λ = 0.1** is a number of nats, the same for all ε and n: a
-prior, chosen on public synthetic people (`python -m studies reports.priors`).
+The likelihood alone is maximal at spikes: deconvolution is ill-posed, and where the density is low, it
+fits as many as the noise of the reports allows. Penalizing the **logarithm** distinguishes a curve,
+whose flanks are steep once, from a few people far from it, who would be steep everywhere; in the plane
+the penalty of a bump is the same whatever its size. The strength **λ = 0.1** is a number of nats, the
+same for all ε and n: a prior, chosen on public synthetic people (`python -m studies reports.priors`).
 
-Where another density is likely, which earlier people taught, g in the penalty is the logarithm of the
-**ratio** to this reference: reports say what differs, and where they say nothing, people are as there.
+Where a reference density was learned from earlier people, g in the penalty is the logarithm of the
+**ratio** to it: reports decide what differs, and without reports the density is the reference.
 
-The maximum is found by a quasi-Newton method in coordinates in which the penalty is nearly round: the
-cosines of the grid, each divided by the root of its roughness. Everything is deterministic.
+The maximum is found by a quasi-Newton method in coordinates in which the penalty is nearly isotropic:
+the cosines of the grid, each divided by the root of its roughness.
 
-Privacy: a function of the reports' counts, hence post-processing.
+**An average over penalties**, on the line (`average_by_evidence`). The logarithms g have a Gaussian
+prior of precision $λ \int (g^{(m)})^2$, which leaves polynomials below degree m free and does not
+constrain g at the bounds: a density may be highest there. With **m = 1** it is flat where reports have
+no information, with **m = 2** it falls or rises exponentially. For each m and λ the mode of g is found
+by Fisher scoring, and Laplace's approximation gives the prior's **evidence**,
+
+$$ \ln P(\text{reports} \mid m, λ) ≈ ℓ(\hat g) − \tfrac12 \hat g^⊤ Λ \hat g + \tfrac12 \ln \det Λ
+   − \tfrac12 \ln \det (I(\hat g) + Λ) , $$
+
+Λ the prior's precision, I the Fisher information of g. The densities are averaged by their evidence:
+nothing is left to choose, for any ε and n, but orders: on public synthetic people
+(`python -m studies reports.priors`).
+
+Everything is deterministic. Privacy: a function of the reports' counts, hence post-processing.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
     method* (1982). Hjort, Glad, *Nonparametric density estimation with a parametric start* (1995). Liu,
-    Nocedal, *On the limited memory BFGS method for large scale optimization* (1989).
+    Nocedal, *On the limited memory BFGS method for large scale optimization* (1989). MacKay, *Bayesian
+    interpolation* (1992).
 """
 
 from __future__ import annotations
@@ -40,28 +58,36 @@ from privot.local.grid.channels import GridChannel
 from privot.schema.domains import Array
 from privot.training import Patience
 
-# Weights of a grid by the logarithms of a density at its nodes, on which priors are.
-#
-# A density $e^{g}$ at a node gives its hat the weight $v e^{g} / \sum v e^{g}$, $v$ the hat's volume:
-# 1, and half of it at every end. Missing values have a logarithm too, as if of all hats together.
+STRENGTH = 0.1  # λ
+MAX_STEPS = 1000
+_TOLERANCE = 0.01  # nats gained by a step, over all reports, below which it is the last
+_MEMORY = 20  # pairs of L-BFGS
+_FREE_PRECISION = 3.0  # of the coordinates without a penalty
+_FLOOR = 1e-300  # of a density relative to its maximum
 
-
-_LEAST = 1e-300  # of a density, over its largest
+ORDERS = (1, 2)  # m
+_STRENGTHS = np.logspace(2, -10, 25)  # λ, until the evidence has dropped
+_EVIDENCE_DROP = 8.0  # nats
+_MAX_SHAPES = 128  # the smoothest eigenvectors, of which g is a sum
+_FREE_STDDEV = 5.0  # of what no λ weighs: slope, share of missing values
+_MAX_EVIDENCE_STEPS = 200
+_EVIDENCE_TOLERANCE = 1e-3  # nats
+_MAX_CHANGE = 3.0  # of g in a step
 
 
 @dataclass(frozen=True, eq=False)
 class Hats:
-    """What the hats of a grid hold.
+    """Hat functions of a grid: weights from logarithms of a density, and back.
 
     Arguments:
-        volumes: Flat, of the nodes; then of missing values, if there are any. 0 where nobody may be.
+        volumes: Flat, of the nodes; then of missing values, if any. 0 outside the domain.
     """
 
     volumes: Array
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
-        """Those of the nodes that may hold any (K+1, …, K+1), among so many weights.
+        """Build the hats of the allowed nodes (K+1, …, K+1), of `num_weights` weights.
 
         Examples:
             >>> Hats.of(np.ones(3, bool), 4).volumes
@@ -73,12 +99,12 @@ class Hats:
         return cls(np.append(volumes, np.full(num_weights - nodes.size, volumes.sum())))
 
     def weights(self, logs: Array) -> Array:
-        """1 in sum."""
+        """Return weights, 1 in sum, of logarithms of the density."""
         found = self.volumes * np.exp(logs - logs.max())
         return np.asarray(found / found.sum())
 
     def logs(self, weights: Array) -> Array:
-        """Logarithms that have these weights, their largest 0; no lower than −690.
+        """Return logarithms that have these weights, the largest 0, none below −690.
 
         Examples:
             >>> hats = Hats.of(np.ones(3, bool), 3)
@@ -86,31 +112,26 @@ class Hats:
             array([0.2, 0.6, 0.2])
         """
         densities = weights / np.where(self.volumes > 0, self.volumes, 1.0)
-        return np.asarray(np.log(np.maximum(densities / densities.max(), _LEAST)))
+        return np.asarray(np.log(np.maximum(densities / densities.max(), _FLOOR)))
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """What was found.
+class GridFit:
+    """Weights of a fitted density.
 
     Arguments:
         weights: Flat, as a channel takes them, 1 in sum.
-        steps: How many were made.
+        steps: Number of steps made.
+        evidence: Log evidence of an average over priors, up to a constant.
     """
 
     weights: Array
     steps: int
-
-
-STRENGTH = 0.1  # λ
-MOST_STEPS = 1000
-_TOLERANCE = 0.01  # nats that a step gains, over all reports
-_MEMORY = 20
-_FREE = 3.0  # precision of the coordinates that no penalty weighs
+    evidence: float = np.nan
 
 
 def roughness(logs: Array) -> tuple[float, Array]:
-    r"""$\int |∇g|^2 / 2$ of g at all nodes (K+1, …, K+1), and its slope by each.
+    r"""Compute $\int |∇g|^2 / 2$ of g at all nodes (K+1, …, K+1), and its gradient.
 
     Examples:
         >>> axis = np.linspace(-1, 1, 65)
@@ -128,11 +149,11 @@ def roughness(logs: Array) -> tuple[float, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cosines:
-    """Coordinates in which the penalty is nearly round.
+class _CosineCoordinates:
+    """Coordinates in which the penalty is nearly isotropic.
 
     Arguments:
-        shape: Of the grid.
+        shape: Shape of the grid.
         strength: λ.
     """
 
@@ -146,22 +167,22 @@ class _Cosines:
         rough = reduce(np.add.outer, [bends] * len(self.shape)) * (2 / last) ** (
             len(self.shape) - 2
         )
-        return np.asarray((_FREE + self.strength * rough) ** -0.5)
+        return np.asarray((_FREE_PRECISION + self.strength * rough) ** -0.5)
 
     def __call__(self, flat: Array) -> Array:
-        """From coordinates to logarithms; of slopes, the way back. What is not of a node stays."""
+        """Map coordinates to logarithms, or gradients back; entries that are no node's stay."""
         size = self._scales.size
         wide = self._scales * scipy.fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
         return np.append(scipy.fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
 
 
 @dataclass(frozen=True, eq=False)
-class _Misfit:
-    """What is minimized, of coordinates of the logarithm of the ratio to a reference.
+class _Objective:
+    """Objective to minimize, in coordinates of the logarithm of the ratio to a reference.
 
     Arguments:
         channel: The reports.
-        nodes: Which nodes may hold any (K+1, …, K+1).
+        nodes: Mask of the allowed nodes (K+1, …, K+1).
         strength: λ.
         reference: Logarithms.
     """
@@ -176,8 +197,8 @@ class _Misfit:
         return Hats.of(self.nodes, len(self.reference))
 
     @cached_property
-    def cosines(self) -> _Cosines:
-        return _Cosines(self.nodes.shape, self.strength)
+    def cosines(self) -> _CosineCoordinates:
+        return _CosineCoordinates(self.nodes.shape, self.strength)
 
     def weights(self, at: Array) -> Array:
         return self.hats.weights(self.reference + self.cosines(at))
@@ -186,11 +207,11 @@ class _Misfit:
         ratio = self.cosines(at)
         weights = self.hats.weights(self.reference + ratio)
         counts, law = self.channel.counts, self.channel.forward(weights)
-        told = counts > 0
+        sent = counts > 0
         rough, rise = roughness(ratio[: self.nodes.size].reshape(self.nodes.shape))
         slope = weights * (counts.sum() - self.channel.back(counts / law))
         slope[: self.nodes.size] += self.strength * rise.ravel()
-        misfit = self.strength * rough - float(counts[told] @ np.log(law[told]))
+        misfit = self.strength * rough - float(counts[sent] @ np.log(law[sent]))
         return misfit, self.cosines(slope)
 
 
@@ -200,26 +221,26 @@ def deconvolve(
     *,
     strength: float = STRENGTH,
     reference: Array | None = None,
-    most_steps: int | None = None,
+    max_steps: int | None = None,
     tolerance: float = _TOLERANCE,
     patience: Patience | None = None,
-) -> Fitted:
-    """Weights of the nodes that may hold any, and of missing values where there are any.
+) -> GridFit:
+    """Fit weights of the allowed nodes, and of missing values if any, by penalized likelihood.
 
     Arguments:
         channel: The reports.
-        nodes: Which nodes may hold any (K+1, …, K+1).
+        nodes: Mask of the allowed nodes (K+1, …, K+1).
         strength: λ.
-        reference: Weights that are likely: the penalty is that of the ratio to them. Flat by default.
-        most_steps: 1000 by default.
+        reference: Weights to whose ratio the penalty applies; flat by default.
+        max_steps: 1000 by default.
         tolerance: A step that gains fewer nats than this, over all reports, is the last.
-        patience: Asked after every step whether it is the last.
+        patience: Checked after every step: whether to stop.
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
-    misfit = _Misfit(channel, nodes, strength, around)
+    misfit = _Objective(channel, nodes, strength, around)
     counts = channel.counts[channel.counts > 0]
-    least = -float(counts @ np.log(counts / counts.sum()))  # whatever the density
+    floor = -float(counts @ np.log(counts / counts.sum()))  # of the objective, for any density
 
     def stop_here(at: Array) -> None:
         if patience is not None and patience.over():
@@ -232,89 +253,56 @@ def deconvolve(
         method="L-BFGS-B",
         callback=stop_here,
         options={
-            "maxiter": MOST_STEPS if most_steps is None else most_steps,
+            "maxiter": MAX_STEPS if max_steps is None else max_steps,
             "maxfun": 10**9,
             "maxcor": _MEMORY,
-            "ftol": tolerance / max(least, 1.0),
+            "ftol": tolerance / max(floor, 1.0),
             "gtol": 0.0,
         },
     )
-    return Fitted(misfit.weights(found.x), int(found.nit))
-
-
-# A density on the line, averaged over how smooth it may be by the evidence of the reports.
-#
-# The logarithms g of a density's values at the nodes have a Gaussian prior of precision $λ \int
-# (g^{(m)})^2$, which knows nothing of the polynomials below degree m and asks nothing of g at the
-# bounds: a density may be highest there. With **m = 1** it is flat where reports say nothing, with
-# **m = 2** it falls or rises exponentially. For each m and λ the most likely g is found by Fisher
-# scoring, and what the reports then say for that prior is Laplace's approximation of its
-# **evidence**,
-#
-# $$ \ln P(\text{reports} \mid m, λ) ≈ ℓ(\hat g) − \tfrac12 \hat g^⊤ Λ \hat g + \tfrac12 \ln \det Λ
-#    − \tfrac12 \ln \det (I(\hat g) + Λ) , $$
-#
-# Λ the prior's precision, I the Fisher information of g. The densities are averaged by their evidence:
-# nothing is left to choose, for any ε and n, but orders: on public synthetic people
-# (`python -m studies reports.priors`). Everything is deterministic.
-#
-# Privacy: a function of the reports' counts, hence post-processing.
-#
-# References:
-#     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
-#     method* (1982). MacKay, *Bayesian interpolation* (1992).
-
-
-ORDERS = (1, 2)  # m
-_STRENGTHS = np.logspace(2, -10, 25)  # λ, until the evidence has fallen
-_FALLEN = 8.0  # nats
-_RANK = 128  # of g: the smoothest shapes
-_VAGUE = 5.0  # standard deviation of what no λ weighs: slope, share of missing values
-_MOST_STEPS = 200
-_EVIDENCE_TOLERANCE = 1e-3  # nats
-_LONGEST = 3.0  # change of g in a step
+    return GridFit(misfit.weights(found.x), int(found.nit))
 
 
 @dataclass(frozen=True, eq=False)
-class Shapes:
-    """The prior of one order: g is a sum of shapes, a missing value's logarithm one of its own.
+class SmoothPrior:
+    """Prior of one order: g is a sum of shapes, a missing value's logarithm one of its own.
 
     Arguments:
-        basis: Of shapes (weights, shapes), the missing share's last.
-        rough: $\\int (g^{(m)})^2$ of each; 0 of those that no strength weighs.
-        vague: The precision of those.
+        basis: Shapes as columns (weights, shapes), the missing share's last.
+        roughness: $\\int (g^{(m)})^2$ of each shape; 0 of those that no strength weighs.
+        free_precision: Precision of those; 0 of the others.
     """
 
     basis: Array
-    rough: Array
-    vague: Array
+    roughness: Array
+    free_precision: Array
 
     @classmethod
-    def of(cls, order: int, axis: Array, weights: int, alone: Sequence[int] = ()) -> Shapes:
-        """The smoothest of the order, at places of [−1, 1]; further weights are free.
+    def of(cls, order: int, axis: Array, weights: int, peaks: Sequence[int] = ()) -> SmoothPrior:
+        """Build the prior of the smoothest shapes of an order; weights that are no node's are free.
 
         Arguments:
             order: m.
-            axis: Places of the nodes, increasing.
-            weights: Of the nodes, and further ones.
-            alone: Nodes that may stand out: each has a logarithm beside that of the curve.
+            axis: Places of the nodes in [−1, 1], increasing.
+            weights: Number of weights, of the nodes and others.
+            peaks: Nodes that may be off the curve: each has a logarithm in addition.
         """
         nodes = len(axis)
         polynomials = np.linalg.qr(np.vander(axis, order, increasing=True))[0][:, 1:]
         rough, shapes = np.linalg.eigh(roughness_of(order, axis))
-        rough, shapes = rough[order:_RANK], shapes[:, order:_RANK]
-        own = np.eye(weights)[:, [*alone, *range(nodes, weights)]]
+        rough, shapes = rough[order:_MAX_SHAPES], shapes[:, order:_MAX_SHAPES]
+        own = np.eye(weights)[:, [*peaks, *range(nodes, weights)]]
         flat = np.zeros((weights, order - 1 + len(rough)))
         flat[:nodes] = np.hstack([polynomials, shapes])
         basis = np.hstack([flat[:, : order - 1], own, flat[:, order - 1 :]])
-        vague = np.zeros(basis.shape[1])
-        vague[: order - 1], vague[order - 1 : order - 1 + own.shape[1]] = nodes**-1.0, 1.0
+        free = np.zeros(basis.shape[1])
+        free[: order - 1], free[order - 1 : order - 1 + own.shape[1]] = nodes**-1.0, 1.0
         none = np.zeros(order - 1 + own.shape[1])
-        return cls(basis, np.append(none, rough), vague / _VAGUE**2)
+        return cls(basis, np.append(none, rough), free / _FREE_STDDEV**2)
 
 
 def roughness_of(order: int, axis: Array) -> Array:
-    r"""The matrix of $\int (g^{(m)})^2$ by the values of g at places (n,), for m = 1 or 2.
+    r"""Return the matrix of $\int (g^{(m)})^2$ in the values of g at places (n,), for m = 1 or 2.
 
     Examples:
         >>> axis = np.array([-1.0, 0.0, 0.5, 1.0])
@@ -331,30 +319,30 @@ def roughness_of(order: int, axis: Array) -> Array:
 
 
 class Likelihood(Protocol):
-    """Of reports, by weights whose logarithms a prior is on."""
+    """Log-likelihood of reports as a function of weights."""
 
     @property
     def hats(self) -> Hats:
-        """Of the weights."""
+        """Hats of the weights."""
 
     def value(self, weights: Array) -> float:
-        """Up to a constant."""
+        """Compute the log-likelihood, up to a constant."""
 
     def slope(self, weights: Array) -> Array:
-        """By each weight."""
+        """Compute the gradient in the weights."""
 
     def information(self, weights: Array, change: Array) -> Array:
-        """Fisher's, of shapes that change weights by the columns of `change`."""
+        """Compute the Fisher information along changes of the weights, the columns of `change`."""
 
 
 @dataclass(frozen=True, eq=False)
 class CountLikelihood:
-    """Of reports that are counted.
+    """Likelihood of counted reports.
 
     Arguments:
-        counts: Of reports.
+        counts: Counts of reports.
         law: P(report | weight), (reports, weights).
-        hats: Of the weights.
+        hats: Hats of the weights.
     """
 
     counts: Array
@@ -376,11 +364,11 @@ class CountLikelihood:
 
 
 def ascend(
-    likelihood: Likelihood, shapes: Shapes, strength: float, start: Array, most_steps: int
+    likelihood: Likelihood, prior: SmoothPrior, strength: float, start: Array, max_steps: int
 ) -> tuple[Array, float, int]:
-    """The most likely coefficients, their evidence, and the steps made."""
-    precision = strength * shapes.rough + shapes.vague
-    basis, hats = shapes.basis, likelihood.hats
+    """Find the most likely coefficients by Fisher scoring; return them, their evidence and the steps."""
+    precision = strength * prior.roughness + prior.free_precision
+    basis, hats = prior.basis, likelihood.hats
 
     def value(at: Array) -> float:
         return likelihood.value(hats.weights(basis @ at)) - float(precision @ at**2 / 2)
@@ -395,9 +383,9 @@ def ascend(
         )
         step = scipy.linalg.cho_solve(factor, slope)
         gain = float(slope @ step)
-        if gain < _EVIDENCE_TOLERANCE or done == most_steps:
+        if gain < _EVIDENCE_TOLERANCE or done == max_steps:
             break
-        step *= min(1.0, _LONGEST / np.abs(basis @ step).max())
+        step *= min(1.0, _MAX_CHANGE / np.abs(basis @ step).max())
         while (after := value(at + step)) < reached and np.abs(step).max() > 1e-9:
             step = step / 2
         at, reached, done = at + step, after, done + 1
@@ -405,70 +393,57 @@ def ascend(
     return at, reached - float(volume), done
 
 
-@dataclass(frozen=True, eq=False)
-class Averaged:
-    """What all strengths and orders say together.
-
-    Arguments:
-        fitted: The average.
-        evidence: Its logarithm, up to a constant.
-    """
-
-    fitted: Fitted
-    evidence: float
-
-
 def average(
     likelihood: Likelihood,
-    family: Sequence[Shapes],
+    priors: Sequence[SmoothPrior],
     *,
     strengths: Sequence[float] | Array = _STRENGTHS,
-    most_steps: int = _MOST_STEPS,
+    max_steps: int = _MAX_EVIDENCE_STEPS,
     patience: Patience | None = None,
-) -> Averaged:
-    """Weights by the evidence of all strengths of every order's shapes.
+) -> GridFit:
+    """Average fits by their evidence, over all strengths of every prior.
 
     Arguments:
-        likelihood: Of the weights.
-        family: Shapes of one or several orders.
-        strengths: λ, falling.
-        most_steps: For each strength.
-        patience: Asked after every strength whether it is the last.
+        likelihood: Likelihood of the weights.
+        priors: Priors of one or several orders.
+        strengths: λ, decreasing.
+        max_steps: Most steps for each strength.
+        patience: Checked after every strength: whether to stop.
     """
     found, evidence, steps = list[Array](), list[float](), 0
-    for shapes in family:
-        at, best = np.zeros(shapes.basis.shape[1]), -np.inf
+    for prior in priors:
+        at, best = np.zeros(prior.basis.shape[1]), -np.inf
         for strength in strengths:
-            at, told, done = ascend(likelihood, shapes, strength, at, most_steps)
+            at, reached, done = ascend(likelihood, prior, strength, at, max_steps)
             steps += done
-            found.append(likelihood.hats.weights(shapes.basis @ at))
-            evidence.append(told)
-            best = max(best, told)
-            if told < best - _FALLEN or (patience is not None and patience.over()):
+            found.append(likelihood.hats.weights(prior.basis @ at))
+            evidence.append(reached)
+            best = max(best, reached)
+            if reached < best - _EVIDENCE_DROP or (patience is not None and patience.over()):
                 break
     shares = np.exp(np.array(evidence) - max(evidence))
     weights = shares @ np.array(found) / shares.sum()
-    return Averaged(Fitted(weights, steps), max(evidence) + float(np.log(shares.sum())))
+    return GridFit(weights, steps, max(evidence) + float(np.log(shares.sum())))
 
 
 def average_by_evidence(
     channel: GridChannel,
     *,
     orders: Sequence[int] = ORDERS,
-    most_steps: int | None = None,
+    max_steps: int | None = None,
     patience: Patience | None = None,
-) -> Fitted:
-    """Weights of the nodes of a line, and of missing values where there are any.
+) -> GridFit:
+    """Fit weights of the nodes of a line, and of missing values if any, averaged by evidence.
 
     Arguments:
         channel: The reports.
         orders: m.
-        most_steps: For each strength.
-        patience: Asked after every strength whether it is the last.
+        max_steps: Most steps for each strength.
+        patience: Checked after every strength: whether to stop.
     """
     size, nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(one) for one in np.eye(size)], axis=1)
     likelihood = CountLikelihood(channel.counts, law, Hats.of(np.ones(nodes, bool), size))
-    family = [Shapes.of(order, np.linspace(-1, 1, nodes), size) for order in orders]
-    most = most_steps or _MOST_STEPS
-    return average(likelihood, family, most_steps=most, patience=patience).fitted
+    priors = [SmoothPrior.of(order, np.linspace(-1, 1, nodes), size) for order in orders]
+    limit = max_steps or _MAX_EVIDENCE_STEPS
+    return average(likelihood, priors, max_steps=limit, patience=patience)

@@ -1,8 +1,8 @@
 """Fitting a density on a grid to a release of one column of points, of one to three coordinates.
 
-Reports of windows have a likelihood without a slope, so that no generator learns from them; of Laplace
-and Gaussian noise the grid is at least as near to the truth as a generator, and faster. A grid's nodes
-grow with the power of the coordinates, so beyond three, and of several columns, a generator learns.
+Reports of windows have a likelihood without a gradient, so no generator learns from them; for Laplace
+and Gaussian noise the grid is at least as accurate as a generator, and faster. The number of nodes is
+exponential in the coordinates, so beyond three, and for several columns, a generator is trained.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from privot.randomizer import Randomizer
 from privot.schema import Domain
 from privot.training import Patience
 
-_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
+_MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
 
 
 def serves_grid(randomizer: Randomizer) -> bool:
-    """Whether reports are of one column of points, few of whose coordinates are noised on their own."""
+    """Say whether reports are of one column of points, with noise or windows in few coordinates."""
     if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
         return False
     ((name, mechanism),) = randomizer.mechanisms.items()
     column = randomizer.schema.columns[name]
     if column.domain is None or column.declares_codes or column.image_shape is not None:
         return False
-    few = mechanism.report_domain(column.domain).dimension in _SPACINGS
+    few = mechanism.report_domain(column.domain).dimension in _MAX_SPACINGS
     return few and has_grid(mechanism.point_form(column))
 
 
 def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
-    """A model whose sampler is a density on a grid; `steps` bounds those of an ascent.
+    """Fit a model whose sampler is a density on a grid; `settings.steps` bounds those of an ascent.
 
     Raises:
         PrivotError: if a release is not one that a grid serves, or their domains differ.
@@ -55,12 +55,12 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
     ((name, mechanism),) = randomizer.mechanisms.items()
     domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
     _require_domain(releases, name)
-    channel = grid_channel(releases.parts, name, _SPACINGS[domain.dimension])
+    channel = grid_channel(releases.parts, name, _MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str
     patience = Patience(settings.minutes)
-    how: dict[str, Any] = {"most_steps": settings.steps, "patience": patience}
-    # Threads of BLAS wait for each other at every small product: one is up to four times as fast.
+    how: dict[str, Any] = {"max_steps": settings.steps, "patience": patience}
+    # Threads of BLAS synchronize at every small product: one is up to four times as fast.
     with patience.deferring(), threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
@@ -95,7 +95,7 @@ def _require_domain(releases: Releases, name: str) -> None:
 
 
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:
-    """Which nodes of the grid (K+1, …, K+1) are in the unit domain, or no farther than the next node.
+    """Mask the nodes of a grid (K+1, …, K+1) in the unit domain, or no farther than the next node.
 
     Examples:
         >>> from privot.schema import Box

@@ -1,4 +1,4 @@
-r"""The matched cost: where privacy theory meets transport theory.
+r"""The matched cost: the negative log-likelihood of reports as a transport cost.
 
 Let record X ~ P_X be released as Y ~ M(·|X) with density f(y|x). For a generator G and the entropic
 transport problem
@@ -51,12 +51,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.local.networks.likelihood import Outputs, channel_of, simulate_sets
+from privot.local.networks.channels import Outputs, channel_of, simulate_sets
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointReport
 
-_MOST_TABLE = 2**23
-_LEAST = 1e-30  # of probabilities whose logarithms are taken
+_MAX_TABLE = 2**23
+_FLOOR = 1e-30  # of probabilities whose logarithms are taken
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class Reports:
     """A batch of reports as tensors.
 
     Arguments:
-        values: By split column, what its channel reads, one row a report.
-        reported: By split column, a mask of who reported it; None where everybody did.
-        sheets: Of joint reports, the number of the sheet (m,).
-        cells: Of joint reports, the reported cells' codes (m, w, k) as places in the concatenated
+        values: Reports by split column, as its channel reads them, one row a report.
+        reported: Masks by split column of who reported it; None where everybody did.
+        sheets: Numbers of joint reports' sheets (m,).
+        cells: Reported cells' codes in joint reports (m, w, k), as places in the concatenated
             alphabets of the joint columns; unused places are one beyond the last, and digits that a
             sheet lacks two beyond it.
     """
@@ -82,7 +82,7 @@ class Reports:
         return len(parts[0])
 
     def rows(self, index: Tensor) -> Reports:
-        """The reports at some indices."""
+        """Select the reports at some indices."""
         return Reports(
             {name: values[index] for name, values in self.values.items()},
             {name: None if m is None else m[index] for name, m in self.reported.items()},
@@ -92,11 +92,11 @@ class Reports:
 
     @classmethod
     def joined(cls, parts: Sequence[Reports]) -> Reports:
-        """Reports of one randomizer, one batch after the other."""
+        """Concatenate batches of reports of one randomizer."""
 
         def joined(tensors: Iterable[Tensor | None]) -> Tensor | None:
-            kept = [tensor for tensor in tensors if tensor is not None]
-            return torch.cat(kept) if kept else None
+            present = [tensor for tensor in tensors if tensor is not None]
+            return torch.cat(present) if present else None
 
         first = parts[0]
         return cls(
@@ -111,8 +111,8 @@ class LikelihoodCost:
     """Costs −log f(y_j | output_i) between a head's outputs and a batch of reports.
 
     Arguments:
-        randomizer: Whose mechanisms made the reports.
-        columns: Which of the columns that are split to count; all of them by default.
+        randomizer: Randomizer of the reports.
+        columns: Split columns that count; all of them by default.
 
     Examples:
         >>> from privot import Schema
@@ -131,7 +131,7 @@ class LikelihoodCost:
         self.joint = _JointChannel(randomizer, randomizer.joint) if randomizer.joint else None
 
     def read(self, release: Release, device: torch.device) -> Reports:
-        """All reports of a release."""
+        """Read all reports of a release."""
         values: dict[str, Tensor] = {}
         reported: dict[str, Tensor | None] = {}
         for name, channel in self.channels.items():
@@ -144,7 +144,7 @@ class LikelihoodCost:
         return Reports(values, reported, sheets.to(device), cells.to(device))
 
     def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
-        """Costs (n, m) of n outputs and m reports, up to a constant; differentiable in the outputs."""
+        """Compute costs (n, m) of outputs and reports, up to a constant, differentiable in outputs."""
         parts: list[Tensor] = []
         if self.joint is not None:
             assert reports.sheets is not None
@@ -160,7 +160,7 @@ class LikelihoodCost:
         return total
 
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
-        """−log f(y_j | equal mixture of the outputs), shape (m,), up to a constant of each report."""
+        """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
         if self.joint is not None and self.joint.tabulates and not self.channels:
             assert reports.sheets is not None
             assert reports.cells is not None
@@ -170,10 +170,10 @@ class LikelihoodCost:
 
     @torch.no_grad()
     def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
-        """Reports that people with these outputs as records would send, one a row.
+        """Simulate reports of people with these outputs as records, one a row.
 
-        Which columns they report is taken from `like` (of as many rows): it is drawn independently
-        of the records. The noise is only a simulation, from a seeded generator: it protects nobody.
+        The columns that they report are those of `like` (of as many rows), drawn independently of the
+        records. The noise is only a simulation, from a seeded generator: it gives no privacy.
         """
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
@@ -186,26 +186,24 @@ class LikelihoodCost:
 
 
 class _JointChannel:
-    """The joint report: the ratio and the set's size differ by sheet."""
+    """Channel of joint reports, whose ratio and set size differ by sheet."""
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
-        asked = joint.asked
-        columns = [randomizer.schema.coded[name] for name in asked.columns]
+        sheets = joint.asked
         self.atoms = {
-            name: torch.as_tensor(column.atoms[1])
-            for name, column in zip(asked.columns, columns, strict=True)
+            name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in sheets.columns
         }
-        sizes = np.array([size for own in asked.codings.values() for size in own] + [1])
+        sizes = np.array([size for own in sheets.codings.values() for size in own] + [1])
         starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(starts[-1]), asked.lengths[1]
+        self.total, self.most = int(starts[-1]), sheets.lengths[1]
         starts[-1] += 1
         # Digits that a form lacks are of one question more, which has one answer.
-        numbers = [asked.numbers(sheet) for sheet in range(asked.num_sheets)]
+        numbers = [sheets.numbers(sheet) for sheet in range(sheets.num_sheets)]
         places = np.array([own + (len(sizes) - 1,) * (self.most - len(own)) for own in numbers])
         self.questions = torch.as_tensor(places)
         self.sizes, self.starts = torch.as_tensor(sizes[places]), torch.as_tensor(starts[places])
-        self.num_cells = torch.as_tensor(asked.num_cells)
-        mechanisms = [joint.mechanism(cells) for cells in asked.num_cells.tolist()]
+        self.num_cells = torch.as_tensor(sheets.num_cells)
+        mechanisms = [joint.mechanism(cells) for cells in sheets.num_cells.tolist()]
         self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
         self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
         self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
@@ -220,7 +218,7 @@ class _JointChannel:
         return sheets, self._places(sheets, torch.as_tensor(flat))
 
     def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
-        """Flat cells (m, w), padded with −1, as places (m, widest, k) in the concatenated alphabets."""
+        """Convert flat cells (m, w), padded with −1, to places (m, widest, k) in all alphabets."""
         cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
         sizes, starts = self.sizes[sheets], self.starts[sheets]
         places, rest = [], cells
@@ -233,11 +231,11 @@ class _JointChannel:
 
     @property
     def tabulates(self) -> bool:
-        """Whether the tables of all answers to as many questions as a sheet has fit into memory."""
-        return self.total**self.most <= _MOST_TABLE
+        """Say whether tables of all answers to as many questions as a sheet has fit into memory."""
+        return self.total**self.most <= _MAX_TABLE
 
-    def _told(self, log: Tensor, codes: Tensor) -> Tensor:
-        """Log-probabilities (n, …) of the codes of every coding, from those of atoms (n, a)."""
+    def _of_codings(self, log: Tensor, codes: Tensor) -> Tensor:
+        """Compute log-probabilities (n, …) of every coding's codes from those of atoms (n, a)."""
         if len(codes) == 1:
             return log
         p = log.exp()
@@ -245,11 +243,15 @@ class _JointChannel:
         for own in codes.to(log.device):
             law = torch.zeros(len(log), int(own.max()) + 1, device=log.device, dtype=log.dtype)
             sums.append(law.index_add(1, own, p))
-        return torch.cat(sums, dim=1).clamp_min(_LEAST).log()
+        return torch.cat(sums, dim=1).clamp_min(_FLOOR).log()
+
+    def _log_probabilities(self, outputs: Outputs) -> Tensor:
+        parts = [self._of_codings(outputs[name], own) for name, own in self.atoms.items()]
+        return torch.cat(parts, dim=1)
 
     def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
-        log = torch.cat([self._told(outputs[name], own) for name, own in self.atoms.items()], dim=1)
-        # A place of probability 0, for the cells that pad a set, and one of 1, for digits that lack.
+        log = self._log_probabilities(outputs)
+        # A place of probability 0 for the cells that pad a set, and one of 1 for missing digits.
         log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
         log = torch.nn.functional.pad(log, (0, 1))
         supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
@@ -257,13 +259,12 @@ class _JointChannel:
         return -torch.log1p((ratio - 1) * supported)
 
     def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
-        """−log f(report | equal mixture of the outputs), shape (m,), up to a constant of the report.
+        """Compute −log f(report | equal mixture of the outputs), (m,), up to a constant of the report.
 
         A mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns: once
         that is computed, a report costs as many look-ups as it has cells, whatever n.
         """
-        told = [self._told(outputs[name], own) for name, own in self.atoms.items()]
-        p = torch.cat(told, dim=1).exp()
+        p = self._log_probabilities(outputs).exp()
         p = torch.nn.functional.pad(torch.nn.functional.pad(p, (0, 1)), (0, 1), value=1.0)
         products = p
         for _ in range(cells.shape[2] - 2):
@@ -281,11 +282,11 @@ class _JointChannel:
             p = outputs[name].exp().cpu()
             atoms = torch.multinomial(p, 1, replacement=True, generator=rng)[:, 0]
             drawn.append(own[:, atoms].T)
-        asked, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
-        codes = answers.gather(1, self.questions[asked])
+        sheet, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
+        codes = answers.gather(1, self.questions[sheet])
         truth = codes[:, 0]
         for column in range(1, codes.shape[1]):
-            truth = truth * self.sizes[asked, column] + codes[:, column]
-        size, own = self.subset_size[asked], self.own[asked]
-        cells = simulate_sets(truth, self.num_cells[asked], size, own, rng)
-        return self._places(asked, cells).to(sheets.device)
+            truth = truth * self.sizes[sheet, column] + codes[:, column]
+        size, own = self.subset_size[sheet], self.own[sheet]
+        cells = simulate_sets(truth, self.num_cells[sheet], size, own, rng)
+        return self._places(sheet, cells).to(sheets.device)

@@ -1,11 +1,37 @@
 r"""Fitting Gaussian classes to a release of candidates.
 
-The linear estimate of labels' shares and class means, unbiased and of known noise, is the start; it also
-gives the prior's variances. From there, steps of Adam on the likelihood of a few thousand reports each,
-plus the prior's share. Reports are decoded as they are drawn, so that memory does not grow with them.
+**The likelihood**, in closed form. A report's y has a part for each label c: one number $y_{c0}$ for the
+label itself and q numbers $y_c$ for the point, so that of a record with label c and point z
 
-What nothing can be learned of is refused: where the noise of the common mean, of standard deviation
-$1/(g \sqrt{a_1 n})$ in each of q coordinates, is longer than any record.
+$$ u = \sqrt{a_0} \, y_{c0} + \sqrt{a_1} \, ⟨y_c, z⟩ , $$
+
+and for a Gaussian z′ (`privot.local.gaussians`) u is normal, with mean
+$μ = \sqrt{a_0} y_{c0} + \sqrt{a_1} k_c ⟨y_c, m_c⟩$ and variance
+$v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \, y_c$. So the mean of the channel's smooth step is a smooth
+step, and
+
+$$ p(y) = \sum_c w_c \, \frac{1}{Z_c} \Big( b + (a − b) Φ\Big( \frac{μ − t}{\sqrt{v + τ^2}} \Big)
+   \Big) , \qquad Z_c = \mathbb E \, Z(a_0 + a_1 ‖z'‖^2) $$
+
+is a density for all parameters: without $Z_c$, longer and longer points would explain more and more.
+$‖z'‖^2$ is taken as log-normal, with its own mean, 1, and its own variance, by Gauss–Hermite quadrature.
+Missing points are a class of each label whose only point is their own feature.
+
+*Why not moments alone.* Means of reports are linear in the features' moments, and unbiased. But f is far
+from linear where ε is large: its k-th Hermite coefficient is the information on k-th moments, and the
+second is $g/\sqrt2$ times the first. The likelihood uses all of them. On 60 000 images with ten labels
+it needs no second moments in a report, which are therefore all about first ones.
+
+**The prior** shrinks what reports identify poorly. Deviations of class means from their common mean are
+normal, with the variance that the linear estimate has beyond its known noise; factors are normal about
+0, variances log-normal about typical ones: narrowly those of a point's direction, widely those of its
+length and brightness, of which there are few, and which differ most between data sets.
+
+**The fit** starts at the linear estimate of labels' shares and class means, unbiased and of known noise,
+which also gives the prior's variances. From there, steps of Adam on the likelihood of a few thousand
+reports each, plus the prior's share. Reports are decoded as they are drawn, so memory does not grow with
+them. Refused is a release from which nothing can be learned: where the noise of the common mean, of
+standard deviation $1/(g \sqrt{a_1 n})$ in each of q coordinates, is longer than any record.
 
 Settings were chosen on training sets alone, for MNIST and Fashion-MNIST alike: fitted to simulated
 reports of 50 000 training images, judged on the other 10 000 (`docs/results/images.md`).
@@ -34,51 +60,26 @@ from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
 from privot.training.settings import learning, started_by_torchrun
 
-# The likelihood of Gaussian classes given candidates, in closed form.
-#
-# A report's y has a part for each label c: one number $y_{c0}$ for the label itself and q numbers
-# $y_c$ for the point, so that of a record with label c and point z
-#
-# $$ u = \sqrt{a_0} \, y_{c0} + \sqrt{a_1} \, ⟨y_c, z⟩ , $$
-#
-# and for a Gaussian z′ ([`law`][privot.local.gaussians]) u is normal, with mean $μ = \sqrt{a_0}
-# y_{c0} + \sqrt{a_1} k_c ⟨y_c, m_c⟩$ and variance $v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \,
-# y_c$. So the mean of the smooth step ([`channel`][privot.local.gaussians]) is a smooth step, and
-#
-# $$ p(y) = \sum_c w_c \, \frac{1}{Z_c} \Big( b + (a − b) Φ\Big( \frac{μ − t}{\sqrt{v + τ^2}} \Big)
-# \Big) , \qquad Z_c = \mathbb E \, Z(a_0 + a_1 ‖z'‖^2) $$
-#
-# is a density for all parameters: without $Z_c$, longer and longer points would explain more and
-# more. $‖z'‖^2$ is taken as log-normal, with its own mean, 1, and its own variance, by Gauss–Hermite
-# quadrature. Missing points are a class of each label whose only point is their own feature.
-#
-# *Why not moments alone.* Means of reports are linear in the features' moments, and unbiased. But f
-# is far from linear where ε is large: its k-th Hermite coefficient tells about k-th moments, and the
-# second is $g/\sqrt2$ times the first. The likelihood takes all of them. On 60 000 images with ten
-# labels it needs no second moments in a report, which are therefore all about first ones.
-#
-# **The prior** shrinks what reports say little about. Deviations of class means from their common
-# mean are normal, with the variance that the linear estimate has beyond its known noise; factors are
-# normal about 0, variances log-normal about typical ones: narrowly those of a point's direction,
-# widely those of its length and brightness, of which there are few, and which differ most between
-# data sets.
-
-
-_NODES, _SHORTEST = 9, 1e-6
-# Standard deviations of logarithms, of shares, and of the variances' level.
+_NODES, _SHORTEST = 9, 1e-6  # of the quadrature; of a mean's length
+# Standard deviations of the logarithms of shares, and of the variances' level.
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5
 # A factor's numbers are that much less than a variance's share, in units of its standard deviation.
 _FACTOR_PRECISION = 1.5
+_BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
+_PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000
+_FACTORS = 16
+_MIN_MISSING, _MAX_MISSING = 0.01, 0.9
+_MIN_SHARE, _MIN_RETAINED, _MIN_WITHIN, _MAX_WITHIN = 0.3, 0.05, 0.1, 0.6
 
 
 @dataclass(frozen=True)
 class LabelParts:
-    """Reports y (n, D), part by part.
+    """Parts of reports y (n, D).
 
     Arguments:
         labels: $y_{c0}$ (n, C); zeros without labels.
         points: $y_c$ (n, C, q).
-        missing: The number of missing points (n,); zeros where none may be.
+        missing: The number for missing points (n,); zeros where none may be.
     """
 
     labels: Tensor
@@ -88,15 +89,15 @@ class LabelParts:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a fit starts, and what it shrinks to.
+    """Start of a fit, and center of its prior.
 
     Arguments:
         shares: w (C,).
         missing: Share of missing points.
         means: m (C, q).
         deviation: Variance of a number's deviation from the common mean, between classes.
-        variances: Typical ones (q,) of z given the class.
-        spreads: How far off these are (q,), in logarithms of standard deviations.
+        variances: Typical variances (q,) of z given the class.
+        spreads: Their uncertainty (q,), in logarithms of standard deviations.
     """
 
     shares: Array
@@ -111,11 +112,11 @@ class ClassParameters(nn.Module):
     """Parameters of Gaussian classes, their likelihood, and their prior.
 
     Arguments:
-        channel: Of the reports.
-        start: Where to start.
+        channel: Channel of the reports.
+        start: Start of the fit.
         num_factors: r.
-        nullable: Whether points may be missing.
-        seed: Of the factors' start.
+        nullable: Points may be missing.
+        seed: Seed of the factors' start.
     """
 
     base: Tensor
@@ -135,7 +136,7 @@ class ClassParameters(nn.Module):
             torch.full((count,), math.log(start.missing / (1 - start.missing)))
         )
         self.means = nn.Parameter(_single(start.means))
-        # Half of a variance is for the factors together, to begin with.
+        # At the start, the factors together have half of a variance.
         self.register_buffer("base", _single(start.variances / 2))
         self.register_buffer("spreads", _single(start.spreads))
         spread = torch.sqrt(self.base / num_factors)[:, None]
@@ -148,11 +149,11 @@ class ClassParameters(nn.Module):
 
     @property
     def variances(self) -> Tensor:
-        """Of D (q,)."""
+        """Diagonal of D (q,)."""
         return self.base * torch.exp(2 * (self.log_ratios + self.log_level))
 
     def log_densities(self, y: LabelParts) -> Tensor:
-        """Ln p of reports, (n,)."""
+        """Compute ln p of reports, (n,)."""
         channel, variances = self.channel, self.variances
         one, linear = channel.label_weight, 1 - channel.label_weight
         lengths = self.means.norm(dim=1).clamp_min(_SHORTEST)
@@ -173,7 +174,7 @@ class ClassParameters(nn.Module):
         return torch.log((torch.softmax(self.logits, dim=0) * density).sum(dim=1))
 
     def penalty(self) -> Tensor:
-        """−ln of the prior, but for constants."""
+        """Compute −ln of the prior, up to constants."""
         away = self.means - self.means.mean(dim=0)
         total = (away**2).sum() / self.deviation
         total = total + ((self.logits - self.logits.mean()) ** 2).sum() / _SHARE_SPREAD**2
@@ -184,7 +185,7 @@ class ClassParameters(nn.Module):
 
     @torch.no_grad()
     def law(self) -> GaussianClasses:
-        """What the parameters stand for."""
+        """Convert the parameters to a law."""
         absent = torch.sigmoid(self.missing) if self.nullable else torch.zeros_like(self.missing)
         shares = torch.softmax(self.logits.double(), dim=0)
         parts = (shares, absent, self.means, self.factors, self.variances)
@@ -199,7 +200,7 @@ class ClassParameters(nn.Module):
     def _traces(
         self, lengths: Tensor, directions: Tensor, variances: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """ρ, the trace of $P_c S P_c$, S being $A A^⊤ + D$, and the variance of $‖z'‖^2 / k_c^2$."""
+        """Compute ρ, tr $P_c S P_c$ with $S = A A^⊤ + D$, and the variance of $‖z'‖^2 / k_c^2$."""
         factors = self.factors
         product = factors.T @ factors
         scaled = directions @ factors @ factors.T + directions * variances
@@ -213,7 +214,7 @@ class ClassParameters(nn.Module):
         return flatness, whole - removed * along, 2 * square + 4 * radial
 
     def _mass(self, linear: float, variance: Tensor) -> Tensor:
-        """$Z_c$ (C,), of squared lengths of mean 1 and this variance."""
+        """Compute $Z_c$ (C,), of squared lengths of mean 1 and this variance."""
         channel = self.channel
         logarithmic = torch.log1p(variance)[:, None]
         lengths = torch.exp(torch.sqrt(logarithmic) * self.nodes - logarithmic / 2)
@@ -226,15 +227,8 @@ def _single(values: Array) -> Tensor:
     return torch.as_tensor(np.asarray(values), dtype=torch.float32)
 
 
-_BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
-_PASSES, _FEWEST_STEPS, _MOST_STEPS = 10, 300, 3_000
-_FACTORS = 16
-_LEAST_MISSING, _MOST_MISSING = 0.01, 0.9
-_LEAST_SHARE, _LEAST_KEPT, _LEAST_WITHIN, _MOST_WITHIN = 0.3, 0.05, 0.1, 0.6
-
-
 def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """A model whose sampler is Gaussian classes; see `privot.local.fitting.fit`.
+    """Fit a model whose sampler is Gaussian classes; see `privot.local.fitting.fit`.
 
     Raises:
         PrivotError: for another release, a setting that would be ignored, or too few reports.
@@ -250,7 +244,8 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     rank = min(_FACTORS, report.features.points)
     classes = ClassParameters(channel, start, rank, report.features.nullable, settings.seed)
     size = min(len(release), settings.batch_size or _BATCH)
-    steps = settings.steps or _steps(len(release), size)
+    passes = _PASSES * len(release) // size
+    steps = settings.steps or min(_MAX_STEPS, max(_MIN_STEPS, passes))
     rate = settings.learning_rate or _RATE
     text = release.randomizer.to_json() + release.rows.digest()
     identity = {"release": hashlib.sha256(text.encode()).hexdigest(), "batch_size": size}
@@ -286,21 +281,20 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
 def linear_start(
     moments: Moments, stddev: float, weight: float, variances: Array, spreads: Array
 ) -> Start:
-    """Shares and means from moments whose numbers have noise, shrunk by what is known of it."""
+    """Estimate shares and means from noisy moments, shrunk by the known noise."""
     count = len(moments.first)
-    shares = np.maximum(moments.shares, _LEAST_SHARE / count)
+    shares = np.maximum(moments.shares, _MIN_SHARE / count)
     shares = (shares / shares.sum() + 1 / count) / 2 if count > 1 else np.ones(1)
-    missing = min(_MOST_MISSING, max(_LEAST_MISSING, moments.missing))
+    missing = min(_MAX_MISSING, max(_MIN_MISSING, moments.missing))
     present = shares if moments.missing == 0 else (1 - missing) * shares
     means = moments.first / present[:, None]
-    # With one class there is nothing between classes, and the mean is left as it is.
+    # With one class there is no variance between classes, and the mean is not shrunk.
     away = means - means.mean(axis=0)
     noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())
     seen = max(1e-12, float((away**2).mean()))
-    kept = max(_LEAST_KEPT, 1 - noise / seen)
-    means = means.mean(axis=0) + kept * away
+    means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / seen) * away
     within = 1 - float(shares @ (means**2).sum(axis=1))
-    within = min(_MOST_WITHIN, max(_LEAST_WITHIN, within))
+    within = min(_MAX_WITHIN, max(_MIN_WITHIN, within))
     return Start(
         shares,
         missing,
@@ -312,7 +306,7 @@ def linear_start(
 
 
 class Objective:
-    """Mean of −ln p over some reports, with the prior's share: a function of the run's generator."""
+    """Mean of −ln p over a batch of reports, plus the prior's share."""
 
     def __init__(
         self,
@@ -324,7 +318,7 @@ class Objective:
         self.classes, self.report, self.answers, self.size = classes, report, answers, size
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """One step; there is no marginal error."""
+        """Compute one step's loss; there is no marginal error."""
         total = len(self.answers.seeds)
         rows = torch.randint(total, (self.size,), generator=rng).numpy()
         fit = self.classes.log_densities(self._parts(rows)).mean()
@@ -337,12 +331,8 @@ class Objective:
         return LabelParts(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
 
-def _steps(num_reports: int, size: int) -> int:
-    return min(_MOST_STEPS, max(_FEWEST_STEPS, _PASSES * num_reports // size))
-
-
 def _require_candidates(release: Release) -> CandidatesReport:
-    """The report that all of a release's columns are in."""
+    """Return the candidates report, or refuse a release with other columns."""
     report = release.randomizer.candidates
     if report is None:
         raise PrivotError(
@@ -358,7 +348,7 @@ def _require_candidates(release: Release) -> CandidatesReport:
 
 
 def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -> None:
-    """Refuse reports that say nothing: see the module."""
+    """Refuse reports without information: see the module."""
     squared = stddev**2 * report.features.points / (1 - report.features.label_weight)
     if squared > 1:
         raise PrivotError(
@@ -369,7 +359,7 @@ def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -
 
 
 def _refuse_ignored(settings: FitSettings, run: Run) -> None:
-    """Refuse what only a generator takes."""
+    """Refuse settings that only a generator uses."""
     if started_by_torchrun():
         raise PrivotError(
             "estimator 'gaussian_classes' looks at few reports at a time, in one process: start it "

@@ -1,23 +1,23 @@
-r"""A step of training: the minibatch of reports it looks at, and the loss that it makes small.
+r"""A step of training: its minibatch of reports, its loss, and generators of images.
 
 **In memory** every step draws reports uniformly, with replacement.
 
 **From disk** an epoch passes over all row groups in a random order, a *window* of them at a time; the
-window's reports are put in random order and handed out as batches. A release is written in random order
-(`privot.randomizer.publishing`), so its row groups are uniform samples of it, and batches are as
-good as uniform ones, without replacement; of files in another order, a batch sees the window's row
-groups only. What a window holds beyond full batches is left out of that epoch, another part each time.
+window's reports are shuffled and divided into batches. A release is written in random order
+(`privot.randomizer.publishing`), so its row groups are uniform samples of it, and batches are as good as
+uniform ones, without replacement; for files in another order, a batch is of the window's row groups
+only. Reports of a window beyond full batches are left out of that epoch, another part each time.
 
-The k-th batch is a function of the seed and k: a resumed run reads one window and goes on bit for bit.
+The k-th batch is a function of the seed and k: a resumed run reads one window and continues bit for bit.
 One window and a few batches are in memory, whatever the release holds; a thread reads ahead.
 
 **A loss** is a function of a `Step` (the generator's outputs, a batch of reports, their cost −log f) and
-of nothing else: it can see no record. `plain` is the transport cost at the matched entropic weight,
-whose minimizer is the law of the *clean* records (`privot.local.networks.cost`); its gradient is that
-of $⟨π, C⟩$ with the plan held fixed (algorithm 1 of Reshetova et al.).
+of nothing else: it has no access to records. `plain` is the transport cost at the matched entropic
+weight, whose minimizer is the law of the *clean* records (`privot.local.networks.cost`); its gradient is
+that of $⟨π, C⟩$ with the plan held fixed (algorithm 1 of Reshetova et al.).
 
 **Mini-batch bias.** That theorem is about distributions; a plan between b points and b points can match
-noise that only looks like structure, and shrinks what is learned: in 50 dimensions with noise of
+noise as if it were structure, and shrinks the learned spread: in 50 dimensions with noise of
 standard deviation 1 the learned spread at b = 400 is half the truth. `self_corrected` subtracts the
 gradient that the model would receive from its own privatized samples,
 
@@ -39,7 +39,45 @@ noise, where more do not.
 
 **Any other loss** is a function of the same kind, given to `privot.fit(release, loss=…)`.
 
+**Labels** of images. The label is drawn first, and the image given it, $c ∼ p$, image = G(z, c): every
+image has a label, and any label's images can be drawn. Randomized response reports the true label with
+probability s and any given other one with probability t, so the shares of the reported labels satisfy
+$r_c = t + (s − t) p_c$, which is solved for p.
+
+**Strata.** A step takes reports of **one** reported label k only. Given k, the true label has $P(c | k)
+∝ p_c\, f(k|c)$, and the reports have the law of M(x), x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The generator
+draws c from P(·|k) and x = G(z, c); within such a stratum the label's cost depends on c alone, is
+constant along each row of the transport problem, and moves no plan. The recovery theorem holds in each
+stratum: G given k generates x given k. Where the response is mostly truthful, strata are nearly classes:
+a batch of one digit has less spread than a batch of ten, and its plan errs less. Strata are drawn as
+often as they are reported.
+
+**Start** of image generators, away from a saddle: a network whose outputs all equal the mean record is a
+stationary point of every transport loss, for equal outputs get equal gradients. Small random weights
+start next to it, and leave it slowly. But noise is centered and independent of the record, so
+
+$$ E\,X = E\,Y, \qquad \mathrm{Cov}(X) = \mathrm{Cov}(Y) − σ^2 I , $$
+
+and eigenvalues of Cov(Y) above the edge $σ^2 (1 + \sqrt{d/n})^2$ of those of pure noise are signal
+(Marchenko and Pastur; Baik, Ben Arous, Péché). The last layer of a network with hidden features h and
+outputs $\tanh a$ is set to
+
+$$ a = \mathrm{artanh}(\bar Y) + D^{−1} A\, w(h) , $$
+
+w whitening h on latents drawn, A (d, k) the leading axes, each as long as its deviation, and D the slope
+of tanh there: to first order the outputs have the records' mean and leading covariance. On MNIST at σ =
+2 it takes the distance in 50 principal components after 40 CPU seconds from 7.2 to 3.1.
+
+**Settings** of images, by Fréchet distance on a classifier's features (floor 1.2) on MNIST at σ = 2, 40
+CPU seconds each: without labels, batches of 250, 3.9; with labels and 1 250 steps at batches of 250, 6.3
+drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9; with this start, 1.6.
+Self-correction has no bias from small batches, so steps are worth more than reports. A learning rate of
+6e-3 breaks it.
+
 Everything is a function of the release, hence post-processing; the seed is no secret.
+
+References:
+    Tipping, Bishop, *Probabilistic principal component analysis* (1999).
 """
 
 from __future__ import annotations
@@ -56,8 +94,8 @@ import torch
 from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
+from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost, Reports
-from privot.local.networks.likelihood import Head, Outputs
 from privot.local.settings import FitSettings
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
@@ -66,21 +104,31 @@ from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
-# A release in files beyond this many reports is not read into memory.
-_MOST_IN_MEMORY = 2**20
+_MAX_IN_MEMORY = 2**20  # reports in files, beyond which they are not read into memory
 _WINDOW_BYTES = 2**25
 _BLOCK_BYTES = 2**21
 
+# Generators of images.
+_LATENT_DIM = 16
+_STARTING_LATENTS = 2000
+_LABEL_LOGIT = 40.0  # of the label's unit vector: e^−40 is negligible
+_MIN_SHARE = 1e-3
+_MAX_COORDINATES = 2048
+_MAX_AXES = 50
+_MAX_MEAN = 0.995  # of outputs; beyond, tanh has hardly a slope
+_MAX_SLOPE_MEAN = 0.9  # at which the slope is taken: dark pixels would get huge weights
+_ROWS_AT_ONCE = 8192
+
 
 class Minibatches(ABC):
-    """Where a step's reports come from, and the latents that stand for the people behind them."""
+    """Source of each step's reports, and of the latents matched with them."""
 
     @abstractmethod
     def draw(self, rng: torch.Generator) -> Reports:
-        """The next batch."""
+        """Return the next batch."""
 
     def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Latents (num_rows, d) of people like those of the last batch."""
+        """Draw latents (num_rows, d) for people like those of the last batch."""
         return generator.draw_latent(num_rows, rng)
 
     def seek(self, step: int) -> None:  # noqa: B027  # batches that the run's generator draws are there
@@ -90,8 +138,8 @@ class Minibatches(ABC):
 def minibatches(
     release: Release, cost: LikelihoodCost, size: int, seed: int, device: torch.device
 ) -> Minibatches:
-    """Batches of `size` reports, from memory unless the release is in files and large."""
-    if release.rows.in_memory or len(release) <= _MOST_IN_MEMORY:
+    """Create batches of `size` reports, from memory unless the release is in files and large."""
+    if release.rows.in_memory or len(release) <= _MAX_IN_MEMORY:
         return FromMemory(release, cost, size, device)
     return FromDisk(release, cost, size, seed, device)
 
@@ -115,11 +163,11 @@ class FromDisk(Minibatches):
 
     Arguments:
         release: Reports in files.
-        cost: Reads them.
+        cost: Cost that reads them.
         size: Reports a batch.
-        seed: Of the order.
-        device: Where batches go.
-        window_bytes: What a window may hold.
+        seed: Seed of the order.
+        device: Device of the batches.
+        window_bytes: Approximate size of a window.
 
     Raises:
         PrivotError: if there are fewer reports than a batch.
@@ -149,25 +197,25 @@ class FromDisk(Minibatches):
 
     def seek(self, step: int) -> None:
         """See `Minibatches`."""
-        self._blocks = self._from(step)
+        self._blocks = self._blocks_from(step)
         self._ahead: Future[Reports] = self._thread.submit(next, self._blocks)
-        self._held, self._place = self._next_block(), 0
+        self._block_reports, self._place = self._next_block(), 0
 
     def draw(self, rng: torch.Generator) -> Reports:
         """See `Minibatches`; the run's generator is not used."""
-        if self._place == len(self._held):
-            self._held, self._place = self._next_block(), 0
+        if self._place == len(self._block_reports):
+            self._block_reports, self._place = self._next_block(), 0
         rows = torch.arange(self._place, self._place + self._size)
         self._place += self._size
-        return self._held.rows(rows.to(self._device))
+        return self._block_reports.rows(rows.to(self._device))
 
     def _next_block(self) -> Reports:
         block = self._ahead.result()
         self._ahead = self._thread.submit(next, self._blocks)
         return block
 
-    def _from(self, step: int) -> Iterator[Reports]:
-        """Blocks of batches from the one of a step on, forever."""
+    def _blocks_from(self, step: int) -> Iterator[Reports]:
+        """Yield blocks of batches from a step's batch on, forever."""
         epoch, left = 0, step
         while True:
             for number, groups in enumerate(self._windows(epoch)):
@@ -180,7 +228,7 @@ class FromDisk(Minibatches):
             epoch += 1
 
     def _windows(self, epoch: int) -> list[list[int]]:
-        """Row groups of each window of an epoch; the last window is not smaller than a batch."""
+        """Divide an epoch's row groups into windows; the last is not smaller than a batch."""
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._groups)).tolist()
         ends = accumulate(self._groups[group].num_rows for group in order)
         windows: dict[int, list[int]] = {}
@@ -201,17 +249,17 @@ class FromDisk(Minibatches):
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a loss may look at.
+    """Inputs of a loss.
 
     Arguments:
-        outputs: The head's outputs of b fresh latents by column, differentiable (`LikelihoodCost` says
-            what they mean); in a group of processes this one's share, but all of them for `likelihood`.
-        reports: Of m people, drawn from the release.
+        outputs: The head's outputs of b fresh latents by column, differentiable (see `LikelihoodCost`);
+            in a group of processes this one's share, but all of them for `likelihood`.
+        reports: Reports of m people, drawn from the release.
         cost: −log f of any outputs and reports; `cost.simulate` privatizes outputs.
-        fresh: Draws b more outputs.
-        solver: Of transport problems, as the settings say.
-        rng: The run's random generator.
-        group: The processes that train together.
+        fresh: Function that draws b more outputs.
+        solver: Solver of transport problems, by the settings.
+        rng: Random generator of the run.
+        group: Processes that train together.
     """
 
     outputs: Outputs
@@ -224,12 +272,12 @@ class Step:
 
     @torch.no_grad()
     def echo(self) -> Reports:
-        """Reports of the model's own, of fresh outputs; they know no gradient."""
+        """Simulate the model's own reports of fresh outputs, without gradient."""
         return self.cost.simulate(self.fresh(), self.reports, self.rng)
 
     def entropic_costs(self, *batches: Reports) -> tuple[list[Tensor], float]:
-        """Entropic cost of the outputs and each batch of m reports, and the largest marginal error."""
-        # One matrix for all: they share the outputs, and so the product of their gradient.
+        """Compute the entropic cost to each batch of m reports, and the largest marginal error."""
+        # One matrix for all batches, which share the outputs and the product in their gradient.
         costs = self.cost(self.outputs, Reports.joined(batches)).split(len(self.reports), dim=1)
         solved = [self._entropic_cost(part.contiguous()) for part in costs]
         return [value for value, _ in solved], max(result.marginal_error for _, result in solved)
@@ -241,24 +289,24 @@ class Step:
         return entropic_cost_of_rows(costs, first, self.group.gather, self.solver)
 
 
-# The value to make small, and the largest marginal error of a plan that it solved for, or 0.
+# The value to minimize, and the largest marginal error of a plan that was solved for it, or 0.
 Loss = Callable[[Step], tuple[Tensor, float]]
 
 
 def plain(step: Step) -> tuple[Tensor, float]:
-    """Entropic cost of outputs and reports."""
+    """Compute the entropic cost of outputs and reports."""
     (value,), error = step.entropic_costs(step.reports)
     return value, error
 
 
 def self_corrected(step: Step) -> tuple[Tensor, float]:
-    """The same, less that of outputs and the model's own reports."""
+    """Subtract from `plain` the entropic cost of outputs and the model's own reports."""
     (value, correction), error = step.entropic_costs(step.reports, step.echo())
     return value - correction, error
 
 
 def likelihood(step: Step) -> tuple[Tensor, float]:
-    """−log of the batch's mixture, an exact likelihood: no marginal is left to fit."""
+    """Compute the exact −log likelihood of the batch's mixture, without a transport plan."""
     own = torch.arange(len(step.reports))[step.group.share(len(step.reports))]
     device = next(iter(step.outputs.values())).device
     costs = step.cost.mixture(step.outputs, step.reports.rows(own.to(device)))
@@ -268,68 +316,12 @@ def likelihood(step: Step) -> tuple[Tensor, float]:
 LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (plain, self_corrected, likelihood)}
 
 
-# Generators of images, alone or with a label, and of labeled ones the reports that a step looks at.
-#
-# **Labels.** The label is drawn first, and the image given it, $c ∼ p$, image = G(z, c): every image
-# knows its label, and any label's images can be drawn. Randomized response keeps a label with
-# probability s and reports any given other one with probability t, so the shares of the reported
-# labels satisfy $r_c = t + (s − t) p_c$, which is solved for p.
-#
-# **Strata.** A step takes reports of **one** reported label k only. Given k, the true label has $P(c
-# | k) ∝ p_c\, f(k|c)$, and the reports have the law of M(x), x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The
-# generator draws c from P(·|k) and x = G(z, c); within such a stratum the label's cost depends on c
-# alone, is constant along each row of the transport problem, and moves no plan. The recovery theorem
-# holds in each stratum: G given k generates x given k. Where the response is truthful often, strata
-# are nearly classes: a batch of one digit is spread less than a batch of ten, and its plan errs less.
-# Strata are drawn as often as they are reported.
-#
-# **Start**, where no saddle is: a network whose outputs all equal the mean record is a stationary
-# point of every transport loss, for equal outputs get equal gradients. Small random weights start
-# next to it, and leave it slowly. But noise is centered and independent of the record, so
-#
-# $$ E\,X = E\,Y, \qquad \mathrm{Cov}(X) = \mathrm{Cov}(Y) − σ^2 I , $$
-#
-# and eigenvalues of Cov(Y) above the edge $σ^2 (1 + \sqrt{d/n})^2$ of those of pure noise are signal
-# (Marchenko and Pastur; Baik, Ben Arous, Péché). The last layer of a network with hidden features h
-# and outputs $\tanh a$ is set to
-#
-# $$ a = \mathrm{artanh}(\bar Y) + D^{−1} A\, w(h) , $$
-#
-# w whitening h on latents drawn, A (d, k) the leading axes, each as long as its deviation, and D the
-# slope of tanh there: to first order the outputs have the records' mean and leading covariance. On
-# MNIST at σ = 2 it takes the distance in 50 principal components after 40 CPU seconds from 7.2 to
-# 3.1.
-#
-# **Settings**, by Fréchet distance on a classifier's features (floor 1.2) on MNIST at σ = 2, 40 CPU
-# seconds each: without labels, batches of 250, 3.9; with labels and 1 250 steps at batches of 250,
-# 6.3 drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9; with this start,
-# 1.6. Self-correction has no bias to fear from small batches, so steps are worth more than reports. A
-# learning rate of 6e-3 breaks it.
-#
-# Privacy: functions of the release, as all of training is.
-#
-# References:
-#     Tipping, Bishop, *Probabilistic principal component analysis* (1999).
-
-
-_LATENT_DIM = 16
-_STARTING_LATENTS = 2000
-# Logits of the label's unit vector: e^−40 is no probability.
-_CERTAIN = 40.0
-_LEAST_SHARE = 1e-3
-_MOST_COORDINATES = 2048
-_MOST_AXES = 50
-_NEAREST = 0.995  # of a mean to the bounds; beyond, tanh has hardly a slope
-_SATURATED = 0.9  # of the slope's argument: dark pixels would get huge weights
-_ROWS_AT_ONCE = 8192
-
-
 class LabeledGenerator(nn.Module):
     """Features of an image and a label, in the order of the head's columns.
 
     Arguments:
-        head: Of one image and one coded column.
-        network: From latents and the labels' unit vectors to images.
+        head: Head of one image and one coded column.
+        network: Network from latents and the labels' unit vectors to images.
         shares: Probability p of each label.
     """
 
@@ -343,21 +335,21 @@ class LabeledGenerator(nn.Module):
         self.num_features = self.conditional.num_features
 
     def forward(self, latent: Tensor) -> Tensor:
-        """Features (n, num_features) of latents that end with the label's unit vector."""
+        """Compute features (n, num_features) of latents that end with the label's unit vector."""
         features = self.conditional(latent)
         image, hot = features.tensor_split([features.shape[1] - self.conditional.num_labels], dim=1)
-        parts = (image, _CERTAIN * hot) if self._image_first else (_CERTAIN * hot, image)
+        parts = (image, _LABEL_LOGIT * hot) if self._image_first else (_LABEL_LOGIT * hot, image)
         return torch.cat(parts, dim=1)
 
     def draw_latent(
         self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
     ) -> Tensor:
-        """Latents (num_rows, latent_dim + K), of given labels (num_rows,) or such as p draws."""
+        """Draw latents (num_rows, latent_dim + K) of given labels (num_rows,), or labels by p."""
         return self.conditional.draw_latent(num_rows, rng, labels)
 
 
 def fits_images(randomizer: Randomizer) -> bool:
-    """Whether records are an image, alone or with one label by randomized response, all reported."""
+    """Say whether records are an image, alone or with one label by randomized response."""
     images, made = randomizer.schema.images, randomizer.mechanisms
     whole = randomizer.num_reported == len(made) == len(randomizer.schema.columns)
     labels = [mechanism.names_code for name, mechanism in made.items() if name not in images]
@@ -367,7 +359,7 @@ def fits_images(randomizer: Randomizer) -> bool:
 def image_generator(
     release: Release, head: Head, settings: FitSettings
 ) -> MLP | DCGAN | LabeledGenerator:
-    """A generator of the release's records; an MLP starts at their mean and leading covariance."""
+    """Create a generator of images; an MLP starts at the records' mean and leading covariance."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
     shares = LabelReports(release, *head.coded).shares if head.coded else torch.zeros(0)
@@ -384,7 +376,7 @@ def image_generator(
     domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
     reports = torch.as_tensor(release.reports(name)[0])
     mean, axes = leading_axes(reports, mechanism.variance)
-    # Both maps from reports to pixels are linear: nothing, and a transposed cosine transform.
+    # Both maps from reports to pixels are linear: the identity, and a transposed cosine transform.
     pixels, directions = (
         torch.from_numpy(domain.decode(part.double().numpy())).float()
         for part in (mean[None], axes)
@@ -395,11 +387,11 @@ def image_generator(
 
 
 class LabelReports:
-    """A column's reported labels, and what the module's equations make of them.
+    """A column's reported labels, and the estimated law of the true ones.
 
     Attributes:
         codes: Reported labels (n,).
-        shares: p, each label's share held above a thousandth.
+        shares: p, with each label's share at least a thousandth.
         given: P(c | k) in row k.
     """
 
@@ -409,7 +401,7 @@ class LabelReports:
         law = torch.from_numpy(np.exp(mechanism.log_likelihood(all_codes[:, None], all_codes)))
         self.codes = torch.as_tensor(release.reports(name)[0][:, 0], dtype=torch.int64)
         reported = torch.bincount(self.codes, minlength=len(law)).double() / len(self.codes)
-        shares = torch.linalg.solve(law, reported).clamp_min(_LEAST_SHARE)
+        shares = torch.linalg.solve(law, reported).clamp_min(_MIN_SHARE)
         self.shares = (shares / shares.sum()).float()
         given = law.float() * self.shares
         self.given = given / given.sum(dim=1, keepdim=True)
@@ -419,11 +411,11 @@ class Strata(Minibatches):
     """Batches of reports of one reported label each, drawn with replacement.
 
     Arguments:
-        release: The reports, which are held in memory.
-        cost: Reads them; of all columns but the label.
+        release: The reports, which are read into memory.
+        cost: Cost that reads all columns but the label.
         size: Reports a batch.
         label: Name of the label's column.
-        device: Where batches go.
+        device: Device of the batches.
     """
 
     def __init__(
@@ -444,20 +436,20 @@ class Strata(Minibatches):
         return self._reports.rows(index.to(self._device))
 
     def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
-        """See `Minibatches`; of true labels as the reported one says."""
+        """See `Minibatches`; true labels are drawn given the reported one."""
         assert isinstance(generator, LabeledGenerator)
         labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)
         return generator.draw_latent(num_rows, rng, labels)
 
 
 def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor]:
-    """Mean (d,) and leading axes (k, d) of the records' covariance, longest first.
+    """Estimate the mean (d,) and leading axes (k, d) of the records' covariance, longest first.
 
     No axes of a single report, and none of more than 2048 coordinates: the eigendecomposition is full.
 
     Arguments:
         reports: Reports (n, d).
-        noise_variance: Of each coordinate's noise, σ².
+        noise_variance: Variance σ² of each coordinate's noise.
 
     Examples:
         >>> rng = torch.Generator().manual_seed(0)
@@ -469,7 +461,7 @@ def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor
     """
     count, width = reports.shape
     mean = reports.mean(dim=0, dtype=torch.float64)
-    if count < 2 or width > _MOST_COORDINATES:
+    if count < 2 or width > _MAX_COORDINATES:
         return mean.float(), reports[:0]
     total = torch.zeros(width, width, dtype=torch.float64)
     for part in reports.split(_ROWS_AT_ONCE):
@@ -478,7 +470,7 @@ def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor
     values, vectors = torch.linalg.eigh(total / count)
     above = values > noise_variance * (1 + (width / count) ** 0.5) ** 2
     lengths = (values[above] - noise_variance).sqrt()
-    axes = (vectors[:, above] * lengths).flip(1).T[:_MOST_AXES]
+    axes = (vectors[:, above] * lengths).flip(1).T[:_MAX_AXES]
     return mean.float(), axes.float()
 
 
@@ -487,13 +479,13 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
     """Set the last layer so that tanh of the network has this mean and, to first order, these axes.
 
     Arguments:
-        network: Features (n, d) of which outputs are the tanh.
+        network: Network of features (n, d); outputs are their tanh.
         latent: Latents (n, latent_dim) as training will draw them, a thousand or more.
-        mean: Where outputs lie on average (d,), in [−1, 1].
+        mean: Mean of the outputs (d,), in [−1, 1].
         axes: Axes (k, d) of their covariance; fewer are used if the hidden layer is small.
 
     Returns:
-        How many axes were used.
+        Number of axes used.
     """
     last = network.layers[-1]
     assert isinstance(last, nn.Linear)
@@ -503,7 +495,7 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
     alive = deviations > 1e-4 * deviations[0]
     count = min(len(axes), int(alive.sum()))
     whiten = directions[:count] / deviations[:count, None] * (len(latent) - 1) ** 0.5
-    slope = 1 - mean.clamp(-_SATURATED, _SATURATED) ** 2
+    slope = 1 - mean.clamp(-_MAX_SLOPE_MEAN, _MAX_SLOPE_MEAN) ** 2
     last.weight.copy_((axes[:count] / slope).T @ whiten)
-    last.bias.copy_(mean.clamp(-_NEAREST, _NEAREST).atanh() - last.weight @ center)
+    last.bias.copy_(mean.clamp(-_MAX_MEAN, _MAX_MEAN).atanh() - last.weight @ center)
     return count

@@ -1,27 +1,27 @@
-r"""Paths in time: what waves of reports say of numbers that move slowly, and of a sudden change.
+r"""Paths in time: the posterior of numbers that drift over waves of reports, and of a sudden change.
 
-Of each of K numbers u, wave t says $h_t u − \tfrac12 D_t u^2$ on the scale of log-likelihoods. Before
-any report, a number's path is Gaussian and starts anywhere (variance 4; u is on the scale of logits). It
-is a **random walk**, or has a **slope that is a random walk** (an integrated Wiener process), with time
-from 0 to 1 over the waves:
+For each of K numbers u, wave t has the log-likelihood $h_t u − \tfrac12 D_t u^2$. A priori, a number's
+path is Gaussian and starts anywhere (variance 4; u is on the scale of logits). It is a **random walk**,
+or has a **slope that is a random walk** (an integrated Wiener process), with time from 0 to 1 over the
+waves:
 
 $$ k_1(s, t) = q \min(s, t) , \qquad
    k_2(s, t) = q \Bigl(s t + \frac{m^2 |t − s|}{2} + \frac{m^3}{3}\Bigr) ,\quad m = \min(s, t) . $$
 
-How fast numbers move, q, and which of both it is, the reports tell: with K the kernel's matrix,
+The rate of drift, q, and the kernel are inferred from the reports: with K the kernel's matrix,
 
 $$ \ln P(\text{reports} \mid q) = \tfrac12 h^⊤ Σ h − \tfrac12 \ln \det(I + K D) , \qquad
    Σ = (K^{-1} + D)^{-1} , $$
 
 exactly. Paths are averaged over q = 0 and 16 others, and both kernels, by this evidence, the same for
-all K numbers; so that bands hold what is not known of the drift. Nothing is left to choose. A time
-between waves is a wave without reports.
+all K numbers, so bands include uncertainty about the drift. Nothing is left to choose. A time between
+waves is a wave without reports.
 
 **Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to K, where w
-is 0 before τ and 1 from then on. Paths with one are averaged with those without, at a probability of
-.02 before any report, over s² evenly and over τ by the time since the wave before. So after a jump waves
-on either side of it are still pooled, as far as their own drift allows. With
-$V = (K + D^{-1})^{-1}$, the step itself, given reports, has mean and variance
+is 0 before τ and 1 from then on. Paths with a step are averaged with those without, at a prior
+probability of .02, over s² evenly and over τ by the time since the wave before. So after a jump waves on
+either side of it are still pooled, as far as their own drift allows. With $V = (K + D^{-1})^{-1}$, the
+step itself, given reports, has mean and variance
 
 $$ \hat c = \frac{s^2 a}{1 + s^2 b} ,\quad \frac{s^2}{1 + s^2 b} , \qquad
    a = w^⊤ (h − D Σ h) ,\quad b = w^⊤ V w , $$
@@ -30,10 +30,18 @@ the path moves by $\hat c\,(I − K V) w$, and the evidence gains
 $\tfrac12 s^2 a^2 / (1 + s^2 b) − \tfrac12 \ln(1 + s^2 b)$.
 
 The **p-value** of a change compares the largest evidence of a step against none, averaged over q,
-kernels and s², with those of paths drawn from the model without a step, at the drift that it learned,
-and reported with the waves' own noise.
+kernels and s², with those of paths drawn from the model without a step, at the estimated drift, and
+reported with the waves' own noise.
 
-Privacy: a function of reports, hence post-processing.
+**Shares.** A column's law at time t is $p_t = \sum_b θ_{tb} h_b$, of **pieces** $h_b$ that are fixed and
+shares θ that move. Pieces of categories are the values; of numbers and places, bumps of the law of all
+waves together, whose shape within a bump is fixed. A wave's slope and information in θ are transformed
+to coordinates $θ = \bar θ + B u$ in which the prior covariance of shares, $\mathrm{diag}(\bar θ) − \bar
+θ \bar θ^⊤$ (logits that move alike), is the identity and the information of all waves is diagonal. The
+correlation that a single wave retains there is dropped from its precision; its slope is exact, so at the
+mode of the paths, slopes of all waves and of the prior cancel.
+
+Privacy: functions of reports, hence post-processing.
 
 References:
     Kalman, *A new approach to linear filtering and prediction problems* (1960); Wahba, *Improper priors,
@@ -52,11 +60,12 @@ import numpy as np
 
 from privot.schema.domains import Array
 
-_ANYWHERE = 4.0
+_START_VARIANCE = 4.0
 _DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))
-_STEPS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # s²
-_SUDDEN = 0.02  # probability of a step before any report
-_LEAST = 1e-4  # weight of what is averaged
+_STEP_VARIANCES = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # s²
+_STEP_PROBABILITY = 0.02  # a priori
+_MIN_WEIGHT = 1e-4  # of what is averaged
+_MIN_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +73,7 @@ class Paths:
     """The posterior of K numbers at T times.
 
     Arguments:
-        times: In increasing order (T,).
+        times: Times, increasing (T,).
         slopes: h (T, K).
         precisions: D ≥ 0 (T, K).
     """
@@ -74,45 +83,45 @@ class Paths:
     precisions: Array
 
     @cached_property
-    def _scaled(self) -> Array:
+    def _unit_times(self) -> Array:
         span = self.times[-1] - self.times[0]
         return (self.times - self.times[0]) / (span or 1.0)
 
     @cached_property
-    def _candidates(self) -> list[_Candidate]:
+    def _kernels(self) -> list[_Kernel]:
         roots = np.sqrt(self.precisions.T)
         found = []
         for kernel in (random_walk, random_slope):
-            unit = kernel(self._scaled)
+            unit = kernel(self._unit_times)
             for drift in _DRIFTS[0 if kernel is random_walk else 1 :]:
-                found.append(_Candidate.of(_ANYWHERE + drift * unit, roots, float(drift)))
+                found.append(_Kernel.of(_START_VARIANCE + drift * unit, roots, float(drift)))
         return found
 
     @cached_property
     def weights(self) -> Array:
-        """Of every drift and kernel without a step, by the evidence; 1 in sum."""
-        found = np.exp(self._logs - self._logs.max())
+        """Weights of every drift and kernel without a step, by the evidence; 1 in sum."""
+        found = np.exp(self._evidence - self._evidence.max())
         return np.asarray(found / found.sum())
 
     @cached_property
-    def _logs(self) -> Array:
-        return np.array([each.evidence(self.slopes.T) for each in self._candidates])
+    def _evidence(self) -> Array:
+        return np.array([each.evidence(self.slopes.T) for each in self._kernels])
 
     @cached_property
-    def _after(self) -> Array:
-        """1 from each wave but the first on (T, T − 1)."""
+    def _step_indicators(self) -> Array:
+        """Indicators of the times from each wave but the first on (T, T − 1)."""
         return np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
 
     @cached_property
-    def _shares(self) -> list[tuple[float, Array]]:
-        """Of every drift and kernel, the weight without a step and those with one (sizes, T − 1)."""
-        gaps = np.diff(self._scaled)
-        priors = _SUDDEN * gaps / max(gaps.sum(), 1e-300) / len(_STEPS)
-        gains = [each.steps(self.slopes.T, self._after) for each in self._candidates]
-        found = [*zip(self._logs, gains, strict=True)]
+    def _step_weights(self) -> list[tuple[float, Array]]:
+        """Weight of every drift and kernel without a step, and weights with one (sizes, T − 1)."""
+        gaps = np.diff(self._unit_times)
+        priors = _STEP_PROBABILITY * gaps / max(gaps.sum(), 1e-300) / len(_STEP_VARIANCES)
+        gains = [each.steps(self.slopes.T, self._step_indicators) for each in self._kernels]
+        found = [*zip(self._evidence, gains, strict=True)]
         most = max(alone + each.max(initial=0.0) for alone, each in found)
         sums = [
-            ((1 - _SUDDEN) * np.exp(alone - most), priors * np.exp(alone + each - most))
+            ((1 - _STEP_PROBABILITY) * np.exp(alone - most), priors * np.exp(alone + each - most))
             for alone, each in found
         ]
         total = sum(alone + steps.sum() for alone, steps in sums)
@@ -120,38 +129,38 @@ class Paths:
 
     @property
     def drift(self) -> float:
-        """The mean of q: the variance, in logits, that a path gains over all waves beside a step."""
-        pairs = zip(self._shares, self._candidates, strict=True)
+        """Mean of q: the variance, in logits, that a path gains over all waves beside a step."""
+        pairs = zip(self._step_weights, self._kernels, strict=True)
         return float(sum((alone + steps.sum()) * each.drift for (alone, steps), each in pairs))
 
     @cached_property
-    def _parts(self) -> list[tuple[Array, Array, Array]]:
-        """Weights (n,), means (n, K, T) and the mean of covariances (K, T, T) of each kernel kept."""
+    def _moments(self) -> list[tuple[Array, Array, Array]]:
+        """Weights (n,), means (n, K, T) and summed covariances (K, T, T) of each kernel with weight."""
         found = []
-        for (alone, steps), each in zip(self._shares, self._candidates, strict=True):
-            if alone + steps.sum() > _LEAST:
-                found.append(each.stepped(self.slopes.T, self._after, alone, steps))
+        for (alone, steps), each in zip(self._step_weights, self._kernels, strict=True):
+            if alone + steps.sum() > _MIN_WEIGHT:
+                found.append(each.stepped(self.slopes.T, self._step_indicators, alone, steps))
         return found
 
     @cached_property
     def mean(self) -> Array:
-        """(T, K)."""
-        total = sum(weights.sum() for weights, _, _ in self._parts)
-        means = [np.tensordot(weights, means, 1) for weights, means, _ in self._parts]
+        """Posterior means (T, K)."""
+        total = sum(weights.sum() for weights, _, _ in self._moments)
+        means = [np.tensordot(weights, means, 1) for weights, means, _ in self._moments]
         return np.asarray(np.sum(means, axis=0).T / total)
 
     @cached_property
     def covariance(self) -> Array:
-        """Of a number at two times (K, T, T)."""
-        total, middle = sum(weights.sum() for weights, _, _ in self._parts), self.mean.T
+        """Posterior covariance of each number at two times (K, T, T)."""
+        total, middle = sum(weights.sum() for weights, _, _ in self._moments), self.mean.T
         found = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
-        for weights, means, spread in self._parts:
+        for weights, means, spread in self._moments:
             off = ((means - middle) * np.sqrt(weights)[:, None, None]).swapaxes(0, 1)
             found += spread + off.swapaxes(1, 2) @ off
         return found / total
 
     def at(self, time: float) -> tuple[Array, Array]:
-        """Means and variances (K,) at a time between the first and the last."""
+        """Return means and variances (K,) at a time between the first and the last."""
         place = int(np.searchsorted(self.times, time))
         if self.times[place] == time:
             return self.mean[place], self.covariance[:, place, place]
@@ -164,12 +173,12 @@ class Paths:
         return wider.mean[place], wider.covariance[:, place, place]
 
     def steps(self) -> Array:
-        """Log evidence of a step at each wave but the first, against none (T − 1,)."""
+        """Compute the log evidence of a step at each wave but the first, against none (T − 1,)."""
         return self._steps(self.slopes.T)
 
     def _steps(self, slopes: Array) -> Array:
-        logs = np.array([each.evidence(slopes) for each in self._candidates])
-        gains = np.array([each.steps(slopes, self._after) for each in self._candidates])
+        logs = np.array([each.evidence(slopes) for each in self._kernels])
+        gains = np.array([each.steps(slopes, self._step_indicators) for each in self._kernels])
         joint = logs[:, None, None] + gains
         highest = joint.max()
         found = np.exp(joint - highest).sum(axis=0).mean(axis=0)
@@ -178,31 +187,31 @@ class Paths:
         return np.asarray(logs_found - np.log(alone) - logs.max())
 
     def p_value(self, simulations: int, seed: int) -> float:
-        """How often paths without a step show as large an evidence of one, at most."""
+        """Bound how often paths without a step show as large an evidence of one, by simulation."""
         rng, seen = np.random.default_rng(seed), float(self.steps().max())
-        chosen = rng.choice(len(self._candidates), simulations, p=self.weights)
+        chosen = rng.choice(len(self._kernels), simulations, p=self.weights)
         beyond = 0
         for number in chosen:
-            path = self._candidates[number].draw(rng)
+            path = self._kernels[number].draw(rng)
             noise = rng.standard_normal(path.shape)
-            told = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
-            beyond += float(self._steps(told).max()) >= seen
+            slopes = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
+            beyond += float(self._steps(slopes).max()) >= seen
         return (beyond + 1) / (simulations + 1)
 
 
 def random_walk(times: Array) -> Array:
-    """k₁ at q = 1 (T, T)."""
+    """Compute k₁ at q = 1 (T, T)."""
     return np.asarray(np.minimum.outer(times, times))
 
 
 def random_slope(times: Array) -> Array:
-    """k₂ at q = 1 (T, T)."""
+    """Compute k₂ at q = 1 (T, T)."""
     least, gap = np.minimum.outer(times, times), np.abs(np.subtract.outer(times, times))
     return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidate:
+class _Kernel:
     """One kernel and drift."""
 
     prior: Array  # K (T, T)
@@ -213,99 +222,71 @@ class _Candidate:
     drift: float
 
     @classmethod
-    def of(cls, prior: Array, roots: Array, drift: float) -> _Candidate:
-        """Of D^½ (K, T)."""
+    def of(cls, prior: Array, roots: Array, drift: float) -> _Kernel:
+        """Prepare the posterior of a prior and of roots D^½ (K, T)."""
         bend = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
         inner = roots[:, :, None] * np.linalg.inv(bend) * roots[:, None, :]
         half = float(np.linalg.slogdet(bend)[1].sum()) / 2
         return cls(prior, prior - prior @ inner @ prior, inner, roots**2, half, drift)
 
     def mean(self, slopes: Array) -> Array:
-        """(K, T)."""
+        """Posterior means (K, T)."""
         return np.asarray((self.posterior @ slopes[:, :, None])[:, :, 0])
 
     def evidence(self, slopes: Array) -> float:
-        """Up to a constant of the reports."""
+        """Log evidence, up to a constant of the reports."""
         return float((slopes * self.mean(slopes)).sum()) / 2 - self.half_log_det
 
-    def _unexplained(self, slopes: Array, after: Array) -> tuple[Array, Array]:
-        """Of every number and wave, a and b (K, T − 1)."""
+    def _residual(self, slopes: Array, after: Array) -> tuple[Array, Array]:
+        """Compute a and b of every number and wave (K, T − 1)."""
         spread = (after * (self.inner @ after)).sum(axis=1)
-        # What the paths leave unexplained: K⁻¹ Σ h = h − D Σ h.
+        # The residual of the paths: K⁻¹ Σ h = h − D Σ h.
         return (slopes - self.precisions * self.mean(slopes)) @ after, spread
 
     def steps(self, slopes: Array, after: Array) -> Array:
-        """Gains of log evidence by steps (sizes, T − 1)."""
-        along, spread = self._unexplained(slopes, after)
-        bend = 1 + _STEPS[:, None, None] * spread
-        gain = _STEPS[:, None, None] * along**2 / bend / 2 - np.log(bend) / 2
+        """Compute gains of log evidence by steps (sizes, T − 1)."""
+        along, spread = self._residual(slopes, after)
+        bend = 1 + _STEP_VARIANCES[:, None, None] * spread
+        gain = _STEP_VARIANCES[:, None, None] * along**2 / bend / 2 - np.log(bend) / 2
         return np.asarray(gain.sum(axis=1))
 
     def stepped(
         self, slopes: Array, after: Array, alone: float, steps: Array
     ) -> tuple[Array, Array, Array]:
-        """Weights (n,) and means (n, K, T) without a step and with each, and the sum of covariances.
+        """Return weights (n,) and means (n, K, T) without a step and with each, and summed covariances.
 
         The weight without one is `alone`, those with one are `steps` (sizes, T − 1).
         """
-        along, spread = self._unexplained(slopes, after)
-        sizes, waves = np.nonzero(steps > _LEAST * (alone + steps.sum()) / steps.size)
+        along, spread = self._residual(slopes, after)
+        sizes, waves = np.nonzero(steps > _MIN_WEIGHT * (alone + steps.sum()) / steps.size)
         weights = np.append(alone, steps[sizes, waves])
-        # Of a step, what the path keeps: (I − K V) w.
+        # The part of a step that remains in the path: (I − K V) w.
         ways = after.T - (self.prior @ self.inner @ after).swapaxes(1, 2)
-        variance = _STEPS[sizes, None] / (1 + _STEPS[sizes, None] * spread[:, waves].T)
+        variance = _STEP_VARIANCES[sizes, None] / (
+            1 + _STEP_VARIANCES[sizes, None] * spread[:, waves].T
+        )
         moved = (variance * along[:, waves].T)[:, :, None] * ways[:, waves].swapaxes(0, 1)
         means = self.mean(slopes) + np.concatenate([np.zeros((1, *moved.shape[1:])), moved])
         roots = ways[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
         return weights, means, weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
 
     def draw(self, rng: np.random.Generator) -> Array:
-        """Paths (K, T) of the prior."""
+        """Draw paths (K, T) of the prior."""
         values, vectors = np.linalg.eigh(self.prior)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         return np.asarray(rng.standard_normal((len(self.posterior), len(root))) @ root.T)
 
 
-# What moves from wave to wave: shares of pieces of a column, and what a wave's reports say of them.
-#
-# A column's law at time t is $p_t = \sum_b θ_{tb} h_b$, of **pieces** $h_b$ that stay and shares θ
-# that move. Of categories, pieces are the values; of numbers and places, bumps of the law that all
-# waves together teach, so that within a bump people lie as they always do.
-#
-# A wave's slope and information by θ are turned to coordinates $θ = \bar θ + B u$ in which the prior
-# covariance of shares, $\mathrm{diag}(\bar θ) − \bar θ \bar θ^⊤$ (logits that move alike), is the
-# identity and the information of all waves is diagonal. What correlation a single wave has left there
-# is dropped from its precision; its slope is exact, so where paths end up, slopes of all waves and of
-# the prior cancel.
-#
-# Privacy: functions of reports, hence post-processing.
-
-
-_LEAST_SHARE = 1e-9  # of shares
-
-
-class Pieces(NamedTuple):
-    """Of one column.
-
-    Arguments:
-        law: Probabilities of values in each piece (values, pieces).
-        shares: Of the pieces in all waves together (pieces,).
-    """
-
-    law: Array
-    shares: Array
-
-
-class Told(NamedTuple):
-    """What a wave says of one column's shares, around those that it was asked at."""
+class ShareLikelihood(NamedTuple):
+    """Log-likelihood of one column's shares in one wave, to second order around given shares."""
 
     slope: Array  # (pieces,)
     information: Array  # (pieces, pieces)
 
 
 @dataclass(frozen=True, eq=False)
-class Moving:
-    """One column's shares, in coordinates that move apart.
+class ShareCoordinates:
+    """Coordinates of one column's shares, which move independently.
 
     Arguments:
         shares: θ̄ of the pieces (pieces,).
@@ -317,91 +298,96 @@ class Moving:
 
     @classmethod
     def of(cls, shares: Array, information: Array) -> Self:
-        """With the basis in which the prior is round and this information diagonal.
+        """Find the basis in which the prior is isotropic and this information diagonal.
 
         Examples:
-            >>> one = Moving.of(np.array([0.5, 0.5]), np.diag([4.0, 4.0]))
+            >>> one = ShareCoordinates.of(np.array([0.5, 0.5]), np.diag([4.0, 4.0]))
             >>> abs(one.basis).round(2).tolist()
             [[0.5], [0.5]]
         """
-        shares = np.maximum(shares, _LEAST_SHARE) / np.maximum(shares, _LEAST_SHARE).sum()
+        shares = np.maximum(shares, _MIN_SHARE) / np.maximum(shares, _MIN_SHARE).sum()
         values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
-        kept = values > 1e-10 * values.max()
-        root = vectors[:, kept] * np.sqrt(values[kept])
+        positive = values > 1e-10 * values.max()
+        root = vectors[:, positive] * np.sqrt(values[positive])
         _, turn = np.linalg.eigh(root.T @ information @ root)
         return cls(shares, root @ turn)
 
     def at(self, path: Array) -> Array:
-        """Shares θ (pieces,) where u is `path`; none below 0."""
-        found = np.maximum(self.shares + self.basis @ path, _LEAST_SHARE)
+        """Return shares θ (pieces,) at coordinates u; none below 0."""
+        found = np.maximum(self.shares + self.basis @ path, _MIN_SHARE)
         return np.asarray(found / found.sum())
 
-    def turned(self, told: Told, path: Array) -> tuple[Array, Array]:
-        """What was told around u = `path`, as h and D (K,)."""
-        curved = told.information @ self.basis
+    def project(self, likelihood: ShareLikelihood, path: Array) -> tuple[Array, Array]:
+        """Transform a likelihood around u = `path` to h and D (K,)."""
+        curved = likelihood.information @ self.basis
         precision = np.maximum((self.basis * curved).sum(axis=0), 0.0)
-        return self.basis.T @ told.slope + precision * path, precision
+        return self.basis.T @ likelihood.slope + precision * path, precision
 
-    def path_to(self, shares: Array) -> Array:
-        """The coordinates u (K,) of shares (pieces,)."""
+    def coordinates_of(self, shares: Array) -> Array:
+        """Return coordinates u (K,) of shares (pieces,)."""
         return np.asarray(np.linalg.lstsq(self.basis, shares - self.shares, rcond=None)[0])
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
-    """One column's coordinates over the waves.
+class ShareSeries:
+    """Likelihoods of one column's shares over the waves, in coordinates.
 
     Arguments:
-        moving: What the coordinates are.
-        times: Of the waves (T,).
+        coordinates: The coordinates.
+        times: Times of the waves (T,).
         slopes: h (T, K).
         precisions: D (T, K).
     """
 
-    moving: Moving
+    coordinates: ShareCoordinates
     times: Array
     slopes: Array
     precisions: Array
 
     @classmethod
     def of(
-        cls, moving: Moving, times: Array, told: Sequence[Told], around: Sequence[Array] | Array
+        cls,
+        coordinates: ShareCoordinates,
+        times: Array,
+        likelihoods: Sequence[ShareLikelihood],
+        around: Sequence[Array] | Array,
     ) -> Self:
-        """Of what each wave told around paths u (T, K)."""
-        turned = [moving.turned(each, path) for each, path in zip(told, around, strict=True)]
-        slopes, precisions = (np.array(each) for each in zip(*turned, strict=True))
-        return cls(moving, times, slopes, precisions)
+        """Transform each wave's likelihood around paths u (T, K)."""
+        pairs = zip(likelihoods, around, strict=True)
+        projected = [coordinates.project(each, path) for each, path in pairs]
+        slopes, precisions = (np.array(each) for each in zip(*projected, strict=True))
+        return cls(coordinates, times, slopes, precisions)
 
     @cached_property
     def paths(self) -> Paths:
-        """Of the coordinates."""
+        """Posterior of the coordinates."""
         return Paths(self.times, self.slopes, self.precisions)
 
-    def with_wave(self, time: float, told: Told, around: Array) -> Self:
-        """One wave later."""
-        slope, precision = self.moving.turned(told, around)
+    def with_wave(self, time: float, likelihood: ShareLikelihood, around: Array) -> Self:
+        """Append one wave."""
+        slope, precision = self.coordinates.project(likelihood, around)
         return type(self)(
-            self.moving,
+            self.coordinates,
             np.append(self.times, time),
             np.vstack([self.slopes, slope]),
             np.vstack([self.precisions, precision]),
         )
 
 
-def basis_of(shares: Array, told: Sequence[Told]) -> Moving:
-    """Coordinates in which what all waves told is diagonal."""
-    return Moving.of(shares, np.sum([each.information for each in told], axis=0))
+def joint_coordinates(shares: Array, likelihoods: Sequence[ShareLikelihood]) -> ShareCoordinates:
+    """Find coordinates in which the information of all waves is diagonal."""
+    return ShareCoordinates.of(shares, np.sum([each.information for each in likelihoods], axis=0))
 
 
-class Followed(NamedTuple):
-    """A ratio of sums over pieces, at every wave: a share, or a mean.
+class ShareRatio(NamedTuple):
+    """Ratio of sums over pieces, at every wave: a share, or a mean.
 
     Arguments:
-        course: Of the pieces.
-        part: What each piece counts above, at every wave (T, pieces).
-        whole: And below.
+        series: Series of the pieces' shares.
+        numerator: Weight of each piece in the numerator, at every wave (T, pieces).
+        denominator: Weight in the denominator.
     """
 
-    course: Course
-    part: Array
-    whole: Array
+    series: ShareSeries
+    numerator: Array
+    denominator: Array

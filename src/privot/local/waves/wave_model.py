@@ -1,8 +1,16 @@
-"""A model of records that move in time, learned from waves of reports.
+r"""A model of a population that drifts in time, learned from waves of reports.
 
-It keeps what all waves together teach (a `LocalModel`), and what each wave said beside it: of a table's
-columns slopes and precisions (`table_drift`), of points how often each report came (`grid_drift`). So a
-wave is added in seconds: it is counted once, and corrects the waves before it, too.
+It stores a model of all waves together (a `LocalModel`), and each wave's contribution: for a table,
+slopes and precisions of its columns (`table_drift`); for points, counts of reports (`grid_drift`). So
+adding a wave takes seconds: it is counted once, and corrects the waves before it, too.
+
+**Trends.** Shares and means are ratios of sums over a column's shares θ, to first order linear in the
+coordinates u of paths, whose posterior is Gaussian and independent across coordinates,
+
+$$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
+
+A mean is of those who have a number. The band covers the uncertainty about the column's shares, the
+drift included; not the law within a bump, which is taken as known.
 """
 
 from __future__ import annotations
@@ -22,9 +30,9 @@ from privot.local.fitting import fit
 from privot.local.model import LocalModel, Sampler
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings
-from privot.local.waves.paths import Course, Followed, Paths
-from privot.local.waves.places import GridDrift
-from privot.local.waves.tables import TableDrift
+from privot.local.waves.grid_drift import GridDrift
+from privot.local.waves.paths import Paths, ShareRatio, ShareSeries
+from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP, weakest
 from privot.randomizer import Randomizer, Release
@@ -33,15 +41,17 @@ from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
 
-# Times of waves: numbers, or dates, which are counted in days.
-
-
+# Numbers, or dates, which are counted in days.
 Time = float | int | str | date
 _FIRST = date(1970, 1, 1)
+_NUM_SIMULATIONS = 199
+_CREDIBILITY = 0.9
+_MIN_WAVES = 3  # in which a change can be detected
+_BASE_PREFIX = "base."
 
 
 def read_time(time: Time) -> tuple[float, bool]:
-    """A time as a number, and whether it is a date.
+    """Read a time as a number, and whether it is a date.
 
     Raises:
         PrivotError: for anything else than a finite number, a date, or the text of one.
@@ -65,7 +75,7 @@ def read_time(time: Time) -> tuple[float, bool]:
 
 
 def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
-    """Times of so many waves, and whether they are dates.
+    """Read the times of `count` waves, and whether they are dates.
 
     Raises:
         PrivotError: if there are more or fewer, numbers and dates, or some that do not increase.
@@ -83,7 +93,7 @@ def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
 
 
 def in_words(time: float, dated: bool) -> str:
-    """A time as it was given.
+    """Format a time as it was given.
 
     Examples:
         >>> in_words(7.0, True), in_words(7.0, False)
@@ -92,33 +102,17 @@ def in_words(time: float, dated: bool) -> str:
     return (_FIRST + timedelta(days=math.floor(time))).isoformat() if dated else f"{time:g}"
 
 
-# What moved, and when: shares and means over the waves with bands, and sudden changes.
-#
-# Both are ratios of sums over a column's shares θ, to first order linear in the coordinates u of
-# paths, whose posterior is Gaussian and independent from one to the next,
-#
-# $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
-#
-# A mean is of those who have a number. The band holds what reports leave open of the column, the drift
-# included; not how people lie within a bump, which is taken as known.
-
-
-_SIMULATIONS = 199
-_CREDIBLE = 0.9
-_FEWEST = 3  # waves, in which a change can be seen
-
-
 @dataclass(frozen=True, eq=False)
 class Trend:
     """A share or a mean over the waves.
 
     Arguments:
-        name: What it is of.
-        times: Of the waves, as they were given.
-        estimate: At each (T,).
+        name: Name of the share or mean.
+        times: Times of the waves, as they were given.
+        estimate: Estimate at each time (T,).
         low: Lower end of the band (T,).
         high: Upper end (T,).
-        level: Of the band, at each time on its own.
+        level: Level of the band, pointwise.
     """
 
     name: str
@@ -129,7 +123,7 @@ class Trend:
     level: float
 
     def within(self, low: float, high: float) -> Trend:
-        """With ends that no share is beyond."""
+        """Clip the band to a range."""
         return replace(self, low=np.clip(self.low, low, high), high=np.clip(self.high, low, high))
 
 
@@ -138,12 +132,12 @@ class ChangePoint:
     """A sudden change of a column's law, if there was one.
 
     Arguments:
-        column: Which.
-        time: Of the first wave after it, most probably.
-        low: The first of the waves among which it is with probability .9, if there was one.
-        high: The last of them.
-        p_value: How often a population that only drifts shows as much, at most.
-        log_odds: Log evidence of one change, at a wave unknown, against none.
+        column: Name of the column.
+        time: Time of the first wave after the change, most probably.
+        low: First of the waves among which it is with probability .9, if there was one.
+        high: Last of them.
+        p_value: Bound on the probability of as much evidence if the population only drifts.
+        log_odds: Log evidence of one change, at an unknown wave, against none.
     """
 
     column: str
@@ -154,65 +148,62 @@ class ChangePoint:
     log_odds: float
 
 
-def trend_of(name: str, followed: Followed, times: tuple[str, ...], level: float) -> Trend:
-    """Of a ratio that is followed over the waves."""
-    course, part, whole = followed
-    shares = np.array([course.moving.at(path) for path in course.paths.mean])
+def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
+    """Estimate a ratio over the waves, with a band."""
+    series, part, whole = ratio
+    shares = np.array([series.coordinates.at(path) for path in series.paths.mean])
     base = (shares * whole).sum(axis=1)
     estimate = (shares * part).sum(axis=1) / base
-    turned = (part - whole * estimate[:, None]) @ course.moving.basis / base[:, None]
-    spread = np.diagonal(course.paths.covariance, axis1=1, axis2=2).T
-    error = scipy.special.ndtri((1 + level) / 2) * np.sqrt((turned**2 * spread).sum(axis=1))
+    gradient = (part - whole * estimate[:, None]) @ series.coordinates.basis / base[:, None]
+    variance = np.diagonal(series.paths.covariance, axis1=1, axis2=2).T
+    error = scipy.special.ndtri((1 + level) / 2) * np.sqrt((gradient**2 * variance).sum(axis=1))
     return Trend(name, times, estimate, estimate - error, estimate + error, level)
 
 
 def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) -> ChangePoint:
-    """Of a column's paths.
+    """Find the change point of a column's paths.
 
     Raises:
         PrivotError: for fewer than three waves.
     """
-    if len(times) < _FEWEST:
+    if len(times) < _MIN_WAVES:
         raise PrivotError(f"{len(times)} waves show no change: give three or more")
     logs = paths.steps()
     shares = np.exp(logs - logs.max())
     below = np.cumsum(shares / shares.sum())
-    tail = (1 - _CREDIBLE) / 2
+    tail = (1 - _CREDIBILITY) / 2
     first, last = (
         min(int(np.searchsorted(below, each)), len(logs) - 1) for each in (tail, 1 - tail)
     )
     when, low, high = (times[1 + i] for i in (int(logs.argmax()), first, last))
     odds = float(logs.max() + np.log(shares.mean()))
-    return ChangePoint(name, when, low, high, paths.p_value(_SIMULATIONS, seed), odds)
-
-
-_BASE = "base."
+    return ChangePoint(name, when, low, high, paths.p_value(_NUM_SIMULATIONS, seed), odds)
 
 
 class Drift(Protocol):
-    """How a model of all waves together moves."""
+    """Movement of a model of all waves together."""
 
     @property
     def times(self) -> Array:
-        """Of the waves (T,)."""
+        """Times of the waves (T,)."""
 
     def at(self, time: float) -> Sampler:
-        """What records of a time are drawn from."""
+        """Return the sampler of a time."""
 
     def with_wave(self, release: Release, time: float) -> Drift:
-        """One wave later."""
+        """Append a wave."""
 
-    def follow(self, column: str, value: Any) -> Followed:
-        """A share, or a mean, over the waves."""
+    def ratio(self, column: str, value: Any) -> ShareRatio:
+        """Return a share, or a mean, over the waves."""
 
-    def law_of(self, column: str, value: Any) -> Course:
-        """All that is followed of a column, in which a change is looked for."""
+    def series_of(self, column: str, value: Any) -> ShareSeries:
+        """Return a column's series, to be tested for a change."""
 
     def fields(self) -> dict[str, Any]:
-        """Plain values that it is built from."""
+        """Return plain values, for storage."""
 
     def arrays(self) -> dict[str, Array]:
-        """Its numbers, by name."""
+        """Return arrays by name, for storage."""
 
 
 DRIFTS: dict[str, Any] = {each.kind: each for each in (TableDrift, GridDrift)}
@@ -223,10 +214,10 @@ class WaveModel(Model):
     """A distribution of records at every time from the first wave to the last.
 
     Arguments:
-        base: What all waves together teach.
-        drift: How it moves.
-        dated: Whether times are days.
-        people: How many reported in each wave.
+        base: Model of all waves together.
+        drift: Its movement.
+        dated: Times are dates.
+        people: Number of people who reported in each wave.
         added: Randomizers of waves that were added after the fit.
         history: None: it is not trained by steps.
     """
@@ -242,12 +233,12 @@ class WaveModel(Model):
 
     @property
     def schema(self) -> Schema:
-        """What one record may be."""
+        """Schema of the records."""
         return self.base.schema
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Of one report; whoever reports in several waves spends it in each."""
+        """Guarantee of one report; whoever reports in several waves spends it in each."""
         return weakest(self.base.guarantee, *(each.guarantee for each in self.added))
 
     @property
@@ -257,7 +248,7 @@ class WaveModel(Model):
 
     @property
     def times(self) -> tuple[str, ...]:
-        """Of the waves, as they were given."""
+        """Times of the waves, as they were given."""
         return tuple(in_words(each, self.dated) for each in self.drift.times)
 
     def summary(self) -> dict[str, object]:
@@ -266,7 +257,7 @@ class WaveModel(Model):
         return super().summary() | {"waves": len(self.times), "times": ends}
 
     def at(self, time: Time | None = None) -> LocalModel:
-        """The model of one time, the last wave's by default; between waves, what lies between them.
+        """Return the model of one time, by default the last wave's; between waves it is interpolated.
 
         Raises:
             PrivotError: for a time before the first wave or after the last.
@@ -303,13 +294,13 @@ class WaveModel(Model):
         return self.at(time).sample(num_rows, seed, where)
 
     def trend(self, column: str, value: Any = None, *, level: float = 0.95) -> Trend:
-        """A share, or a mean, at every wave, and its band.
+        """Estimate a share, or a mean, at every wave, with a band.
 
         Arguments:
-            column: Of the table.
-            value: What share of people have this value there: as `where` in `sample`, or a list; of a
-                coordinate a range, `"30..40"`. By default the mean of a number, of those who have one.
-            level: Of the band at each time, from 0 to 1.
+            column: Column of the table.
+            value: Value whose share is estimated: as `where` in `sample`, or a list; of a coordinate a
+                range, `"30..40"`. By default the mean of a number, of those who have one.
+            level: Level of the band at each time, from 0 to 1.
 
         Raises:
             PrivotError: for a column or value that there is not, or a level that is none.
@@ -318,22 +309,22 @@ class WaveModel(Model):
             raise PrivotError(f"level {level} is not between 0 and 1: give .95, say")
         self._require_column(column)
         name = f"mean of {column}" if value is None else f"{column} = {value}"
-        found = trend_of(name, self.drift.follow(column, value), self.times, level)
+        found = trend_of(name, self.drift.ratio(column, value), self.times, level)
         return found if value is None else found.within(0.0, 1.0)
 
     def change_point(self, column: str, value: Any = None, *, seed: int = 0) -> ChangePoint:
-        """When a column's law changed suddenly, if it did, and how sure that is.
+        """Find when a column's law changed suddenly, if it did, with a p-value.
 
         Arguments:
-            column: Of the table.
-            value: Of one coordinate of places, a range, whose share is looked at alone.
-            seed: Of simulated paths, of which a p-value is made.
+            column: Column of the table.
+            value: Range of one coordinate of places, whose share alone is tested.
+            seed: Seed of the simulated paths of the p-value.
 
         Raises:
             PrivotError: for a column that there is not, or fewer than three waves.
         """
         self._require_column(column)
-        paths = self.drift.law_of(column, value).paths
+        paths = self.drift.series_of(column, value).paths
         return change_point_of(column, paths, self.times, seed)
 
     def _require_column(self, column: str) -> None:
@@ -342,7 +333,7 @@ class WaveModel(Model):
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
     def add(self, release: Release, time: Time) -> WaveModel:
-        """The model with one wave more, in seconds; what all waves together teach stays as it was.
+        """Return the model with one wave more, in seconds; the model of all waves stays as it was.
 
         Raises:
             PrivotError: for a release of another schema, or a time that is not after the last wave's.
@@ -370,13 +361,13 @@ class WaveModel(Model):
     def arrays(self) -> dict[str, Array]:
         """See `Learned`."""
         own = {name: np.array(array) for name, array in self.drift.arrays().items()}
-        return own | {_BASE + name: array for name, array in self.base.arrays().items()}
+        return own | {_BASE_PREFIX + name: array for name, array in self.base.arrays().items()}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Learned`."""
-        own = {k: v for k, v in stored.arrays.items() if not k.startswith(_BASE)}
-        theirs = {k.removeprefix(_BASE): v for k, v in stored.arrays.items() if k not in own}
+        own = {k: v for k, v in stored.arrays.items() if not k.startswith(_BASE_PREFIX)}
+        theirs = {k.removeprefix(_BASE_PREFIX): v for k, v in stored.arrays.items() if k not in own}
         fields = stored.fields
         base = LocalModel.build(Stored(fields["base"], theirs, None))
         drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], own)
@@ -385,12 +376,12 @@ class WaveModel(Model):
 
 
 def distinct(randomizers: Sequence[Randomizer]) -> tuple[Randomizer, ...]:
-    """Each once, in their order."""
+    """Return each randomizer once, in order."""
     return tuple({each.fingerprint: each for each in randomizers}.values())
 
 
 def require_wave(release: Release, schema: Schema, like: Randomizer) -> None:
-    """Refuse what is no release of the same schema, reported in the same way.
+    """Refuse a release of another schema, or reported in another way.
 
     Raises:
         PrivotError: naming what differs.
@@ -405,9 +396,6 @@ def require_wave(release: Release, schema: Schema, like: Randomizer) -> None:
         raise PrivotError("a wave has no reports: leave it out")
 
 
-# Fitting a model that moves: all waves together first, then what each of them says of the columns.
-
-
 def fit_waves(
     releases: Sequence[Release],
     times: Sequence[Time] | None = None,
@@ -416,13 +404,13 @@ def fit_waves(
     progress: Progress | None = None,
     **keywords: Any,
 ) -> WaveModel:
-    """Learn a population that moves from waves of reports.
+    """Learn a drifting population from waves of reports: all waves together first, then the drift.
 
     Arguments:
-        releases: One of each wave, in order: of one schema; ε may differ.
-        times: Of the waves: numbers or dates, in increasing order; 1, 2, 3 … by default.
-        settings: Of the fit of all waves together.
-        progress: Told how the fit of all waves goes.
+        releases: One release a wave, in order, of one schema; ε may differ.
+        times: Times of the waves: numbers or dates, increasing; 1, 2, 3 … by default.
+        settings: Settings of the fit of all waves together.
+        progress: Progress callback of the fit of all waves.
         **keywords: Fields of the settings: `seed=3`.
 
     Raises:
@@ -435,7 +423,7 @@ def fit_waves(
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     for wave in Releases.of(waves).parts:
         require_wave(wave, waves[-1].schema, waves[-1].randomizer)
-    base = fit(_together(waves), settings, progress=progress, **keywords)
+    base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
     base = replace(base, earlier=distinct(base.earlier))
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(
@@ -448,8 +436,8 @@ def fit_waves(
     return WaveModel(base, drift, dated, tuple(map(len, waves)))
 
 
-def _together(waves: Sequence[Release]) -> list[Release]:
-    """Waves of one randomizer as one release: what is counted once is fitted once."""
+def _merge_waves(waves: Sequence[Release]) -> list[Release]:
+    """Merge waves of one randomizer into one release, so that equal reports are counted together."""
     alike: dict[str, list[Release]] = {}
     for wave in waves:
         alike.setdefault(wave.randomizer.fingerprint, []).append(wave)

@@ -1,9 +1,9 @@
-"""Questions about coarser codes teach atoms, by the likelihood that they have."""
+"""Queries about coarser codes identify atoms, by the likelihood that they have."""
 
 import numpy as np
 import pytest
 
-from privot.local.classes.counts import Question, Questions, count_tables
+from privot.local.classes.counts import Queries, Query, count_tables
 from privot.local.classes.expectation import ascend, expectation, random_start
 from privot.local.classes.marginals import stacked_marginals
 from simulated_reports import draw_classes, draw_people, joint_group
@@ -12,7 +12,7 @@ SIZES = (12, 3)
 # The first column in two alphabets, neither of which tells all its atoms apart; the second as it is.
 CODES = [np.arange(12) // 3, np.minimum((np.arange(12) + 1) // 3, 4), np.arange(3)]
 ASKED = [
-    Question.of_codes(column, codes, codes[-1] + 1)
+    Query.of_codes(column, codes, codes[-1] + 1)
     for column, codes in zip((0, 0, 1), CODES, strict=True)
 ]
 
@@ -21,14 +21,14 @@ def reports(count, seed):
     rng = np.random.default_rng(seed)
     truth = draw_classes(rng, SIZES, 3)
     people = draw_people(rng, *truth, count)
-    told = np.stack(
+    coded = np.stack(
         [codes[people[:, each.column]] for codes, each in zip(CODES, ASKED, strict=True)], axis=1
     )
     sizes = [each.size for each in ASKED]
     half = count // 2
     groups = [
-        joint_group(rng, told[:half], (0, 2), sizes, 3.0),
-        joint_group(rng, told[half:], (1, 2), sizes, 3.0),
+        joint_group(rng, coded[:half], (0, 2), sizes, 3.0),
+        joint_group(rng, coded[half:], (1, 2), sizes, 3.0),
     ]
     return truth, people, groups
 
@@ -43,7 +43,7 @@ def test_likelihoods_and_counts_are_those_of_the_atoms_product():
     spread = []
     for group in groups:
         (factor,) = group.factors
-        codes = [CODES[question] for question in factor.questions]
+        codes = [CODES[query] for query in factor.queries]
         cells = np.ravel_multi_index(np.meshgrid(*codes, indexing="ij"), factor.shape).ravel()
         likelihood = factor.likelihood.toarray()[:, cells]
         fine = type(factor)((0, 1), SIZES, likelihood, factor.ratio)
@@ -76,8 +76,8 @@ def test_two_alphabets_tell_what_neither_does():
     found = stacked_marginals(count_tables(groups, SIZES, ASKED), tolerance=1e-5)[:12, 0]
     truth = tables[0] @ weights
     for each in ASKED[:2]:
-        told, real = each.law @ found, each.law @ truth
-        assert np.abs(told - real).sum() / 2 < 0.03
+        estimate, real = each.law @ found, each.law @ truth
+        assert np.abs(estimate - real).sum() / 2 < 0.03
     alone = stacked_marginals(count_tables(groups[:1], SIZES, ASKED), tolerance=1e-5)[:12, 0]
     np.testing.assert_allclose(alone[:3] / alone[0], 1)  # nothing is said within a code
     error, guess = (np.abs(p - truth).sum() / 2 for p in (found, alone))
@@ -85,9 +85,9 @@ def test_two_alphabets_tell_what_neither_does():
 
 
 def test_codes_that_no_atom_has_are_nobody():
-    asked = Questions.of([2], [Question.of_codes(0, np.array([0, 2]), 4)])
+    queries = Queries.of([2], [Query.of_codes(0, np.array([0, 2]), 4)])
     p = np.array([[0.25], [0.75]])
-    q = asked.gather(p)
+    q = queries.gather(p)
     assert q.ravel().tolist() == [0.25, 0.0, 0.75, 0.0]
     counts = np.array([[2.0], [0.0], [3.0], [0.0]])
-    assert asked.give_back(counts, q, p).ravel() == pytest.approx([2.0, 3.0])
+    assert queries.distribute(counts, q, p).ravel() == pytest.approx([2.0, 3.0])

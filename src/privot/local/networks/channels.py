@@ -1,19 +1,28 @@
-r"""Channels: the forms of mechanisms on tensors: −log f(report | output), and how reports would look.
+r"""Channels and the head: from a generator's features to outputs, and −log f(report | output).
 
-A generator's output for one column is a point, or a distribution over the codes of its alphabet. What a
-report says of it is in numbers what its mechanism's form says (`privot.mechanisms.forms`).
+**The head** maps features to outputs, column by column. A column that is reported with additive noise
+has one feature a coordinate, and is a point of its domain: through tanh where the domain is a box,
+unbounded elsewhere (and projected when sampled). Any other column has one feature a code of its
+alphabet, or an atom of its codings where a joint report has several, and outputs log-probabilities: the
+generator never has to decide for one code, so its likelihood is differentiable.
 
-Of a nullable vector the output is a point v and the logit of a probability $p_m$ of being missing, the
-last number of a row. A report is a flag and a noisy point y; where the record is missing, noise was
-added to a public stand-in $x_0$ (`mechanisms.nullable_noise`), so the cost is that of two cases,
+An image has one feature a pixel, of which it is the tanh. Where only some cosine coefficients T x were
+noised (`privot.schema.images`), frequencies outside of the mask are in no report, and no loss constrains
+them in a network of free pixels: features are made smooth first, $p = \tanh(T^⊤ T\, a)$. The tanh bounds
+pixels and restores such high frequencies as sharp edges need.
+
+**A channel** is a mechanism's form (`privot.mechanisms.forms`) on tensors. For a nullable vector the
+output is a point v and the logit of a probability $p_m$ of being missing, the last number of a row. A
+report is a flag and a noisy point y; where the record is missing, noise was added to a public stand-in
+$x_0$ (`mechanisms.nullable_noise`), so the cost is that of two cases,
 
 $$ −\log \big[ p_m f(\text{flag} | \text{missing}) f(y | x_0)
    + (1−p_m) f(\text{flag} | \text{present}) f(y | v) \big] . $$
 
-Of an image, the output is its pixels, whatever was noised. Where cosine coefficients T x were
-(`privot.schema.images`), the cost of pixels p and a report y is that of T p and y.
+The output for an image is its pixels, whatever was noised. Where cosine coefficients T x were, the cost
+of pixels p and a report y is that of T p and y.
 
-Simulated reports come from a seeded generator: they are the model's own, and protect nobody.
+Simulated reports come from a seeded generator: they are the model's own, and give no privacy.
 """
 
 from __future__ import annotations
@@ -47,44 +56,29 @@ from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.schema.domains import from_unit
 from privot.transport import manhattan, squared_euclidean
 
-# The head: what a generator's features mean, column by column.
-#
-# A column that is reported with additive noise takes one feature a coordinate, and is a point of its
-# domain: through tanh where the domain is a box, as they are elsewhere (and projected when sampled).
-# Any other column takes one feature a code of its alphabet, or an atom of its codings where a joint
-# report asks it in several, and outputs log-probabilities: the generator never has to decide for one
-# code, so its likelihood stays differentiable.
-#
-# An image takes one feature a pixel, the tanh of which it is. Where only some cosine coefficients T x
-# were noised (`privot.schema.images`), frequencies that the mask left out are in no report, and
-# nothing could teach a network of free pixels to leave them alone: features are made smooth first, $p
-# = \tanh(T^⊤ T\, a)$. The tanh keeps pixels within their bounds and brings back such high frequencies
-# as sharp edges need.
-
-
-# Output of the head, by column, as its part says.
+# Outputs of the head by column, in the format of its part.
 Outputs = Mapping[str, Tensor]
 
 
 class Part(Protocol):
-    """What the features of one column mean."""
+    """Map from the features of one column to its output and records."""
 
     @property
     def width(self) -> int:
         """Number of features."""
 
     def __call__(self, features: Tensor) -> Tensor:
-        """The output of features (n, width)."""
+        """Compute the output of features (n, width)."""
 
     def records(
         self, output: Tensor, rng: torch.Generator, within: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """Table columns of one value for each row of an output; `within` draws within bins."""
+        """Draw table columns, one value for each row of an output; `within` draws within bins."""
 
 
 @dataclass(frozen=True)
 class Codes:
-    """Log-probabilities (n, K) of a column's codes; of its atoms, if it is asked in all its codings."""
+    """Log-probabilities (n, K) of a column's codes, or of its atoms if it is reported jointly."""
 
     name: str
     column: CodedColumn
@@ -125,7 +119,7 @@ class Points:
         """See `Part`."""
         dimension = self.column.domain.dimension
         point, logit = features[:, :dimension], features[:, dimension:]
-        # Of other domains, points outside are left to projection.
+        # In other domains, points outside are projected when sampled.
         point = torch.tanh(point) if isinstance(self.column.domain, Box) else point
         return torch.cat([point, logit], dim=1)
 
@@ -142,10 +136,10 @@ class Points:
 
 
 class CosineMap:
-    """The map T of a domain with a mask, on tensors.
+    """Cosine transform T of a domain with a mask, on tensors.
 
     Arguments:
-        domain: Whose shape and mask are meant.
+        domain: Domain with shape and mask.
 
     Examples:
         >>> smooth = CosineMap(ImageDomain((8, 8), low_pass=(1, 1))).smooth(torch.arange(64.0)[None])
@@ -160,11 +154,11 @@ class CosineMap:
         self.along, self.across = rows
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """Coefficients (n, d) of pixels (n, N)."""
+        """Compute coefficients (n, d) of pixels (n, N)."""
         return self._coefficients(pixels).flatten(1)
 
     def smooth(self, pixels: Tensor) -> Tensor:
-        """The nearest images (n, N) that have the kept frequencies only."""
+        """Project to the nearest images (n, N) with frequencies of the mask only."""
         cube = self._coefficients(pixels)
         along, across = (part.to(pixels) for part in (self.along, self.across))
         return torch.einsum("mh,nmkc,kw->nhwc", along, cube, across).flatten(1)
@@ -177,7 +171,7 @@ class CosineMap:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Pixels (n, N) in unit coordinates, made smooth first where only low frequencies were noised."""
+    """Pixels (n, N) in unit coordinates, smoothed first where only low frequencies were noised."""
 
     name: str
     column: ArrayColumn
@@ -203,7 +197,7 @@ class Pixels:
 
 
 class Head:
-    """Features to outputs, and outputs to records, for one randomizer's columns."""
+    """Map from features to outputs, and from outputs to records, for one randomizer's columns."""
 
     def __init__(self, randomizer: Randomizer) -> None:
         self.schema = randomizer.schema
@@ -231,11 +225,11 @@ class Head:
 
     @property
     def num_features(self) -> int:
-        """Number of features that the generator has to supply."""
+        """Number of features of the generator."""
         return sum(self.widths.values())
 
     def __call__(self, features: Tensor) -> Outputs:
-        """Outputs by column, of features (n, num_features)."""
+        """Compute outputs by column from features (n, num_features)."""
         pieces = torch.split(features, list(self.widths.values()), dim=1)
         return {
             name: part(piece)
@@ -243,7 +237,7 @@ class Head:
         }
 
     def records(self, outputs: Outputs, rng: torch.Generator) -> pa.Table:
-        """One record for each row of the outputs; codes are drawn, points are projected."""
+        """Draw one record for each row of the outputs; codes are drawn, points are projected."""
         columns: dict[str, pa.Array] = {}
         within = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         for name, output in outputs.items():
@@ -255,17 +249,17 @@ class Channel(Protocol):
     """One column's mechanism as the curator sees it."""
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        """All reports of the column as a tensor, rows in order, and who reported it (n,)."""
+        """Read all reports of the column as a tensor, and the mask (n,) of rows that have one."""
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """Costs (n, m) of n outputs and m reports, up to a constant of each report."""
+        """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """One report for each output, as `read` would give it."""
+        """Simulate one report for each output, as `read` returns it."""
 
 
 class PointChannel(ABC):
-    """A channel of points: what the curator reads are noisy unit coordinates."""
+    """Channel of points, whose reports are noisy unit coordinates."""
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
         """See `Channel`."""
@@ -282,7 +276,7 @@ class PointChannel(ABC):
 
 
 class LaplaceChannel(PointChannel):
-    """‖x − y‖₁/b."""
+    """Laplace noise: cost ‖x − y‖₁/b."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -300,11 +294,11 @@ class LaplaceChannel(PointChannel):
 
 
 class GaussianChannel(PointChannel):
-    """‖x − y‖₂²/(2σ²)."""
+    """Gaussian noise: cost ‖x − y‖₂²/(2σ²)."""
 
     def __init__(self, stddev: float) -> None:
         self.stddev = stddev
-        # Scaled so that no matrix has to be halved.
+        # The scale includes √2, so that no matrix has to be halved.
         self.scale = math.sqrt(2) * stddev
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
@@ -317,7 +311,7 @@ class GaussianChannel(PointChannel):
 
 
 class PlanarLaplaceChannel(PointChannel):
-    """‖x − y‖₂/b in the plane."""
+    """Planar Laplace noise: cost ‖x − y‖₂/b."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -343,18 +337,18 @@ NOISES: Mapping[str, Callable[[float], PointChannel]] = {
 
 
 class NullableChannel(PointChannel):
-    """The mixture of missing and present; rows are a point and, last, a logit or a flag."""
+    """Mixture of missing and present; rows are a point and, last, a logit or a flag."""
 
     def __init__(self, value: PointChannel, form: FlaggedForm) -> None:
         self.value = value
         self.stand_in = torch.tensor(form.stand_in)[None]
         right, self.wrong = form.probabilities
-        # By what the flag says: the logarithms of its probabilities if missing, and if present.
+        # Log-probabilities of each value of the flag if the record is missing, and if it is present.
         log_right, log_wrong = math.log(right), math.log(self.wrong)
         self.log_flags = torch.tensor([[log_wrong, log_right], [log_right, log_wrong]])
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`; of the two cases, both up to the same constant of a report."""
+        """See `Channel`; both cases are up to the same constant of a report."""
         flags, logit = reports[:, -1].long(), output[:, -1:]
         if_missing, if_present = self.log_flags.to(output.device)[:, flags]
         missing = if_missing - self.value.cost(self.stand_in.to(output.device), reports[:, :-1])
@@ -371,7 +365,7 @@ class NullableChannel(PointChannel):
 
 
 class CosineChannel(PointChannel):
-    """A channel of coefficients, whose outputs are pixels."""
+    """Channel of cosine coefficients, whose outputs are pixels."""
 
     def __init__(self, value: PointChannel, domain: ImageDomain) -> None:
         self.value = value
@@ -387,7 +381,7 @@ class CosineChannel(PointChannel):
 
 
 class SupportChannel:
-    """Sets of codes: reports are supports (n, w), padded with −1; outputs log-probabilities (n, K)."""
+    """Channel of sets of codes: reports (n, w), padded with −1; outputs log-probabilities (n, K)."""
 
     def __init__(self, form: SupportForm) -> None:
         self.form = form
@@ -418,12 +412,12 @@ class SupportChannel:
 
 
 class TableChannel:
-    """Finitely many reports, which are numbers of a table's rows (n,); outputs log-probabilities."""
+    """Channel of finitely many reports, numbers of a table's rows (n,); outputs log-probabilities."""
 
     def __init__(self, form: TableForm) -> None:
         self.form = form
         likelihood = torch.as_tensor(form.likelihood)
-        # By report, up to a factor; by code, how likely it is to be this report or one before it.
+        # Likelihoods by report, up to a factor; cumulative probabilities of reports by code.
         self.weights = (likelihood / likelihood.amin(dim=1, keepdim=True)).float()
         self.below = likelihood.cumsum(dim=0).T.contiguous()
 
@@ -450,13 +444,13 @@ class TableChannel:
 def simulate_sets(
     truth: Tensor, num_values: Tensor, size: int | Tensor, own: float | Tensor, rng: torch.Generator
 ) -> Tensor:
-    """Uniform sets of `size` of `num_values` codes that hold the truth with probability `own`.
+    """Draw uniform sets of `size` of `num_values` codes that hold the truth with probability `own`.
 
     Arguments:
         truth: True codes (n,).
-        num_values: Size of each one's alphabet (n,).
-        size: Size of the sets: one, or each one's (n,).
-        own: Probability that the truth is in: one, or each one's (n,).
+        num_values: Size of each record's alphabet (n,).
+        size: Size of the sets, for all or for each (n,).
+        own: Probability that the truth is in, for all or for each (n,).
         rng: Seeded generator.
 
     Returns:
@@ -491,7 +485,7 @@ _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
 
 
 def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
-    """The channel of a split column's mechanism."""
+    """Build the channel of a split column's mechanism."""
     form = mechanism.form(schema.columns[name])
     if form.alone:
         raise PrivotError(

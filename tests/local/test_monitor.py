@@ -1,4 +1,4 @@
-"""A fit of latent classes says where it is, and rests content with what it has when told to."""
+"""A fit of latent classes reports progress, and stops with the best so far when interrupted."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def release():
 def whole(release):
     """A fit that ends by itself, and the progress that it was seen to make."""
     seen = []
-    return fit(release, seed=0, progress=lambda *told: seen.append(told)), seen
+    return fit(release, seed=0, progress=lambda *step: seen.append(step)), seen
 
 
 def pair_shares(model):
@@ -65,6 +65,6 @@ def test_progress_counts_to_the_end_and_minutes_bound_it(release, whole):
     assert seen[-1][0] == seen[-1][1]
     assert seen[-1][2] < 0  # a gain over independence
     brief = []
-    model = fit(release, FitSettings(minutes=1e-6), progress=lambda *told: brief.append(told))
+    model = fit(release, FitSettings(minutes=1e-6), progress=lambda *step: brief.append(step))
     assert model.made_with["stopped"] == "stopped after 1e-06 minutes"
     assert len(brief) == 2

@@ -1,11 +1,11 @@
-"""Fitting a generator to a release by steps: each draws reports and latents and follows a loss.
+"""Fitting a generator to a release by steps on minibatches of reports, and sampling from it.
 
-What the losses are, and why, is in `privot.local.networks.steps`. `loss="auto"` is the likelihood for
-joint reports of codes alone, `plain` up to 5 features, `self_corrected` beyond.
+The losses are those of `privot.local.networks.steps`. `loss="auto"` is the likelihood for joint reports
+of codes alone, `plain` up to 5 features, `self_corrected` beyond.
 
 Joint reports depend on a batch's mixture through its table over few columns, so one step of the
-likelihood looks at many of them. The product of the marginals is a saddle of this likelihood, and a
-network of small output weights starts on it: the output weights of codes are made larger.
+likelihood uses many of them. The product of the marginals is a saddle of this likelihood, and a network
+of small output weights starts on it: the output weights of codes are enlarged.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
 from privot.local.model import Condition, LocalModel
+from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.likelihood import Head, Outputs
 from privot.local.networks.steps import (
     LOSSES,
     LabeledGenerator,
@@ -55,10 +55,20 @@ from privot.training.parallel import (
 from privot.training.settings import learning
 from privot.transport import SinkhornSolver
 
-# What a generator's model draws records from: a network, alone or with a label.
-
-
-_CANDIDATES = 16  # latents in a pool, for each record drawn
+_CANDIDATES = 16  # latents in a pool, for each record drawn under a condition
+_MAX_PLAIN_FEATURES = 5
+_TABLE_BATCH_SIZE = 2**14
+_OUTPUT_GAIN = 10.0
+# Settings that a resumed run must share with its checkpoint.
+_IDENTITY = (
+    "architecture",
+    "hidden",
+    "latent_dim",
+    "batch_size",
+    "loss",
+    "tolerance",
+    "max_iterations",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +77,7 @@ class GeneratorSampler:
 
     Arguments:
         generator: Network with its learned weights.
-        head: What its features mean.
+        head: Head of its features.
     """
 
     generator: MLP | DCGAN | LabeledGenerator
@@ -75,7 +85,7 @@ class GeneratorSampler:
     kind: ClassVar[str] = "generator"
 
     def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
-        """The head's outputs of fresh latents."""
+        """Compute the head's outputs of fresh latents."""
         return self.head(self.generator(self.generator.draw_latent(num_rows, rng)))
 
     @torch.no_grad()
@@ -95,9 +105,9 @@ class GeneratorSampler:
             for name, codes in where.items():
                 allowed = outputs[name].double().exp()[:, codes]
                 weight *= allowed.sum(dim=1)
-                kept = torch.full_like(outputs[name], -torch.inf)
-                kept[:, codes] = outputs[name][:, codes]
-                outputs[name] = torch.log_softmax(kept, dim=1)
+                restricted = torch.full_like(outputs[name], -torch.inf)
+                restricted[:, codes] = outputs[name][:, codes]
+                outputs[name] = torch.log_softmax(restricted, dim=1)
             if not float(weight.sum()) > 0:
                 raise PrivotError(f"where {dict(where)} has probability 0: relax it")
             chosen = torch.multinomial(weight, num_rows, replacement=True, generator=rng_torch)
@@ -118,7 +128,7 @@ class GeneratorSampler:
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> GeneratorSampler:
-        """The sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `shape` and `arrays` describe."""
         head = Head(randomizer)
         generator = _sampler_network(shape, _features(head))
         generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
@@ -126,7 +136,7 @@ class GeneratorSampler:
 
 
 class LabeledSampler(GeneratorSampler):
-    """The same for labeled images, whose labels can be given before anything is drawn."""
+    """Sampler of labeled images, whose labels can be conditions."""
 
     kind: ClassVar[str] = "labeled_generator"
 
@@ -146,7 +156,7 @@ class LabeledSampler(GeneratorSampler):
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LabeledSampler:
-        """The sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `shape` and `arrays` describe."""
         head = Head(randomizer)
         shares = torch.from_numpy(arrays["conditional.shares"])
         generator = LabeledGenerator(
@@ -157,7 +167,7 @@ class LabeledSampler(GeneratorSampler):
 
 
 def _features(head: Head) -> tuple[int, ...]:
-    """Shape of what a generator makes: the image's, where there is just one, alone or with a label."""
+    """Return the shape of a generator's features: an image's, if it is alone or with a label."""
     images = [column.image_shape for column in head.images.values()]
     alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
     return images[0] if alone else (head.num_features,)
@@ -166,18 +176,13 @@ def _features(head: Head) -> tuple[int, ...]:
 def _sampler_network(
     shape: Mapping[str, Any], features: tuple[int, ...], num_labels: int = 0
 ) -> MLP | DCGAN:
-    """The network that a sampler's `shape` describes; its weights are to be loaded."""
+    """Create the network that a sampler's `shape` describes; its weights are to be loaded."""
     latent_dim = shape["latent_dim"] + num_labels
     return make_network(shape["architecture"], latent_dim, features, tuple(shape["hidden"]))
 
 
-_PLAIN_UP_TO = 5
-_REPORTS_OF_TABLES = 2**14
-_OUTPUT_GAIN = 10.0
-
-
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """A model whose sampler is a network; see `privot.local.fitting.fit`."""
+    """Fit a model whose sampler is a network; see `privot.local.fitting.fit`."""
     device = local_device(run.device)
     group = join(device)
     head = Head(release.randomizer)
@@ -205,19 +210,10 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
-    told = (
-        "architecture",
-        "hidden",
-        "latent_dim",
-        "batch_size",
-        "loss",
-        "tolerance",
-        "max_iterations",
-    )
     text = release.randomizer.to_json() + release.rows.digest()
-    # Which release it is: a hash of public things, the reports and their randomizer.
+    # The release is identified by a hash of public values, the reports and their randomizer.
     identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
-    identity |= {key: made_with[key] for key in told}
+    identity |= {key: made_with[key] for key in _IDENTITY}
 
     def learned(history: History) -> LocalModel:
         kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
@@ -279,11 +275,11 @@ class TransportObjective:
             return
         self.cost = LikelihoodCost(release.randomizer)
         if loss is likelihood and self.cost.joint is not None and not self.cost.channels:
-            num_reports = min(len(release), _REPORTS_OF_TABLES) // group.size * group.size
+            num_reports = min(len(release), _TABLE_BATCH_SIZE) // group.size * group.size
         self.batches = minibatches(release, self.cost, num_reports, settings.seed, device)
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """One step."""
+        """Compute the loss of one step."""
         reports, features = self.batches.draw(rng), self._features(rng)
         if self.loss is likelihood:
             features = self.group.gather_with_gradient(features)
@@ -296,15 +292,15 @@ class TransportObjective:
         return self.loss(step)
 
     def _features(self, rng: torch.Generator) -> Tensor:
-        """Features of this process's share of fresh latents."""
+        """Compute features of this process's share of fresh latents."""
         latent = self.batches.latent(self.generator, self.size, rng)
         features: Tensor = self.generator(latent[self.share])
         return features
 
 
 def choose_loss(loss: str, head: Head, joint: bool) -> Loss:
-    """The loss of this name, or the one that `"auto"` stands for."""
+    """Return the loss of this name, or the one chosen by `"auto"`."""
     if loss == "auto":
-        few = "plain" if head.num_features <= _PLAIN_UP_TO else "self_corrected"
+        few = "plain" if head.num_features <= _MAX_PLAIN_FEATURES else "self_corrected"
         loss = "likelihood" if joint and len(head.coded) == len(head.widths) else few
     return LOSSES[loss]
