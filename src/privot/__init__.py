@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from privot.evaluation import check, evaluate
     from privot.local import FitSettings, Synthesizer, fit, fit_waves, pair_weights, refine
     from privot.models import Model, load
-    from privot.randomizer import Randomizer, Release, plan_reports, weigh_pairs
+    from privot.randomizer import Randomizer, Release, plan_reports, weight_pairs
     from privot.report import plot, write_report
     from privot.schema import Schema
     from privot.tables.files import read_table, write_table
@@ -30,7 +30,7 @@ _NAMES = {
     "evaluation": ("check", "evaluate"),
     "local": ("FitSettings", "Synthesizer", "fit", "fit_waves", "pair_weights", "refine"),
     "models": ("Model", "load"),
-    "randomizer": ("Randomizer", "Release", "plan_reports", "weigh_pairs"),
+    "randomizer": ("Randomizer", "Release", "plan_reports", "weight_pairs"),
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
     "tables.files": ("read_table", "write_table"),
@@ -61,7 +61,7 @@ __all__ = [
     "plot",
     "read_table",
     "refine",
-    "weigh_pairs",
+    "weight_pairs",
     "write_report",
     "write_table",
 ]

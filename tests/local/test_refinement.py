@@ -165,10 +165,10 @@ def test_calibrate_takes_a_pilot(of_pairs, tmp_path):
     calibrate = typed(tmp_path, "calibrate", "schema.json", "--epsilon", "1", "--pilot")
     code, _, err = calibrate("pilot -o r.json")
     assert code == 0, err
-    made = privot.Randomizer.load(tmp_path / "r.json").joint.asked
+    made = privot.Randomizer.load(tmp_path / "r.json").joint.design
     plain = privot.Randomizer.calibrate(THREE, 1.0)
-    assert made == privot.weigh_pairs(plain, privot.pair_weights(of_pairs)).joint.asked
-    assert made != plain.joint.asked
+    assert made == privot.weight_pairs(plain, privot.pair_weights(of_pairs)).joint.design
+    assert made != plain.joint.design
     code, _, err = calibrate("nowhere -o r2.json")
     assert (code, len(err.splitlines())) == (2, 1)
     assert not (tmp_path / "r2.json").exists()

@@ -223,7 +223,7 @@ class JointTrial(Trial):
 
     def __post_init__(self) -> None:
         self.name, self.kind = "joint report", "subset_selection"
-        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.asked.columns}
+        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.design.columns}
         atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
         sizes = np.array([alphabet.size for alphabet in atoms])
         some = np.random.default_rng().random(len(sizes))  # no code is safe from every audit

@@ -109,7 +109,7 @@ class Payloads:
         columns: dict[str, pa.Array] = {}
         bad = np.zeros(len(payloads), bool)
         if joint := self._program["joint"]:
-            width = number_bytes(self._joint.asked.num_sheets) + joint_set_bytes(joint)
+            width = number_bytes(self._joint.design.num_sheets) + joint_set_bytes(joint)
             columns |= self._read_joint(payloads[:, :width], bad)
             payloads = payloads[:, width:]
         if split := self._program["split"]:
@@ -122,13 +122,13 @@ class Payloads:
         return self.randomizer.joint
 
     def _read_joint(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
-        joint, head = self._joint, number_bytes(self._joint.asked.num_sheets)
+        joint, head = self._joint, number_bytes(self._joint.design.num_sheets)
         sheets = read_numbers(data[:, :head])
-        bad |= sheets >= joint.asked.num_sheets
+        bad |= sheets >= joint.design.num_sheets
         sheets[bad] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
-        num_cells = joint.asked.num_cells[sheets]
+        num_cells = joint.design.num_cells[sheets]
         for number in np.unique(num_cells):
             rows = np.flatnonzero(num_cells == number)
             size = joint.mechanism(int(number)).subset_size

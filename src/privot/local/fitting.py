@@ -34,7 +34,7 @@ from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
-from privot.randomizer.plan import reports_that_tell
+from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema
 from privot.training import Progress
 from privot.training.settings import started_by_torchrun
@@ -127,7 +127,7 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
 
 def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
     """The model, which says so, with a warning, where so few reports tell no more than none."""
-    needed = reports_that_tell(releases.newest.randomizer)
+    needed = min_informative_reports(releases.newest.randomizer)
     if needed is None or len(releases) >= needed:
         return model
     few = "1 report tells" if len(releases) == 1 else f"{len(releases):,} reports tell"

@@ -90,11 +90,11 @@ def groups_of_questions(releases: Releases) -> tuple[list[Question], list[Report
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     tallies: dict[int, Tally] = {}
-    sheet_type = np.min_scalar_type(joint.asked.num_sheets)  # up to 16 bits are sorted by radix
+    sheet_type = np.min_scalar_type(joint.design.num_sheets)  # up to 16 bits are sorted by radix
     for piece in release.pieces():
         answers = piece.joint_answers
         order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
-        ends = np.searchsorted(answers.sheets[order], np.arange(joint.asked.num_sheets + 1))
+        ends = np.searchsorted(answers.sheets[order], np.arange(joint.design.num_sheets + 1))
         for number, (start, stop) in enumerate(pairwise(ends)):
             if start < stop:
                 rows = order[start:stop]
@@ -103,8 +103,8 @@ def _joint_groups(release: Release, joint: JointReport, first: int) -> list[Repo
     groups = []
     for number, tally in sorted(tallies.items()):
         sets, counts = tally.total()
-        shape = joint.asked.shape(number)
-        asked = tuple(first + question for question in joint.asked.numbers(number))
+        shape = joint.design.shape(number)
+        asked = tuple(first + question for question in joint.design.numbers(number))
         form = joint.mechanism(int(np.prod(shape))).supports
         factor = Factor(asked, shape, form.shares(sets), form.ratio)
         groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))

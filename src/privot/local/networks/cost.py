@@ -189,7 +189,7 @@ class _JointChannel:
     """The joint report: the ratio and the set's size differ by sheet."""
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
-        asked = joint.asked
+        asked = joint.design
         columns = [randomizer.schema.coded[name] for name in asked.columns]
         self.atoms = {
             name: torch.as_tensor(column.atoms[1])
