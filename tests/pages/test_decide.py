@@ -98,7 +98,7 @@ def test_pictures_of_reports():
 
 def test_a_curators_table():
     row = stated_row("a table of ten columns with its pairs")
-    (found,) = recorded("sliced/tables.json", epsilon=1.0, estimator="mixture (privot.central.fit)")
+    (found,) = recorded("sliced/tables.json", epsilon=1.0, estimator="mixture (privot.sliced.fit)")
     assert figures(row["accuracy"]) == [points(found["one_way"]), points(found["two_way"])]
     assert delta(row) == 1e-6
 
