@@ -281,10 +281,15 @@ REPORTS = ("auto", "joint", "split")
 class Budget:
     """Arguments of a [`Randomizer`][privot.Randomizer], as calibrated."""
 
-    mechanisms: dict[str, Mechanism]
+    mechanisms: Mapping[str, Mechanism]
     report_columns: int | None
     joint: JointReport | None
     candidates: CandidatesReport | None = None
+
+    @property
+    def num_reported(self) -> int:
+        """Number of split columns in one person's report."""
+        return self.report_columns or len(self.mechanisms)
 
 
 def share_budget(
@@ -302,9 +307,7 @@ def share_budget(
     column.
     """
     budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
-    num_reported = budget.report_columns or len(budget.mechanisms)
-    parts = (budget.mechanisms, budget.joint, budget.candidates)
-    promised = promise(schema, *parts, num_reported, delta)
+    promised = promise(schema, budget, delta)
     # Every step rounds to the safe side; the guarantee is checked again, from the noise.
     if promised.epsilon > epsilon:
         raise PrivotError(
@@ -404,24 +407,18 @@ def _with_candidates(
     return Budget({}, None, None, candidates)
 
 
-def promise(
-    schema: Schema,
-    mechanisms: Mapping[str, Mechanism],
-    joint: JointReport | None,
-    candidates: CandidatesReport | None,
-    num_reported: int,
-    delta: float,
-) -> PureDP | ApproximateDP:
-    """Return the guarantee of all parts, from their noise; `num_reported` counts split columns."""
+def promise(schema: Schema, budget: Budget, delta: float) -> PureDP | ApproximateDP:
+    """Return the guarantee of all parts together, from their noise."""
     if not 0 <= delta < 1:
         raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1")
+    mechanisms, joint, candidates = budget.mechanisms, budget.joint, budget.candidates
     parts: list[PureDP | ApproximateDP] = []
     if joint is not None:
         parts.append(PureDP(joint.epsilon, unit=schema.unit))
     if candidates is not None:
         parts.append(candidates.guarantee(schema.unit))
     if mechanisms:
-        parts.append(split_guarantee(schema, mechanisms, num_reported, delta))
+        parts.append(split_guarantee(schema, mechanisms, budget.num_reported, delta))
     together: PureDP | ApproximateDP = compose(*parts)
     return together
 
@@ -439,16 +436,11 @@ def require_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> None
         )
 
 
-def require_cover(
-    schema: Schema,
-    mechanisms: Mapping[str, Mechanism],
-    joint: JointReport | None,
-    candidates: CandidatesReport | None,
-    report_columns: int | None,
-) -> None:
+def require_cover(schema: Schema, budget: Budget) -> None:
     """Refuse a randomizer that does not report every column of the schema, as declared, once."""
+    mechanisms, joint = budget.mechanisms, budget.joint
     codings = {} if joint is None else joint.design.codings
-    seeded = [] if candidates is None else candidates.columns
+    seeded = [] if budget.candidates is None else budget.candidates.columns
     if sorted([*mechanisms, *codings, *seeded]) != sorted(schema.columns):
         raise PrivotError(
             f"mechanisms are for columns {sorted(mechanisms)}, the joint report for {sorted(codings)} "
@@ -470,7 +462,7 @@ def require_cover(
                 f"column {name!r} of the joint report is not as the schema declares it: "
                 "calibrate again"
             )
-    _require_count(report_columns, len(mechanisms))
+    _require_count(budget.report_columns, len(mechanisms))
     splits = [SplitReport(n, schema.columns[n], m) for n, m in mechanisms.items()]
     parts = [p for split in splits if split.mechanism.fits(split.column) for p in split.types]
     repeated = sorted({part for part in parts if parts.count(part) > 1})

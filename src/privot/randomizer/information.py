@@ -135,7 +135,7 @@ def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array
     Infinite where no form holds them; the table of pairs is symmetric, its diagonal zero. A column with
     several codings counts by the longest.
     """
-    sizes = [max(each) for each in design.codings.values()]
+    sizes = design.sizes
     weights = np.array(design.weights, np.float64)
     cells = [math.prod(sizes[column] for column in form) for form in design.forms]
     incidence = Incidence.of(design.forms, len(sizes), cell_information(cells, epsilon))

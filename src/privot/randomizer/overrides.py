@@ -120,6 +120,6 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
             raise PrivotError(f"the weight of {pair!r} is {weight!r}: give a number above 0")
         first, second = map(columns.index, pair)
         of_pairs[first, second] = of_pairs[second, first] = weight
-    sizes = [max(each) for each in joint.design.codings.values()]
-    design = FormDesign(joint.design.codings, *choose_forms(sizes, joint.epsilon, of_pairs))
+    forms = choose_forms(joint.design.sizes, joint.epsilon, of_pairs)
+    design = FormDesign(joint.design.codings, *forms)
     return replace(randomizer, joint=JointReport(design, joint.epsilon))

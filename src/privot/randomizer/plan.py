@@ -154,7 +154,7 @@ def plan_table(
         epsilon=epsilon,
         sizes=dict(sizes),
         target_error=target_error,
-        guess=_guess(list(sizes.values())),
+        guess=_guess([a * b for a, b in combinations(sizes.values(), 2)] or [*sizes.values()]),
         options=tuple(options),
         recommended=recommended,
         reason=_reason(options, recommended, len(sizes)),
@@ -241,8 +241,8 @@ def _least(options: Sequence[ExpectedError]) -> ExpectedError:
     return min(options, key=lambda o: (o.two_way is None, o.two_way or 0.0, o.one_way))
 
 
-def _guess(sizes: Sequence[int]) -> float:
-    cells = [a * b for a, b in combinations(sizes, 2)] or list(sizes)
+def _guess(cells: Sequence[int]) -> float:
+    """Return the mean total variation of the uniform guess on tables of so many cells."""
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
@@ -382,8 +382,8 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
         [1021, 12]
     """
     if (joint := randomizer.joint) is not None:
-        sizes = [max(each) for each in joint.design.codings.values()]
-        return _beyond_a_guess(joint_errors(joint.design, joint.epsilon, 1)[0], sizes)
+        errors, _ = joint_errors(joint.design, joint.epsilon, 1)
+        return _beyond_a_guess(errors, joint.design.sizes)
     splits = randomizer.splits
     if splits and all(split.mechanism.takes_codes for split in splits.values()):
         sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
@@ -410,6 +410,5 @@ def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
 
 
 def _beyond_a_guess(errors: np.ndarray, sizes: list[int]) -> int | None:
-    guess = np.mean([(1 - 1 / size) ** size for size in sizes])
-    needed = float(np.mean(errors) / guess) ** 2
+    needed = float(np.mean(errors) / _guess(sizes)) ** 2
     return math.ceil(needed) if needed <= MOST_PEOPLE else None

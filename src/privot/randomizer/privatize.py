@@ -59,8 +59,8 @@ from privot.randomizer.publishing import (
     Parts,
     Progress,
     discard,
-    in_order,
     left_behind,
+    map_ahead,
     publish,
     refuse_unknown_output,
     unfinished,
@@ -332,7 +332,7 @@ def make_parts(
         nonlocal fresh
         wanted = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
         try:
-            for number, reports, moved in in_order(noise, wanted, workers or CORES):
+            for number, reports, moved in map_ahead(noise, wanted, workers or CORES):
                 fresh += reports.num_rows
                 outside.update(moved)
                 yield number // per_part, reports

@@ -63,15 +63,13 @@ from privot.randomizer.reports.rows import (
     REPORT_ID,
     from_hex,
     id_words,
+    in_order,
     one_array,
     order_of,
     shard_name,
     to_hex,
     write_manifest,
     write_reports,
-)
-from privot.randomizer.reports.rows import (
-    in_order as in_order_of_ids,
 )
 from privot.tables.files import table_suffix, write_csv
 
@@ -443,25 +441,22 @@ def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int
     return int(rows.num_rows)
 
 
+def _read_buckets(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
+    with pa.memory_map(str(part)) as source:
+        file = pa.ipc.open_file(source)
+        return [file.get_batch(bucket) for bucket in range(first, stop)]
+
+
 def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
     """Count the reports of some parts in each bucket."""
-    rows = [0] * buckets
-    for part in parts:
-        with pa.memory_map(str(part)) as source:
-            file = pa.ipc.open_file(source)
-            for bucket in range(buckets):
-                rows[bucket] += file.get_batch(bucket).num_rows
-    return rows
+    rows = [[batch.num_rows for batch in _read_buckets(part, 0, buckets)] for part in parts]
+    return [sum(counts) for counts in zip(*rows, strict=True)]
 
 
 def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
     """Read the reports of all parts in buckets `first` to `stop` − 1, by increasing id."""
-    batches = []
-    for part in parts:
-        with pa.memory_map(str(part)) as source:
-            file = pa.ipc.open_file(source)
-            batches += [file.get_batch(bucket) for bucket in range(first, stop)]
-    return in_order_of_ids(pa.Table.from_batches(batches))
+    batches = [batch for part in parts for batch in _read_buckets(part, first, stop)]
+    return in_order(pa.Table.from_batches(batches))
 
 
 def publish(
@@ -507,7 +502,7 @@ def reordered(
 
     def gathered() -> Iterator[pa.Table]:
         written = 0
-        for table in in_order(lambda run: gather(parts, *run), runs, CORES):
+        for table in map_ahead(lambda run: gather(parts, *run), runs, CORES):
             yield table
             written += table.num_rows
             if progress is not None:
@@ -516,13 +511,13 @@ def reordered(
     return _cut(gathered(), size)
 
 
-def in_order(
+def map_ahead(
     action: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
     """Yield results in the order of the items, computed ahead by as many threads as `workers`.
 
     Examples:
-        >>> list(in_order(abs, [-1, 2, -3], workers=2))
+        >>> list(map_ahead(abs, [-1, 2, -3], workers=2))
         [1, 2, 3]
     """
     pool = ThreadPoolExecutor(workers)

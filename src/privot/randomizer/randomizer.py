@@ -35,6 +35,7 @@ from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism
 from privot.privacy import ApproximateDP, PureDP
 from privot.randomizer.budget import (
+    Budget,
     promise,
     require_cover,
     require_promise,
@@ -78,8 +79,7 @@ class Randomizer(Summarized):
     candidates: CandidatesReport | None = None
 
     def __post_init__(self) -> None:
-        covered = (self.mechanisms, self.joint, self.candidates)
-        require_cover(self.schema, *covered, self.report_columns)
+        require_cover(self.schema, self._budget)
         _ = self.guarantee  # refuses mechanisms that do not fit, or have no guarantee
 
     @classmethod
@@ -114,8 +114,11 @@ class Randomizer(Summarized):
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
         """Guarantee of one report, computed from the noise, never merely stored."""
-        parts = (self.mechanisms, self.joint, self.candidates)
-        return promise(self.schema, *parts, self.num_reported, self.delta)
+        return promise(self.schema, self._budget, self.delta)
+
+    @property
+    def _budget(self) -> Budget:
+        return Budget(self.mechanisms, self.report_columns, self.joint, self.candidates)
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -128,7 +131,7 @@ class Randomizer(Summarized):
     @property
     def num_reported(self) -> int:
         """Number of split columns in one person's report."""
-        return self.report_columns or len(self.mechanisms)
+        return self._budget.num_reported
 
     @cached_property
     def splits(self) -> dict[str, SplitReport]:

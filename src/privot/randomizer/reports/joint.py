@@ -157,6 +157,11 @@ class FormDesign:
         return list(self.codings)
 
     @cached_property
+    def sizes(self) -> list[int]:
+        """Number of codes of the longest coding of every column."""
+        return [max(each) for each in self.codings.values()]
+
+    @cached_property
     def lengths(self) -> tuple[int, int]:
         """Fewest and most columns of a form."""
         lengths = [len(form) for form in self.forms]
