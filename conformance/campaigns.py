@@ -8,7 +8,7 @@ from typing import Any
 
 from privot.mechanisms import Mechanism, Window
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.joint import JointReport, Questionnaire
+from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Schema
 
 _NUMBER = 'kind = "numeric"\nbounds = [0, 100]\n'
@@ -75,8 +75,8 @@ class Campaign:
         if self.forms is None or made.joint is None:
             return made
         forms, weights = tuple(self.forms), tuple(self.forms.values())
-        asked = Questionnaire(made.joint.asked.codings, forms, weights)
-        return replace(made, joint=JointReport(asked, self.epsilon))
+        design = FormDesign(made.joint.design.codings, forms, weights)
+        return replace(made, joint=JointReport(design, self.epsilon))
 
 
 _UNEQUAL = {(0,): 1, (3,): 7, (0, 3): 1000, (1, 4): 3, (0, 2, 4): 2**30, (1, 2, 3): 250, (5,): 12}

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from privot.privacy import calibrate_gaussian_zhao
-from privot.randomizer import Randomizer, Release, state_noise
+from privot.randomizer import Randomizer, Release, randomizer_from_noise
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ImageDomain, Schema
 from privot.schema.columns.array import tensor_array
@@ -59,7 +59,7 @@ class ImageNoise:
             column |= {"radius": self.radius}
             column |= {"norm": 1, "transform": "dct"} if self.kind == "laplace" else {}
         schema = Schema.from_dict({"columns": {IMAGE: column}})
-        return state_noise(schema, self.scale, self.delta, mechanism=self.kind)
+        return randomizer_from_noise(schema, self.scale, self.delta, mechanism=self.kind)
 
     @property
     def domain(self) -> ImageDomain:

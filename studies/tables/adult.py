@@ -117,7 +117,7 @@ def compare_on(
         return {
             "epsilon": epsilon,
             "seed": seed,
-            "columns": randomizer.joint.asked.lengths[1] if randomizer.joint else 0,
+            "columns": randomizer.joint.design.lengths[1] if randomizer.joint else 0,
             "estimator": name,
             "one_way": round(one, 4),
             "two_way": round(two, 4),

@@ -4,9 +4,9 @@
 
 A fifth of the 40 000 people of `tables.adult` report first, in the forms that calibration chooses; the
 others either in the same, or in forms weighed by the pilot model's pairs
-(`privot.randomizer.weigh_pairs`, `privot.local.pair_weights`). Both releases are fitted together. Errors
-are total variation from the 40 000 people's own shares. Each release draws anew who is first; privacy's
-noise has no seed, so numbers repeat up to its randomness.
+(`privot.randomizer.weight_pairs`, `privot.local.pair_weights`). Both releases are fitted together.
+Errors are total variation from the 40 000 people's own shares. Each release draws anew who is first;
+privacy's noise has no seed, so numbers repeat up to its randomness.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 from privot.local import LocalModel, fit, pair_weights
 from privot.local.classes.class_fit import alphabet_sizes
 from privot.local.classes.mixture import LatentClassSampler
-from privot.randomizer import Randomizer, weigh_pairs
+from privot.randomizer import Randomizer, weight_pairs
 from studies.common.rows import gather
 from studies.tables.adult import PEOPLE, marginal_errors, read_adult
 
@@ -33,7 +33,7 @@ def both_ways(plain: Randomizer, people: pa.Table, seed: int) -> Iterator[tuple[
     order = np.random.default_rng(seed).permutation(people.num_rows)
     first, others = np.split(order, [people.num_rows // 5])
     pilot = plain.privatize(people.take(first))
-    weighed = weigh_pairs(plain, pair_weights(fit(pilot, seed=seed)))
+    weighed = weight_pairs(plain, pair_weights(fit(pilot, seed=seed)))
     for name, randomizer in (("default", plain), ("weighed", weighed)):
         yield name, fit([pilot, randomizer.privatize(people.take(others))], seed=seed)
 

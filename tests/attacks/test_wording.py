@@ -77,7 +77,7 @@ def test_a_delta_that_publishes_people_is_refused():
         with pytest.raises(privot.PrivotError, match=f"delta is {delta}: from 0.1 on"):
             privot.Randomizer.calibrate(SCHEMA, 1.0, delta, mechanism="gaussian")
         with pytest.raises(privot.PrivotError, match="promises nothing"):
-            privot.randomizer.state_noise(SCHEMA, 1.0, delta)
+            privot.randomizer.randomizer_from_noise(SCHEMA, 1.0, delta)
 
 
 def test_a_delta_above_one_over_the_reports_is_told_where_they_are_counted():

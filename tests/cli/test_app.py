@@ -110,7 +110,7 @@ def test_bad_records_are_refused_and_nothing_is_written(folder, case):
     ("arguments", "words"),
     [
         ("calibrate schema.toml --epsilon 0", "epsilon 0.0 promises nothing"),
-        ("calibrate schema.toml --epsilon 1 --mechanism gaussian", "delta 0 cannot be had"),
+        ("calibrate schema.toml --epsilon 1 --mechanism gaussian", "delta 0 is not possible"),
         ("calibrate schema.toml --epsilon 1 --mechanism gaussian --delta 1", "delta is 1.0"),
         ("calibrate nowhere.toml --epsilon 1", "cannot be read"),
         ("fit nowhere.parquet", "is not there"),

@@ -77,7 +77,7 @@ def test_the_next_command_calibrates_what_is_recommended(run, tmp_path, epsilon)
     words = fields["command"].removeprefix("privot ")
     assert run(words)[0] == 0
     joint = Randomizer.load(tmp_path / "randomizer.json").joint
-    assert list(joint.asked.lengths) == fields["table"]["recommended"]["columns"]
+    assert list(joint.design.lengths) == fields["table"]["recommended"]["columns"]
     assert "--report-columns" not in words
     assert joint.epsilon == float(epsilon)
     _, out, _ = run(f"plan schema.toml --epsilon {epsilon} --people 50000")

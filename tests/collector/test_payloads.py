@@ -62,7 +62,7 @@ def test_joint_reports_hold_the_true_cell_as_often_as_planned():
     joint, answers = randomizer.joint, release.joint_answers
     seen = dt.date.fromisoformat(PERSON["seen"])
     people = pa.Table.from_pylist([PERSON | {"seen": seen}] * count)
-    codes = randomizer.schema.encode_codings(joint.asked.columns, people)
+    codes = randomizer.schema.encode_codings(joint.design.columns, people)
     low, high = joint.probability_cells(answers, codes, np.random.default_rng(1))
     uniform = (low + np.random.default_rng(2).random(low.shape) * (high - low)) % 1
     assert fit(uniform) > 1e-6

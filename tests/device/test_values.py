@@ -32,7 +32,7 @@ def test_devices_and_tables_find_the_same_codes_and_points(campaign):
             own = [units_of(take, r) or [np.nan] * units.shape[1] for r in records]
             assert np.array_equal(own, units, equal_nan=True)
         else:
-            joint = randomizer.joint and name in randomizer.joint.asked.columns
+            joint = randomizer.joint and name in randomizer.joint.design.columns
             codes = (
                 column.encode_codings(name, table).T
                 if joint

@@ -14,7 +14,7 @@ from privot.mechanisms import (
     Window,
 )
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.joint import JointReport, Questionnaire
+from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -217,7 +217,7 @@ def test_cost_of_a_joint_report_is_its_mixture_likelihood_over_cells():
         len(set(np.diff(answers.offsets))) > 1
     )  # sets of several sizes, so that padding is tested
     for row in range(50):
-        first, second = ("abc"[c] for c, _ in joint.asked.questions(answers.sheets[row]))
+        first, second = ("abc"[c] for c, _ in joint.design.questions(answers.sheets[row]))
         cells = (p[first][:, :, None] * p[second][:, None, :]).reshape(9, -1)
         mechanism = joint.mechanism(cells.shape[1])
         chosen = answers.cells[answers.offsets[row] : answers.offsets[row + 1]]
@@ -239,7 +239,7 @@ nullable = true
 kind = "boolean"
 """)
     codings = {n: tuple(a.size for a in c.codings) for n, c in schema.coded.items()}
-    joint = JointReport(Questionnaire(codings, ((0,), (0, 1)), (1, 2)), 1.0)
+    joint = JointReport(FormDesign(codings, ((0,), (0, 1)), (1, 2)), 1.0)
     randomizer = Randomizer(schema, {}, joint=joint)
     release = randomizer.privatize({"n": [*RNG.random(59) * 100, None], "b": RNG.random(60) < 0.5})
     model, atoms = LikelihoodCost(randomizer), [c.atoms[1] for c in schema.coded.values()]
@@ -247,10 +247,10 @@ kind = "boolean"
     outputs = {n: torch.as_tensor(np.log(v), dtype=torch.float32) for n, v in zip("nb", p)}
     cost = model(outputs, model.read(release, CPU)).numpy()
     answers = release.joint_answers
-    assert {len(joint.asked.questions(sheet)) for sheet in answers.sheets} == {1, 2}
+    assert {len(joint.design.questions(sheet)) for sheet in answers.sheets} == {1, 2}
     for row, sheet in enumerate(answers.sheets):
         cells = np.ones((9, 1))
-        for (column, coding), size in zip(joint.asked.questions(sheet), joint.asked.shape(sheet)):
+        for (column, coding), size in zip(joint.design.questions(sheet), joint.design.shape(sheet)):
             law = p[column] @ np.eye(size)[atoms[column][coding]]
             cells = (cells[:, :, None] * law[:, None, :]).reshape(9, -1)
         mechanism = joint.mechanism(cells.shape[1])

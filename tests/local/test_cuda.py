@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from privot.local import FitSettings, fit
-from privot.randomizer import state_noise
+from privot.randomizer import randomizer_from_noise
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_values
 from privot.transport import Problem, SinkhornSolver
@@ -34,7 +34,7 @@ def test_a_generator_of_images_is_fitted_and_drawn(tmp_path, architecture):
     images = np.zeros((2000, 8, 8))
     images[left, :, :4] = 1.0
     images[~left, :, 4:] = 1.0
-    release = state_noise(SCHEMA, 0.5, 1e-6).privatize({"image": images})
+    release = randomizer_from_noise(SCHEMA, 0.5, 1e-6).privatize({"image": images})
     settings = FitSettings(steps=300, batch_size=64, hidden=(32,), latent_dim=4)
     model = fit(release, replace(settings, architecture=architecture), device="cuda")
     drawn = tensor_values(model.sample(500, seed=0).column("image"))

@@ -47,7 +47,7 @@ def test_joint_reports_are_counted_piece_by_piece(epsilon, monkeypatch):
     monkeypatch.setattr(report_table_module.ReportTable.pieces, "__defaults__", (100,))
     assert len(list(whole.pieces())) > 3
     in_pieces = report_groups(whole)
-    assert len(at_once) == len(in_pieces) == len(randomizer.joint.asked.forms)
+    assert len(at_once) == len(in_pieces) == len(randomizer.joint.design.forms)
     for one, other in zip(at_once, in_pieces):
         assert one.queries == other.queries
         np.testing.assert_array_equal(one.counts, other.counts)

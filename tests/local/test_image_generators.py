@@ -23,7 +23,7 @@ from privot.local.networks.steps import (
     start_at_moments,
 )
 from privot.mechanisms import Laplace, RandomizedResponse
-from privot.randomizer import Randomizer, Release, state_noise
+from privot.randomizer import Randomizer, Release, randomizer_from_noise
 from privot.schema import ImageDomain, Schema
 from privot.schema.columns.array import tensor_values
 from privot.tables.files import read_table, write_table
@@ -56,7 +56,7 @@ def released(toml, num=3000, noise=0.5, epsilon=2.0):
     schema = Schema.from_toml(toml)
     shares = {"label": epsilon} if "label" in schema.columns else {}
     data = {name: values for name, values in people(num).items() if name in schema.columns}
-    return state_noise(schema, noise, 1e-6, shares=shares).privatize(data)
+    return randomizer_from_noise(schema, noise, 1e-6, shares=shares).privatize(data)
 
 
 ORDERS = {
@@ -143,7 +143,7 @@ def test_the_map_is_that_of_the_device(shape):
 def test_the_cost_is_in_the_space_of_the_noise(mechanism):
     schema = Schema.from_toml(IMAGE + LOW_PASS)
     delta = 1e-6 if mechanism == "gaussian" else 0.0
-    randomizer = state_noise(schema, 0.7, delta, mechanism=mechanism)
+    randomizer = randomizer_from_noise(schema, 0.7, delta, mechanism=mechanism)
     channel = channel_of(randomizer.mechanisms["image"], schema, "image")
     assert isinstance(channel, CosineChannel)
     rng = torch.Generator().manual_seed(0)

@@ -11,7 +11,7 @@ from given_classes import fit_four
 from privot.core.errors import PrivotError
 from privot.evaluation.rehearsal import with_dependence
 from privot.local import pair_weights, refine
-from privot.randomizer import weigh_pairs
+from privot.randomizer import weight_pairs
 
 SCHEMA = privot.Schema.from_toml("""
     [columns.paid]
@@ -167,10 +167,10 @@ def test_calibrate_takes_a_pilot(of_pairs, tmp_path):
     calibrate = typed(tmp_path, "calibrate", "schema.json", "--epsilon", "1", "--pilot")
     code, _, err = calibrate("pilot -o r.json")
     assert code == 0, err
-    made = privot.Randomizer.load(tmp_path / "r.json").joint.asked
+    made = privot.Randomizer.load(tmp_path / "r.json").joint.design
     plain = privot.Randomizer.calibrate(THREE, 1.0)
-    assert made == weigh_pairs(plain, pair_weights(of_pairs)).joint.asked
-    assert made != plain.joint.asked
+    assert made == weight_pairs(plain, pair_weights(of_pairs)).joint.design
+    assert made != plain.joint.design
     code, _, err = calibrate("nowhere -o r2.json")
     assert (code, len(err.splitlines())) == (2, 1)
     assert not (tmp_path / "r2.json").exists()

@@ -24,7 +24,7 @@ def same(value, wanted):
     return np.isclose(value, wanted) if isinstance(wanted, float) and value else value == wanted
 
 
-def told(start, nth=0):
+def stated_row(start, nth=0):
     """Cells of the nth row that starts so, as texts by the head of their column."""
     lines = PAGE.splitlines()
     numbers = [index for index, line in enumerate(lines) if line.startswith(f"| {start}")]
@@ -54,10 +54,10 @@ def delta(row):
 
 def test_shares_that_move():
     rows = recorded("waves/share.json", scheme="panel", epsilon=2.0)
-    row = told("a share that moves")
+    row = stated_row("a share that moves")
     for trend in ("grows", "jumps"):
         errors = [each["alone"] for each in rows if each["trend"] == trend]
-        assert points(np.sqrt(np.mean(np.square(errors)))) <= figures(row["how near"])[0]
+        assert points(np.sqrt(np.mean(np.square(errors)))) <= figures(row["accuracy"])[0]
     assert figures(row["people"]) == [6 * rows[0]["people"] + 2]  # a sixth reports in each wave
 
 
@@ -65,8 +65,8 @@ def test_maps():
     w2 = mean(
         each["w2"] for each in recorded("best_report/towns.json", method="window", epsilon=4.0)
     )
-    row = told("a map of places")
-    assert "a fortieth of its side" in row["how near"]
+    row = stated_row("a map of places")
+    assert "a fortieth of its side" in row["accuracy"]
     assert round(2 / w2) == 40  # the side is 2
     assert row["at ε"] == "4"
 
@@ -78,13 +78,13 @@ def test_tables_of_reports():
         if line.startswith("| 10, 4 | **latent classes (privot.fit)**")
     )
     cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
-    row = told("a table of ten columns, with its pairs")
-    assert figures(row["how near"]) == [points(float(cells[2])), points(float(cells[4]))]
+    row = stated_row("a table of ten columns, with its pairs")
+    assert figures(row["accuracy"]) == [points(float(cells[2])), points(float(cells[4]))]
     assert row["at ε"] == "4"
 
 
 def test_pictures_of_reports():
-    row = told("pictures that teach a classifier")
+    row = stated_row("pictures that train a classifier")
     measured = []
     for data in ("mnist", "fashion_mnist"):
         files = (RESULTS / "images").glob(f"candidates_{data}_epsilon10*.json")
@@ -92,20 +92,20 @@ def test_pictures_of_reports():
         assert len(rows) == 3
         assert {(each["epsilon"], each["num_people"]) for each in rows} == {(10.0, 60_000)}
         measured.append(points(mean(each["accuracy"] for each in rows), 0))
-    assert figures(row["how near"]) == measured
+    assert figures(row["accuracy"]) == measured
     assert (row["at ε"], row["people"]) == ("10", "60 000")
 
 
 def test_a_curators_table():
-    row = told("a table of ten columns with its pairs")
-    (found,) = recorded("sliced/tables.json", epsilon=1.0, estimator="mixture (privot.central.fit)")
-    assert figures(row["how near"]) == [points(found["one_way"]), points(found["two_way"])]
+    row = stated_row("a table of ten columns with its pairs")
+    (found,) = recorded("sliced/tables.json", epsilon=1.0, estimator="mixture (privot.sliced.fit)")
+    assert figures(row["accuracy"]) == [points(found["one_way"]), points(found["two_way"])]
     assert delta(row) == 1e-6
 
 
 def test_a_curators_pictures():
     for start, data in (("pictures of digits", "mnist"), ("pictures of clothes", "fashion_mnist")):
-        row = told(start)
+        row = stated_row(start)
         rows = [
             each
             for each in recorded("sliced/images.json", method="mixture", data=data, held_out=False)
@@ -116,17 +116,17 @@ def test_a_curators_pictures():
         }
         kinds = ("logistic_regression", "mlp")
         measured = [points(mean(each[kind] for each in rows), 0) for kind in kinds]
-        assert figures(row["how near"]) == measured
+        assert figures(row["accuracy"]) == measured
         assert row["at ε"] == "1"
 
 
 def test_labels_from_a_public_set():
-    row = told("labels for pictures")
+    row = stated_row("labels for pictures")
     path, pair = "sliced/adaptation.json", "mnist_usps"
     sums = recorded(path, pair=pair, method="sums", epsilon=10.0)
     source = recorded(path, pair=pair, method="source")
     measured = [points(mean(each["accuracy"] for each in rows)) for rows in (sums, source)]
-    assert figures(row["how near"]) == measured
+    assert figures(row["accuracy"]) == measured
     assert {(each["neighboring"], each["delta"]) for each in sums} == {("replace_one", delta(row))}
     assert figures(row["records"]) == [sums[0]["target_records"]]
 
@@ -134,13 +134,13 @@ def test_labels_from_a_public_set():
 def test_places_that_protect_any_group():
     (public,) = [each for each in recorded("integral/accidents.json") if "reference_w2" in each]
     for nth, epsilon in enumerate((1.0, 10.0)):
-        row = told("a place of a road accident", nth)
+        row = stated_row("a place of a road accident", nth)
         (found,) = recorded("integral/accidents.json", epsilon=epsilon)
         measured = [points(found["w2"] / 2, 0)]  # the side is 2
         if nth == 0:
             measured += [points(public["reference_w2"] / 2, 0)]
-        told_here = [each for each in figures(row["how near"].replace("W₂", "")) if each]
-        assert told_here == measured
+        stated = [each for each in figures(row["accuracy"].replace("W₂", "")) if each]
+        assert stated == measured
         assert float(row["at ε"]) == epsilon
 
 

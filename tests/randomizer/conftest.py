@@ -1,4 +1,4 @@
-"""Records in a file, for tests of what streams; audits that ask of one large sample alone."""
+"""Records in a file, for tests of what streams; audits of one large sample."""
 
 import pytest
 
@@ -15,10 +15,10 @@ def raw(tmp_path):
 
 @pytest.fixture
 def no_streams(monkeypatch):
-    """As many questions, and so the same levels, but reports from calls, threads and forks hide all."""
+    """The same number of tests, and so the same levels, but none of calls, threads and forks."""
 
     def unseen(randomizer, parts, rng):
         for part in parts:
-            yield from [(f"{part.name}: not asked", 1.0)] * 3
+            yield from [(f"{part.name}: not tested", 1.0)] * 3
 
     monkeypatch.setattr(law, "_stream_tests", unseen)

@@ -115,7 +115,7 @@ def test_parts_of_a_killed_run_are_kept(tmp_path):
     kept = {path.name: path.stat().st_ino for path in unfinished(output).glob("part-*.arrow")}
     assert kept
     done = privatize_files(RANDOMIZER, source, output, part_rows=10_000, left="resume")
-    assert done.kept_rows >= 10_000 * len(kept)
+    assert done.resumed_rows >= 10_000 * len(kept)
     assert each_once(output, NUM)
 
 

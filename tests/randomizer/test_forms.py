@@ -9,7 +9,13 @@ from scipy.optimize import minimize
 
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer
-from privot.randomizer.information import Incidence, _candidates, _design, choose_forms, told
+from privot.randomizer.information import (
+    Incidence,
+    _candidates,
+    _design,
+    cell_information,
+    choose_forms,
+)
 from privot.schema import Schema
 
 SIZES = [9, 16, 7, 15, 6, 5, 2, 2, 10, 10]
@@ -53,7 +59,7 @@ def test_the_design_has_the_least_sum_of_all():
     sizes, epsilon = [2, 9, 4, 6], 3.0
     candidates = _candidates(sizes)
     pairs = list(combinations(range(4), 2))
-    iota = told([math.prod(sizes[c] for c in form) for form in candidates], epsilon)
+    iota = cell_information([math.prod(sizes[c] for c in form) for form in candidates], epsilon)
     incidence = Incidence.of(candidates, 4, iota)
     free = [size**0.7 * (size**0.7 - 1) for size in sizes]
 
@@ -88,5 +94,5 @@ def test_what_does_not_fit_is_not_asked():
 def test_calibration_asks_them():
     columns = {f"c{i}": {"kind": "categorical", "categories": list("abcdefg"[:size])}
                for i, size in enumerate((2, 3, 7))}  # fmt: skip
-    asked = Randomizer.calibrate(Schema.from_dict({"columns": columns}), 2.0).joint.asked
-    assert (asked.forms, asked.weights) == choose_forms([2, 3, 7], 2.0)
+    design = Randomizer.calibrate(Schema.from_dict({"columns": columns}), 2.0).joint.design
+    assert (design.forms, design.weights) == choose_forms([2, 3, 7], 2.0)

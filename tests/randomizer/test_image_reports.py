@@ -6,7 +6,7 @@ import pytest
 from labeled_images import SCHEMAS, records, schema_of
 from privot.audit.audit import audit_randomizer
 from privot.core.errors import PrivotError
-from privot.randomizer import state_noise
+from privot.randomizer import randomizer_from_noise
 from privot.schema.columns.array import tensor_values
 from privot.tables.files import as_table, read_table, write_table
 
@@ -14,7 +14,7 @@ from privot.tables.files import as_table, read_table, write_table
 @pytest.mark.parametrize("more", SCHEMAS.values(), ids=SCHEMAS.keys())
 def test_the_audit_tries_images(more, no_streams):
     """False-alarm rate 1e-6."""
-    randomizer = state_noise(schema_of(more), 5.0, 1e-3, shares={"label": 1.0})
+    randomizer = randomizer_from_noise(schema_of(more), 5.0, 1e-3, shares={"label": 1.0})
     result = audit_randomizer(randomizer, num_draws=2000, confidence=1 - 1e-6)
     assert not result.refuted
     assert [column.column for column in result.columns] == ["image", "label"]

@@ -11,7 +11,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.randomizer.information import joint_errors, split_errors
-from privot.randomizer.reports.joint import JointReport, Questionnaire, largest_fitting
+from privot.randomizer.reports.joint import FormDesign, JointReport, largest_fitting
 
 
 class Simulation:
@@ -103,8 +103,8 @@ class Simulation:
 
 
 def joint(sizes, k, epsilon, people):
-    asked = Questionnaire.uniform({str(i): (size,) for i, size in enumerate(sizes)}, k)
-    return joint_errors(asked, epsilon, people)
+    design = FormDesign.uniform({str(i): (size,) for i, size in enumerate(sizes)}, k)
+    return joint_errors(design, epsilon, people)
 
 
 def planned(sizes, report, k, epsilon, people):
@@ -207,8 +207,8 @@ def test_the_mechanism_of_devices_has_the_error_too():
     An error varies by .23 of its mean, the mean of 40 by .037, so the false-alarm rate is 7e-8.
     """
     sizes, people = {"a": 3, "b": 4, "c": 5}, 6_000
-    asked = Questionnaire.uniform({name: (size,) for name, size in sizes.items()}, 2)
-    report, rng = JointReport(asked, 2.0), np.random.default_rng(6)
+    design = FormDesign.uniform({name: (size,) for name, size in sizes.items()}, 2)
+    report, rng = JointReport(design, 2.0), np.random.default_rng(6)
     errors = []
     for _ in range(40):
         codes = [rng.integers(size, size=people) for size in sizes.values()]
@@ -225,14 +225,14 @@ def test_the_mechanism_of_devices_has_the_error_too():
 def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():
     sizes = {f"c{i}": 200 for i in range(6)}
     with pytest.raises(PrivotError, match="report_columns 3 makes up to 8000000 cells.*at most 2"):
-        Questionnaire.uniform({name: (size,) for name, size in sizes.items()}, 3)
+        FormDesign.uniform({name: (size,) for name, size in sizes.items()}, 3)
     assert largest_fitting([300, 300, 2]) == 1
 
 
 def test_forms_of_several_lengths_have_the_errors_of_their_shares():
     """Half the people asked one column of two, half both: information adds up."""
-    asked = Questionnaire({"a": (3,), "b": (4,)}, ((0,), (1,), (0, 1)), (1, 1, 2))
-    one, two = joint_errors(asked, 2.0, 8000)
+    design = FormDesign({"a": (3,), "b": (4,)}, ((0,), (1,), (0, 1)), (1, 1, 2))
+    one, two = joint_errors(design, 2.0, 8000)
     alone, _ = joint((3, 4), 1, 2.0, 4000)
     both, pair = joint((3, 4), 2, 2.0, 4000)
     assert one**-2 == pytest.approx(alone**-2 + both**-2)

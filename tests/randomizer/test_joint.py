@@ -57,12 +57,12 @@ def test_sets_have_the_law_of_subset_selection_over_the_product_alphabet(columns
     randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=columns)
     joint = randomizer.joint
     answers = randomizer.privatize(one_person(num)).joint_answers
-    asked = np.bincount(answers.sheets, minlength=joint.asked.num_sheets)
+    asked = np.bincount(answers.sheets, minlength=joint.design.num_sheets)
     assert asked.size == 1 or stats.chisquare(asked).pvalue > 1e-6
     truth = {"age": 3, "sex": 1, "works": 2}
     codes, sizes = list(truth.values()), [5, 2, 3]
     for index, chosen in enumerate(combinations(range(3), columns)):
-        assert joint.asked.questions(index) == tuple((column, 0) for column in chosen)
+        assert joint.design.questions(index) == tuple((column, 0) for column in chosen)
         shape = tuple(sizes[c] for c in chosen)
         cell = np.ravel_multi_index(tuple(codes[c] for c in chosen), shape)
         mechanism = joint.mechanism(int(np.prod(shape)))
@@ -153,7 +153,7 @@ def test_a_hundred_columns_and_two_people():
     )
     release = Randomizer.calibrate(schema, 1.0).privatize({f"c{i}": ["a", "b"] for i in range(100)})
     assert len(release.joint_answers.sheets) == 2
-    assert release.randomizer.joint.asked.num_sheets == 5050  # and each alone
+    assert release.randomizer.joint.design.num_sheets == 5050  # and each alone
 
 
 def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():

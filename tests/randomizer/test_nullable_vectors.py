@@ -84,7 +84,7 @@ def test_altered_flags_and_names_that_clash_are_refused(tmp_path):
             Release.load(path)
     clash = {"kind": "vector", "columns": ["home.missing"], "radius": 1.0}
     schema = Schema.from_dict({"columns": {"home": HOME, "other": clash}})
-    with pytest.raises(PrivotError, match="flags of what may be missing"):
+    with pytest.raises(PrivotError, match="flags of missing values"):
         Randomizer.calibrate(schema, 1.0)
 
 

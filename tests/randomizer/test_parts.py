@@ -52,14 +52,14 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
         stream(raw, output, part_rows=1024)
     noised.clear()
     monkeypatch.setattr(Randomizer, "privatize", noting)
-    told = []
-    done = stream(raw, output, part_rows=1024, left="resume", told=told.append)
-    assert done.kept_rows == 1024 * len(kept)
+    logged = []
+    done = stream(raw, output, part_rows=1024, left="resume", log=logged.append)
+    assert done.resumed_rows == 1024 * len(kept)
     assert each_once(output, NUM)
     assert not set(noised) & {p for k in kept for p in range(1024 * k, 1024 * (k + 1))}
-    assert len(noised) == NUM - done.kept_rows
-    assert "1 unfinished parts were deleted" in told[0]
-    assert "budget is spent twice" in told[0]
+    assert len(noised) == NUM - done.resumed_rows
+    assert "1 unfinished parts were deleted" in logged[0]
+    assert "budget is spent twice" in logged[0]
     with pytest.raises(PrivotError, match="would spend their budget twice"):
         stream(raw, output, part_rows=1024)
 
@@ -76,7 +76,7 @@ def test_a_run_killed_before_its_last_rename_needs_no_noise(raw, tmp_path, monke
     with pytest.raises(Killed):
         stream(raw, tmp_path / "release", part_rows=1024, progress=kill)
     done = stream(raw, tmp_path / "release", part_rows=1024, left="resume")
-    assert done.kept_rows == done.num_rows == NUM
+    assert done.resumed_rows == done.num_rows == NUM
     assert each_once(tmp_path / "release", NUM)
 
 

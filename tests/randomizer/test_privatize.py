@@ -31,7 +31,7 @@ NUM = 10_000
 @pytest.mark.parametrize("name", ["release.parquet", "release"])
 def test_everybody_reports_once_in_an_order_that_tells_nothing(raw, tmp_path, name):
     done = stream(raw, tmp_path / name, part_rows=1024)
-    assert (done.num_rows, done.kept_rows, done.outside) == (NUM, 0, {"person": 0})
+    assert (done.num_rows, done.resumed_rows, done.outside) == (NUM, 0, {"person": 0})
     assert each_once(tmp_path / name, NUM)
     order = who_reported(tmp_path / name)
     # Of uniform orders, a correlation of 0.06 is six standard deviations; so is a neighbor's.
@@ -121,7 +121,7 @@ def test_a_pipe_gets_all_or_nothing():
         privatize_records(RANDOMIZER, TableBatches(records), pipe, part_rows=512)
     assert pipe.getvalue() == b""
     privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, part_rows=512)
-    with pytest.raises(PrivotError, match="records that come from memory are not known again"):
+    with pytest.raises(PrivotError, match="records that come from memory are not recognized again"):
         privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, left="resume")
     pipe.seek(0)
     back = read_back(pipe, RANDOMIZER)

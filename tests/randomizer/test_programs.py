@@ -9,7 +9,7 @@ import pytest
 from every_word import law_of
 from privot import Randomizer, Schema
 from privot.device import Device
-from privot.randomizer.reports.joint import JointReport, Questionnaire
+from privot.randomizer.reports.joint import FormDesign, JointReport
 
 POLYLINE = 'kind = "vector"\ncolumns = ["x", "y"]\nsupport = [[0, 0], [1, 0], [1, 1]]'
 IMAGE = 'kind = "array"\nshape = [8, 8]\nbounds = [0, 255]'
@@ -57,8 +57,8 @@ RECORDS = [
 def joint(bins, epsilon):
     schema = Schema.from_toml(SCHEMA.format(bins=bins))
     codings = {n: tuple(c.size for c in column.codings) for n, column in schema.coded.items()}
-    asked = Questionnaire(codings, ((0,), (1,), (0, 1)), (1, 2, 3))
-    return Randomizer(schema, {}, joint=JointReport(asked, epsilon))
+    design = FormDesign(codings, ((0,), (1,), (0, 1)), (1, 2, 3))
+    return Randomizer(schema, {}, joint=JointReport(design, epsilon))
 
 
 def split(mechanism, epsilon):

@@ -118,7 +118,7 @@ def test_release_round_trip(tmp_path):
             {"epsilon": 1.0, "delta": 1.0, "mechanism": "gaussian"},
             "delta is 1.0: give 0 <= delta < 1",
         ),
-        ({"epsilon": 1.0, "mechanism": "gaussian"}, "delta 0 cannot be had"),
+        ({"epsilon": 1.0, "mechanism": "gaussian"}, "delta 0 is not possible"),
         ({"epsilon": 1.0, "delta": 1e-6}, "not needed by mechanism 'auto'"),
         ({"epsilon": 1.0, "mechanism": "cauchy"}, "mechanism 'cauchy' is not known"),
         ({"epsilon": 1.0, "report_columns": 4}, "report_columns 4 is not between 1"),

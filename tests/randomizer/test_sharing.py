@@ -7,7 +7,7 @@ import pytest
 from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.joint import CELLS, JointReport, Questionnaire
+from privot.randomizer.reports.joint import CELLS, FormDesign, JointReport
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.schema import Schema
 
@@ -50,11 +50,11 @@ def test_budgets_are_shared_with_vectors_and_add_up_to_at_most_epsilon(epsilon):
 
 def test_a_vector_joins_the_table_s_report_unless_it_is_alone_or_has_a_mechanism():
     together = Randomizer.calibrate(MIXED, 2.0)
-    assert together.joint.asked.columns == list(MIXED.columns)
-    assert together.joint.asked.codings["home"] == (256,)
+    assert together.joint.design.columns == list(MIXED.columns)
+    assert together.joint.design.codings["home"] == (256,)
     assert together.guarantee.epsilon == 2.0
     apart = Randomizer.calibrate(MIXED, 2.0, report="joint", mechanism="laplace")
-    assert apart.joint.asked.columns == list(SCHEMA.columns)
+    assert apart.joint.design.columns == list(SCHEMA.columns)
     assert list(apart.mechanisms) == ["home"]
     home = Schema.from_dict({"columns": {"home": MIXED.to_dict()["columns"]["home"]}})
     assert Randomizer.calibrate(home, 2.0).joint is None
@@ -80,7 +80,7 @@ def test_refusals(arguments, words):
 @pytest.mark.parametrize("name", [CELLS, REPORT_ID])
 def test_a_release_s_own_column_names_are_refused(name):
     schema = Schema.from_toml(f'[columns."{name}"]\nkind = "boolean"')
-    with pytest.raises(PrivotError, match="what a release calls its joint reports"):
+    with pytest.raises(PrivotError, match="reserved names of a release, for joint reports"):
         Randomizer.calibrate(schema, 1.0)
 
 
@@ -91,10 +91,10 @@ def test_a_randomizer_whose_columns_were_reordered_or_mixed_up_is_refused():
     fields["joint"]["codings"] = dict(reversed(fields["joint"]["codings"].items()))
     with pytest.raises(PrivotError, match="was altered"):
         Randomizer.from_json(json.dumps(fields))
-    codings = dict(reversed(randomizer.joint.asked.codings.items()))
+    codings = dict(reversed(randomizer.joint.design.codings.items()))
     with pytest.raises(PrivotError, match="in this order"):
-        Randomizer(SCHEMA, {}, joint=JointReport(Questionnaire.uniform(codings, 2), 1.0))
+        Randomizer(SCHEMA, {}, joint=JointReport(FormDesign.uniform(codings, 2), 1.0))
     split = {"sex": RandomizedResponse(2, 1.0)}
-    rest = Questionnaire.uniform({"age": (5,), "works": (3,)}, 2)
+    rest = FormDesign.uniform({"age": (5,), "works": (3,)}, 2)
     with pytest.raises(PrivotError, match="or all of them split"):
         Randomizer(SCHEMA, split, joint=JointReport(rest, 1.0))

@@ -8,7 +8,7 @@ from scipy import stats
 from homes_and_ages import SCHEMA, people
 from labeled_images import SCHEMAS, records, schema_of
 from privot.core.errors import PrivotError
-from privot.randomizer import Randomizer, Release, state_noise
+from privot.randomizer import Randomizer, Release, randomizer_from_noise
 from privot.schema import Schema
 
 
@@ -65,7 +65,9 @@ def test_reports_return_to_the_grid_they_were_drawn_on():
 def test_reports_lie_on_the_grid_and_survive_a_file(tmp_path, more, mechanism):
     schema = schema_of(more)
     delta = 1e-5 if mechanism == "gaussian" else 0.0
-    randomizer = state_noise(schema, 0.7, delta, mechanism=mechanism, shares={"label": 4.0})
+    randomizer = randomizer_from_noise(
+        schema, 0.7, delta, mechanism=mechanism, shares={"label": 4.0}
+    )
     release = randomizer.privatize(records(300))
     release.save(tmp_path / "release.parquet")
     loaded = Release.load(tmp_path / "release.parquet")
@@ -85,7 +87,7 @@ def test_records_are_encoded_before_the_noise():
     """With next to no noise a report is the record: clipped, pulled to the ball, transformed."""
     schema = schema_of('radius = 3\ncenter = "lower"\ntransform = "dct"\nlow_pass = 3')
     data = records(20)
-    randomizer = state_noise(schema, 1e-4, 1e-5, shares={"label": 4.0})
+    randomizer = randomizer_from_noise(schema, 1e-4, 1e-5, shares={"label": 4.0})
     release = randomizer.privatize(data, keep_order=True)
     domain = schema.images["image"].domain
     units = data["image"].reshape(20, -1) / 127.5 - 1
@@ -94,7 +96,9 @@ def test_records_are_encoded_before_the_noise():
 
 
 def test_altered_files_are_refused(tmp_path):
-    release = state_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0}).privatize(records(5))
+    release = randomizer_from_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0}).privatize(
+        records(5)
+    )
     table = release.table
     for bad in (
         pa.array([[np.nan] * 24] * 5, pa.list_(pa.float32(), 24)),

@@ -13,7 +13,7 @@ from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
 from privot.mechanisms.additive_noise import rounded_sensitivity
 from privot.privacy import ApproximateDP, gaussian_delta, gaussian_epsilon
 from privot.privacy.rounding import sum_up
-from privot.randomizer import Randomizer, state_noise
+from privot.randomizer import Randomizer, randomizer_from_noise
 from privot.randomizer.budget import calibrate_columns, split_guarantee
 from privot.schema import Schema
 
@@ -62,7 +62,7 @@ def test_the_roundings_of_large_shares_are_left_room():
 
 
 SHARES_REFUSED = {
-    "gaussian": ({"image": 4.0}, "gets what is left"),
+    "gaussian": ({"image": 4.0}, "gets the rest"),
     "unknown": ({"race": 4.0}, "unknown"),
     "too much": ({"label": 10.0}, "not between 0 and"),
     "nothing": ({"label": 0.0}, "not between 0 and"),
@@ -83,7 +83,7 @@ def test_shares_leave_something_to_somebody():
     with pytest.raises(PrivotError, match="report_columns is 1"):
         Randomizer.calibrate(schema_of(), 10.0, shares={"label": 4.0}, report_columns=1)
     with pytest.raises(PrivotError, match="give the ε of"):
-        state_noise(schema_of(), 2.0, 1e-5)
+        randomizer_from_noise(schema_of(), 2.0, 1e-5)
     with pytest.raises(PrivotError, match="'window' is not for column 'image'"):
         Randomizer.calibrate(schema_of(), 10.0, mechanism="window")
 

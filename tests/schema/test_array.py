@@ -6,7 +6,7 @@ import pytest
 
 from labeled_images import records, schema_of
 from privot.core.errors import PrivotError
-from privot.randomizer import state_noise
+from privot.randomizer import randomizer_from_noise
 from privot.schema import ArrayColumn, ImageDomain, Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 
@@ -69,24 +69,24 @@ IMAGES_REFUSED = {
 
 @pytest.mark.parametrize(("images", "match"), IMAGES_REFUSED.values(), ids=IMAGES_REFUSED.keys())
 def test_images_are_refused(images, match):
-    randomizer = state_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0})
+    randomizer = randomizer_from_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0})
     with pytest.raises(PrivotError, match=match):
         randomizer.privatize({"image": images, "label": ["cat"] * 5})
 
 
 def test_channels_come_last():
     schema = Schema.from_toml('[columns.x]\nkind = "array"\nshape = [4, 6, 3]\nbounds = [0, 1]')
-    randomizer = state_noise(schema, 2.0, 1e-5)
+    randomizer = randomizer_from_noise(schema, 2.0, 1e-5)
     with pytest.raises(PrivotError, match="put channels last"):
         randomizer.privatize({"x": np.zeros((5, 3, 4, 6))})
     assert len(randomizer.privatize({"x": np.zeros((5, 4, 6, 3))})) == 5
     gray = schema_of()
     one = {"image": np.zeros((5, 4, 6, 1)), "label": ["cat"] * 5}
-    assert len(state_noise(gray, 2.0, 1e-5, shares={"label": 1.0}).privatize(one)) == 5
+    assert len(randomizer_from_noise(gray, 2.0, 1e-5, shares={"label": 1.0}).privatize(one)) == 5
 
 
 def test_missing_images_and_lists_of_numbers():
-    randomizer = state_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0})
+    randomizer = randomizer_from_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0})
     lists = pa.array([list(range(24)), [7] * 24])
     assert len(randomizer.privatize(pa.table({"image": lists, "label": ["cat", "dog"]}))) == 2
     short = pa.array([list(range(24)), [7] * 23])

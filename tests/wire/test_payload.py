@@ -87,4 +87,6 @@ def test_the_length_of_a_payload_says_nothing(campaign):
 def test_every_sheet_has_a_law():
     randomizer = next(c for c in CAMPAIGNS if c.name == "joint_triples").randomizer()
     joint = randomizer.program["joint"]
-    assert {str(cells) for cells in randomizer.joint.asked.num_cells.tolist()} == set(joint["sets"])
+    assert {str(cells) for cells in randomizer.joint.design.num_cells.tolist()} == set(
+        joint["sets"]
+    )

@@ -1,1 +1,1 @@
-"""Audits of randomizers: exact laws of programs, sampled trials, lower bounds of ε."""
+"""Audits of randomizers: tests of the distribution of reports, and lower bounds on ε."""

@@ -1,35 +1,36 @@
-"""The audit of a whole randomizer: what its file promises, against what its noise does.
+"""Audit of a whole randomizer: its stated guarantee against the behavior of its noise.
 
 **By arithmetic.** The guarantee is computed again from the schema and the noise; a file that states a
 smaller ε or δ, other neighbors or another unit is refuted without a single draw. Two machines may round
 a logarithm differently, and the inverse of a Gaussian's curve is found to a relative 1e-9, so ε counts
-as smaller only by more than 2e-9 of itself: no honest file is refuted, and no promise overstated by
+as smaller only by more than 2e-9 of itself: no honest file is refuted, and no guarantee overstated by
 more than that passes.
 
-**By law.** Raw values of made-up people, inside the declared limits and a thousand times as far out, go
-through `Randomizer.privatize` as on a device. The reports must be possible ones (on the grid, sets of
-the right size); turned into uniform numbers by each mechanism's own law (`Mechanism.probability_cells`),
-they must fit it, tails included, for every record, in one call and one by one; no noisy report may
-come more often than it allows; no coordinate, column, person, call, thread or forked process may tell of
-another's noise; and which columns are reported must not depend on the record.
+**By distribution.** Raw values of invented people, inside the declared limits and a thousand times as
+far out, go through `Randomizer.privatize` as on a device. The reports must be possible (on the grid,
+sets of the right size); turned into uniform numbers by each mechanism's own distribution
+(`Mechanism.probability_cells`), they must fit it, tails included, for every record, in one call and one
+by one; no noisy report may be more frequent than it allows; the noise must be independent between
+coordinates, columns, people, calls, threads and forked processes; and which columns are reported must
+not depend on the record.
 
 **By trial.** The reports of two records that are as far apart as the domain allows give a lower bound
-on ε (`privot.audit.statistics`). For Gaussian noise, whose δ may be far below one over the
-draws, they bound μ, by how far the two laws lie apart: in Gaussian differential privacy a number as
-good as ε and δ. A bound above the promise refutes it; one below proves nothing. And no report that was
-drawn may be e^ε times likelier, by the law that was tested, for one record than for another, where the
-promise is pure.
+on ε (`privot.audit.statistics`). For Gaussian noise, whose δ may be far below one over the draws, they
+bound μ, the distance of the two distributions: in Gaussian differential privacy a parameter as good as
+ε and δ. A bound above the guarantee refutes it; one below proves nothing. And no report that was drawn
+may be e^ε times likelier, by the distribution that was tested, for one record than for another, where
+the guarantee is pure.
 
-A column's report is a function of the whole report, so what is promised for the whole holds for each
-column too: a column is held to the smaller of its own ε and the stated one (where the stated δ is no
+A column's report is a function of the whole report, so the guarantee of the whole holds for each column
+too: the limit of a column is the smaller of its own ε and the stated one (where the stated δ is no
 larger than the column's).
 
 **Errors.** All tests and bounds have error probabilities that hold for every number of draws. Tests
-share half of 1 − confidence equally, bounds the other half: so often at most is an honest randomizer
-refuted.
+share half of 1 − confidence equally, bounds the other half, which limits how often an honest randomizer
+is refuted.
 
-**What no audit finds**: a leak that shows in fewer draws than are made, or only for records that are not
-tried; code that behaves differently elsewhere than here; whoever reads the raw values before the noise.
+**What no audit finds**: a leak that shows only in more draws than are made, or only for records that are
+not tried; code that behaves differently elsewhere than here; access to the raw values before the noise.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ _LOG_ROUNDING = 1e-11  # of a sum of logarithms over the coordinates of a report
 class ColumnAudit:
     """One part of the report: with the audit's confidence, its ε at `delta` is ≥ `epsilon_lower`.
 
-    `epsilon` is what is promised, `event` the family of events behind the bound, `num_tested` the
-    draws of each record that tested it; `mu` and `mu_lower` likewise, of Gaussian noise. `ratio` is the
-    largest log-likelihood ratio, by the part's own law, of a report that was drawn: at δ = 0 no larger
-    than ε.
+    `epsilon` is the guarantee, `event` the family of events behind the bound, `num_tested` the draws of
+    each record that tested it; `mu` and `mu_lower` are the same for Gaussian noise. `ratio` is the
+    largest log-likelihood ratio, by the part's own distribution, of a report that was drawn: at δ = 0 no
+    larger than ε.
     """
 
     column: str
@@ -74,7 +75,7 @@ class ColumnAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the column lost more than promised."""
+        """True if the column's loss exceeds its guarantee."""
         if self.mu is not None and self.mu_lower is not None and self.mu_lower > self.mu:
             return True
         likelier = self.delta == 0 and self.ratio > self.epsilon * (1 + _ROUNDING) + _LOG_ROUNDING
@@ -83,7 +84,7 @@ class ColumnAudit:
 
 @dataclass(frozen=True)
 class RandomizerAudit:
-    """What is `promised`, what the noise `implies` by arithmetic, and what draws found.
+    """Result of an audit: the guarantee `promised`, that `implied` by the noise, and all tests.
 
     All bounds and tests hold together with probability `confidence`.
     """
@@ -96,7 +97,7 @@ class RandomizerAudit:
 
     @property
     def overstated(self) -> bool:
-        """Whether the arithmetic alone refutes the promise."""
+        """True if the arithmetic alone refutes the guarantee."""
         return (
             self.implied.epsilon > self.promised.epsilon * (1 + _ROUNDING)
             or _delta(self.implied) > _delta(self.promised)
@@ -106,7 +107,7 @@ class RandomizerAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether anything contradicts the promise."""
+        """True if anything contradicts the guarantee."""
         found = any(test.refuted for test in self.tests)
         return self.overstated or found or any(column.refuted for column in self.columns)
 
@@ -118,12 +119,12 @@ def audit_randomizer(
     num_draws: int | None = None,
     confidence: float = 0.999,
 ) -> RandomizerAudit:
-    """Try to refute the promise of a randomizer.
+    """Try to refute the guarantee of a randomizer.
 
     Arguments:
-        randomizer: What devices would apply.
-        promised: The guarantee that somebody states for it; its own by default.
-        num_draws: Reports of each made-up record; by default some 10⁵, fewer for many dimensions.
+        randomizer: The randomizer that devices apply.
+        promised: The guarantee stated for it; its own by default.
+        num_draws: Reports of each invented record; by default some 10⁵, fewer for many dimensions.
         confidence: Probability that an honest randomizer passes.
 
     Raises:
@@ -135,7 +136,7 @@ def audit_randomizer(
         raise PrivotError(f"confidence is {confidence!r}: give a number between 0 and 1")
     promised = promised or randomizer.guarantee
     parts = trials(randomizer)
-    rng = np.random.default_rng()  # which people are made up, and points of cells: no noise
+    rng = np.random.default_rng()  # for invented people, and points of cells: no noise
     error = (1 - confidence) / 2
     try:
         sample = draw_sample(randomizer, parts, num_draws, rng)
@@ -151,7 +152,7 @@ def audit_randomizer(
 
 
 def stated_guarantee(text: str) -> PureDP | ApproximateDP:
-    """The guarantee that a randomizer's JSON states, as written, whatever its noise.
+    """Return the guarantee that a randomizer's JSON states, as written, whatever its noise.
 
     Raises:
         PrivotError: if there is none, or of a kind that no randomizer has.
@@ -163,8 +164,7 @@ def stated_guarantee(text: str) -> PureDP | ApproximateDP:
         stated = None
     if not isinstance(stated, PureDP | ApproximateDP):
         raise PrivotError(
-            "the randomizer states no guarantee that could be audited: "
-            "write it again with `privot calibrate`"
+            "the randomizer states no guarantee to audit: write it again with `privot calibrate`"
         )
     return stated
 
@@ -172,7 +172,7 @@ def stated_guarantee(text: str) -> PureDP | ApproximateDP:
 def _column(
     part: Trial, sample: Sample, promised: PureDP | ApproximateDP, error: float
 ) -> ColumnAudit:
-    """Bounds on the loss of one part, the largest over its pairs, each wrong with chance `error`."""
+    """Bound the loss of one part, the largest over its pairs, each wrong with probability `error`."""
     own, mu = part.guarantee(), part.gaussian_mu()
     epsilon, delta = own.epsilon, _delta(own)
     if _delta(promised) <= delta:
@@ -206,7 +206,7 @@ def _bound(scores: tuple[AnyArray, AnyArray], delta: float, error: float) -> Aud
 
 
 def _scores(part: Trial, sample: Sample, pair: tuple[int, int]) -> tuple[AnyArray, AnyArray]:
-    """Log-likelihood ratios of equally many reports of either record of a pair."""
+    """Return log-likelihood ratios of equally many reports of either record of a pair."""
     who, table = sample.who[part.name], sample.table
     rows = [np.flatnonzero(who == record) for record in pair]
     fewest = min(map(len, rows))

@@ -1,7 +1,14 @@
-"""Do reports have the law that their mechanisms claim? Tests of one large sample and of streams.
+"""Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
-See `privot.audit.audit` for what is asked, `privot.audit.statistics` for the tests
-and their errors.
+`privot.audit.audit` lists what is tested, `privot.audit.statistics` has the tests and their errors.
+
+**Streams.** A generator that is seeded, shared without a lock, or copied into a child process, repeats
+its noise, and the difference of two people's reports is then that of their records. Every stream is of
+the same record, some reports in one call and some one by one (single reports take another path): calls
+in this thread, in two threads at once, and in this process and its children after a fork, by Python and
+by the C library (where a system has it), whose children run none of Python's hooks. A child draws
+reports, leaves them in a file, and ends without output; if it does not end, as may happen where a
+process with threads forks, it is killed, and the stream is missing.
 """
 
 from __future__ import annotations
@@ -38,25 +45,13 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.randomizer.reports.validation import require_possible
 
-# Streams: reports of one record from calls, threads and processes, which must share no noise.
-#
-# A generator that is seeded, shared without a lock, or copied into a child process, repeats its
-# noise, and the difference of two people's reports is then that of their records. Every stream is of
-# the same record, some reports in one call and some one by one (single reports take another path):
-# calls in this thread, in two threads at once, and in this process and its children after a fork, by
-# Python and by the C library (where a system has it), whose children know nothing of Python's hooks.
-#
-# A child draws reports, leaves them in a file, and ends without a word; if it does not end, as may
-# happen where a process with threads forks, it is ended, and the stream is missing.
-
-
 Draw = Callable[[], pa.Table]
 
 _PATIENCE = 30.0  # seconds
 
 
 def draw_streams(draw: Draw) -> dict[str, pa.Table]:
-    """The tables of reports that `draw` makes here, in threads and in children, by name."""
+    """Return the tables of reports that `draw` makes here, in threads and in children, by name."""
     streams = {"first call": draw(), "second call": draw()} | _threads(draw)
     for name, fork in _forks().items():
         child = _child(draw, fork)
@@ -79,7 +74,7 @@ def _threads(draw: Draw) -> dict[str, pa.Table]:
 
 
 def _forks() -> dict[str, Callable[[], int]]:
-    """Ways to fork that this system has."""
+    """Return the ways to fork that this system has."""
     if not hasattr(os, "fork"):
         return {}
     forks = {"os.fork": os.fork}
@@ -90,7 +85,7 @@ def _forks() -> dict[str, Callable[[], int]]:
 
 
 def _child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
-    """What a child draws; None if it fails, or does not end in time."""
+    """Return the reports that a child draws; None if it fails, or does not end in time."""
     with tempfile.TemporaryDirectory() as folder:
         left = Path(folder) / "reports"
         with warnings.catch_warnings():
@@ -118,7 +113,7 @@ def _child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
         return None if ended[1] else pa.ipc.open_stream(left.read_bytes()).read_all()
 
 
-_MOST_DRAWS, _FEWEST_DRAWS = 200_000, 1_000
+_MAX_DRAWS, _MIN_DRAWS = 200_000, 1_000
 _VALUES = 2**22  # numbers in all reports of a sample
 _STREAM_VALUES, _STREAM_ROWS = 2**15, 2**11
 _SINGLES = 64  # of a stream
@@ -127,7 +122,7 @@ _COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256
 
 @dataclass(frozen=True)
 class LawTest:
-    """One question: the p-value of what was found, and the `level` below which it refutes."""
+    """One test: its hypothesis, p-value, and the `level` below which it refutes."""
 
     question: str
     p_value: float
@@ -136,13 +131,13 @@ class LawTest:
 
     @property
     def refuted(self) -> bool:
-        """Whether chance does not explain it."""
+        """True if the p-value is at most the level."""
         return self.p_value <= self.level
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Reports of made-up people: which record each person had of every part (n,), and their table."""
+    """Reports of invented people: the index (n,) of each one's record, by part, and their table."""
 
     who: Mapping[str, Indices]
     table: pa.Table
@@ -151,11 +146,11 @@ class Sample:
 def draw_sample(
     randomizer: Randomizer, parts: Sequence[Trial], num_draws: int | None, rng: np.random.Generator
 ) -> Sample:
-    """`num_draws` reports of every record of every part, in random order, from one call."""
+    """Draw `num_draws` reports of every record of every part, in random order, in one call."""
     most = max(part.num_records for part in parts)
     if num_draws is None:
         width = _report_width(randomizer, parts, rng)
-        num_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _VALUES // (width * most)))
+        num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _VALUES // (width * most)))
     return _privatized(randomizer, parts, most * num_draws, rng)
 
 
@@ -166,7 +161,7 @@ def test_law(
     error: float,
     rng: np.random.Generator,
 ) -> tuple[LawTest, ...]:
-    """All tests, of which one errs with probability at most `error`."""
+    """Run all tests; the probability that any of them errs is at most `error`."""
     reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
     few = {name: own[:100] for name, own in sample.who.items()}
     found = [
@@ -183,7 +178,7 @@ def test_law(
 def _privatized(
     randomizer: Randomizer, parts: Sequence[Trial], rows: int, rng: np.random.Generator
 ) -> Sample:
-    """Reports of people who hold the records of every part equally often."""
+    """Draw reports of people among whom the records of every part are equally frequent."""
     who = {part.name: rng.permutation(np.arange(rows) % part.num_records) for part in parts}
     return Sample(who, _reports(randomizer, _people(parts, who, rng)))
 
@@ -198,14 +193,14 @@ def _people(
 
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
-    """What devices send, checked for what no device can send."""
+    """Return reports as devices send them; refused if one is impossible."""
     release = randomizer.privatize(people, keep_order=True)
     require_possible(randomizer, release.rows)
     return release.table
 
 
 def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
-    """Numbers that one report is of, in the table or among those tested."""
+    """Count the numbers of one report, in the table or among those tested."""
     sample = _privatized(randomizer, parts, 16, rng)
     tested = (part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
     numbers = int(max(sum(tested), sample.table.nbytes // 8) // 16)
@@ -215,7 +210,7 @@ def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random
 def _support(
     randomizer: Randomizer, reads: Mapping[str, Read], people: pa.Table
 ) -> Iterator[tuple[str, float]]:
-    """Facts without chance: one that is false refutes."""
+    """Check deterministic facts: one that is false refutes."""
     for name, read in reads.items():
         yield f"{name}: every report is a possible one", 0.0 if read.impossible else 1.0
     ids = randomizer.privatize(people).table.column(REPORT_ID).to_pylist()
@@ -225,7 +220,7 @@ def _support(
 def _fits(
     parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    """Every part's law: over all records, for each of its own, and for each of the other parts'."""
+    """Test every part's distribution: over all records, and given each record of every part."""
     for part in parts:
         read = reads[part.name]
         numbers = read.uniforms(rng)
@@ -239,7 +234,7 @@ def _fits(
 def _bare(
     parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read]
 ) -> Iterator[tuple[str, float]]:
-    """Whether some reports of a record have one noise, or none: they agree to the last digit."""
+    """Test for reports of a record with the same noise, or none: they agree to the last digit."""
     for part in parts:
         if part.noisy:
             read, who = reads[part.name], sample.who[part.name]
@@ -265,7 +260,7 @@ def _independence(
 def _together(
     reads: Mapping[str, Read], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
-    """Numbers (n, m) of all parts, who reported them, and the part of each; at most 256 a part."""
+    """Return numbers (n, m) of all parts, who reported them, and the part of each, at most 256."""
     numbers, present, owners = [], [], []
     for name, read in reads.items():
         own = read.uniforms(rng)
@@ -281,7 +276,7 @@ def _together(
 def _stream_tests(
     randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    """Repeats between streams, and the law of reports that were made one by one."""
+    """Test for repeats between streams, and the distribution of reports made one by one."""
     width = _report_width(randomizer, parts, rng)
     size = max(32, min(_STREAM_ROWS, _STREAM_VALUES // width))
     who = {part.name: np.zeros(size, np.int64) for part in parts}
@@ -307,12 +302,12 @@ def _stream_tests(
             agree.append(agreement(numbers[i], numbers[j], shown))
         cut = [piece for read in reads for piece in _pieces(read, size)]
         again = [p for p in (repeats(cut),) if p is not None]
-        told = f"{part.name}: no noise repeats between {', '.join(streams)}"
-        yield told, _smallest([_smallest(agree), *again])
+        question = f"{part.name}: no noise repeats between {', '.join(streams)}"
+        yield question, _smallest([_smallest(agree), *again])
 
 
 def _pieces(read: Read, size: int) -> Iterator[Stream]:
-    """Two halves of what was drawn in one call, and what was drawn one by one."""
+    """Yield two halves of the reports drawn in one call, and those drawn one by one."""
     half = size // 2
     for rows in (slice(0, half), slice(half, size), slice(size, None)):
         yield Stream(read.keys[rows], read.bits[rows])

@@ -1,12 +1,12 @@
-"""Empirical lower bounds on ε: an audit that tries to break a mechanism from outside.
+r"""Empirical lower bounds on ε, and tests of uniformity, independence and repeats at every sample size.
 
-If M is (ε, δ)-DP, then for any two neighboring records x, x′ and any event S
+**Lower bounds on ε.** If M is (ε, δ)-DP, then for any two neighboring records x, x′ and any event S
 
     ε ≥ log((P(M(x) ∈ S) − δ) / P(M(x′) ∈ S)).
 
 Draw from M(x) and M(x′); choose S on one half of the draws, count it on the other half, and
 bound both probabilities by Clopper–Pearson (1934). The chosen S does not depend on the draws
-that test it, so the bound holds with the stated confidence, whatever made us choose S; the
+that test it, so the bound holds with the stated confidence, however S is chosen; the
 error is split evenly over both bounds of every ordered pair tried (Ding et al. 2018; Jagielski,
 Ullman, Oprea 2020). A bound above the claimed ε refutes the claim; one below it proves nothing.
 
@@ -26,7 +26,40 @@ $Φ(Φ^{−1}(p) + μ)$ under one record if it has p under the other (Dong, Roth
 is as likely as not, with both probabilities bounded, gives a lower bound on μ, where a δ far below one
 over the draws leaves nothing to count (Nasr et al. 2023).
 
+**Tests of numbers that should be independent and uniform.** Reports of the distribution that a mechanism
+claims are turned into such numbers (Rosenblatt 1952), so these are tests of any distribution. Each
+returns a **p-value** that is an upper bound at every sample size, no approximation: if the numbers are
+independent and uniform, it falls below α with probability at most α. Among many statistics the smallest
+p counts, times their number (Bonferroni).
+
+- *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
+  constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass
+  $2^{−j}$, by the binomial distribution; and means of Legendre polynomials, the most powerful against a
+  wrong scale or shift;
+- *dependence* of numbers that belong to one person, and of people at some distance: means of
+  products $φ_i(u) φ_j(v)$, first with both linear, then quadratic (noise of common size and
+  independent sign).
+
+With $X$ of mean 0, variance 1 and $|X| ≤ b$, Bernstein's inequality bounds a sum of n of them:
+$P(|\sum X| ≥ t) ≤ 2 \exp(−t^2 / (2n + \tfrac23 b t))$.
+
+**Repeats.** Do streams of reports have a stretch in common, between two calls, threads or processes? A
+report whose probability was p has a surprisal of $−\log_2 p$ bits. If streams are drawn independently, a
+given stretch of b bits occurs at a given place of another with probability $2^{−b}$: among N
+comparisons, with probability at most $N 2^{−b}$. So stretches are made long enough to have
+$\log_2 N + 40$ bits, and a single one that is found twice refutes independence. Where reports have
+next to no surprisal (one of two answers, at a large ε), no stretch is long enough, and there is no test.
+
+Within a stream, the count of a report of probability p among n − 1 others is a binomial variable. For
+the most frequent report, n times the tail from its count on bounds the chance of any: a share of the
+reports that has no noise at all, too small to bend the distribution, is found as soon as some of them
+agree. All reports must be of one record: then equal noise means equal reports.
+
 An audit sees raw outputs of records that its caller invents: it takes no private data.
+
+References:
+    Rosenblatt, *Remarks on a multivariate transformation* (1952); Massart, *The tight constant in the
+    Dvoretzky–Kiefer–Wolfowitz inequality* (1990); Neyman, *"Smooth test" for goodness of fit* (1937).
 """
 
 from __future__ import annotations
@@ -42,41 +75,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import require_delta
 
-# Tests that numbers are independent and uniform, and that noise does not repeat, at every size.
-#
-# Reports of the law that a mechanism claims are turned into such numbers (Rosenblatt 1952), so these
-# are tests of any law. Each returns a **p-value** that is an upper bound at every sample size, no
-# approximation: if the numbers are independent and uniform, it falls below α with probability at most
-# α. Among many statistics the smallest p counts, times their number (Bonferroni).
-#
-# - *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
-#   constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass
-#   $2^{−j}$, by the binomial law; and means of Legendre polynomials, which tell a wrong scale or
-#   shift best;
-# - *dependence* of numbers that belong to one person, and of people at some distance: means of
-#   products $φ_i(u) φ_j(v)$, first with both linear, then quadratic (noise of common size and
-#   independent sign).
-#
-# With $X$ of mean 0, variance 1 and $|X| ≤ b$, Bernstein's inequality bounds a sum of n of them:
-# $P(|\sum X| ≥ t) ≤ 2 \exp(−t^2 / (2n + \tfrac23 b t))$.
-#
-# **Repeats.** Do streams of reports have a stretch in common, between two calls, threads or
-# processes? A report whose probability was p tells $−\log_2 p$ bits. If streams are drawn
-# independently, a given stretch of b bits occurs at a given place of another with probability
-# $2^{−b}$: among N comparisons, with probability at most $N 2^{−b}$. So stretches are made long
-# enough to tell $\log_2 N + 40$ bits, and a single one that is found twice refutes independence.
-# Where reports tell next to nothing (one of two answers, at a large ε), no stretch is long enough,
-# and nothing is said.
-#
-# Within a stream, a report of probability p comes among n − 1 others as often as a binomial variable
-# says. Whichever report comes most often, n times the tail from there on bounds the chance of any
-# that does: a share of the reports that has no noise at all, too small to bend the law, is found as
-# soon as some of them agree. All reports must be of one record: then equal noise means equal reports.
-#
-# References:
-#     Rosenblatt, *Remarks on a multivariate transformation* (1952); Massart, *The tight constant in the
-#     Dvoretzky–Kiefer–Wolfowitz inequality* (1990); Neyman, *"Smooth test" for goodness of fit* (1937).
-
+# Tests of uniformity, independence and repeats.
 
 Array = NDArray[np.float64]
 
@@ -90,7 +89,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def fit(numbers: Array) -> float:
-    """P-value of numbers (n, m) whose columns should each be uniform.
+    """Return the p-value of numbers (n, m) whose columns should each be uniform.
 
     >>> rng = np.random.default_rng(0)
     >>> fit(rng.random((10_000, 2))) > 1e-3, fit(rng.random((10_000, 2)) ** 1.1) < 1e-6
@@ -113,7 +112,7 @@ def fit(numbers: Array) -> float:
 
 
 def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
-    """P-value of numbers (n, m) whose columns should be independent of each other, where `present`.
+    """Return the p-value of numbers (n, m) whose columns should be independent, where `present`.
 
     >>> rng = np.random.default_rng(0)
     >>> apart = rng.random((10_000, 3))
@@ -139,7 +138,7 @@ def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
 
 
 def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
-    """P-value of rows (n, m) that should be independent of rows at some distance, column by column.
+    """Return the p-value of rows (n, m) that should be independent of rows at some distance, by column.
 
     >>> rng = np.random.default_rng(0)
     >>> shared = np.repeat(rng.random((2_000, 1)), 8, axis=0)
@@ -163,20 +162,20 @@ def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
 
 
 def agreement(mine: Array, theirs: Array, present: NDArray[np.bool_]) -> float:
-    """P-value of two samples (n, m) that should be independent, place by place: column by column."""
+    """Return the p-value of two samples (n, m) that should be independent, row by row and by column."""
     products = _scores(mine, present)[0] * _scores(theirs, present)[0]
     return _bernstein(products.sum(axis=0), present.sum(axis=0), _LINEAR**2)
 
 
 def _scores(numbers: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Legendre polynomials of degree 1 and 2, of mean 0 and variance 1; 0 where not present."""
+    """Return Legendre polynomials of degree 1 and 2, of mean 0 and variance 1; 0 where not present."""
     linear = np.where(present, _LINEAR * (2 * numbers - 1), 0.0)
     quadratic = np.where(present, _QUADRATIC * (6 * numbers * (numbers - 1) + 1), 0.0)
     return linear, quadratic
 
 
 def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
-    """P-value of the largest of `sums`, each of `counts` terms."""
+    """Return the p-value of the largest of `sums`, each of `counts` terms."""
     if sums.size == 0:
         return 1.0
     sums = np.abs(sums)
@@ -185,7 +184,7 @@ def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
 
 
 def _polynomials(numbers: Array) -> Iterator[float]:
-    """P-values of the means of Legendre polynomials, by degree."""
+    """Yield the p-values of the means of Legendre polynomials, by degree."""
     place = 2 * numbers - 1
     before, now = np.ones_like(place), place
     for degree in _DEGREES:
@@ -195,7 +194,7 @@ def _polynomials(numbers: Array) -> Iterator[float]:
 
 
 def _tails(numbers: Array) -> float:
-    """P-value of the numbers below 2^−j and above 1 − 2^−j, j = 2, 3 … to below one expected."""
+    """Return the p-value of counts below 2^−j and above 1 − 2^−j, j = 2, 3 … to below one expected."""
     count, width = numbers.shape
     powers = max(2, count.bit_length() + 4)
     edge = np.minimum(numbers, 1 - numbers)
@@ -208,7 +207,7 @@ def _tails(numbers: Array) -> float:
 
 
 def _binomial(counts: NDArray[Any], draws: int, share: float) -> float:
-    """P-value of the most unlikely of `counts`, each of as many draws of one probability."""
+    """Return the p-value of the most unlikely of `counts`, each of as many draws of one probability."""
     least, most = int(counts.min()), int(counts.max())
     below = scipy.special.bdtr(least, draws, share)
     above = scipy.special.bdtrc(most - 1, draws, share) if most else 1.0
@@ -217,14 +216,14 @@ def _binomial(counts: NDArray[Any], draws: int, share: float) -> float:
 
 @dataclass(frozen=True)
 class Stream:
-    """Reports in the order drawn: a key (n,) that tells equal from different, and what each tells."""
+    """Reports in the order drawn: keys (n,), equal where reports are, and surprisals in bits."""
 
     keys: NDArray[np.uint64]
     bits: NDArray[np.float64]
 
 
 def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
-    """Keys of rows (n, w) of 64-bit numbers: equal where the rows are, else different but for 2^−64."""
+    """Return keys of rows (n, w) of 64-bit numbers: equal where rows are, else only by chance 2^−64."""
     keys = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values).view(np.uint64).T:
         keys = _mixed(keys * _MULTIPLIER + column)
@@ -232,7 +231,7 @@ def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
 
 
 def repeats(streams: Sequence[Stream]) -> float | None:
-    """P-value of a stretch in common to two of the streams; None where none would be long enough.
+    """Return the p-value of a stretch common to two streams; None where none would be long enough.
 
     >>> rng = np.random.default_rng(0)
     >>> words = [rng.integers(0, 2**32, 100).astype(np.uint64) for _ in range(2)]
@@ -243,8 +242,8 @@ def repeats(streams: Sequence[Stream]) -> float | None:
     """
     comparisons = sum(len(stream.keys) for stream in streams) ** 2
     wanted = np.log2(max(comparisons, 2)) + _BITS
-    told = np.concatenate([stream.bits for stream in streams])
-    mean = float(told.mean()) if told.size else 0.0
+    bits = np.concatenate([stream.bits for stream in streams])
+    mean = float(bits.mean()) if bits.size else 0.0
     length = 1
     while length * mean < 2 * wanted:
         length *= 2
@@ -253,16 +252,16 @@ def repeats(streams: Sequence[Stream]) -> float | None:
     seen: set[int] = set()
     for stream in streams:
         whole = len(stream.keys) // length
-        told = stream.bits[: whole * length].reshape(whole, length).sum(axis=1)
+        bits = stream.bits[: whole * length].reshape(whole, length).sum(axis=1)
         stretches = _stretches(stream.keys, length)
-        if not seen.isdisjoint(stretches[length * np.flatnonzero(told >= wanted)].tolist()):
+        if not seen.isdisjoint(stretches[length * np.flatnonzero(bits >= wanted)].tolist()):
             return float(comparisons * 2.0**-wanted)
         seen.update(stretches.tolist())
     return 1.0
 
 
 def most_common(stream: Stream) -> float:
-    """P-value of a report that comes too often for what it tells.
+    """Return the p-value of a report that is too frequent for its probability.
 
     >>> words = np.random.default_rng(0).integers(0, 2**32, 10_000).astype(np.uint64)
     >>> bare = np.where(np.arange(10_000) % 2_000, words, words[0])
@@ -281,7 +280,7 @@ def most_common(stream: Stream) -> float:
 
 
 def _stretches(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
-    """Keys of the stretches of `length` (a power of two) that begin at each place."""
+    """Return keys of the stretches of `length` (a power of two) that begin at each place."""
     if len(keys) < length:
         return keys[:0]
     step = 1
@@ -297,17 +296,19 @@ def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return keys ^ (keys >> np.uint64(31))
 
 
+# Lower bounds on ε.
+
 AnyArray = NDArray[Any]
 Binning = Callable[[AnyArray], NDArray[np.int64]]
 Score = Callable[[AnyArray, Any, Any], AnyArray]
 
-_MOST_VALUES = 1024
+_MAX_VALUES = 1024
 _DIGITS = (-70, 130)
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit proved: with `confidence`, the mechanism's ε at `delta` is ≥ `epsilon_lower`.
+    """Result of an audit: with `confidence`, the mechanism's ε at `delta` is ≥ `epsilon_lower`.
 
     `pair` is the index of the ordered pair (2i as given, 2i+1 swapped) and `event` the family
     behind the bound; `num_tested` draws a record tested it.
@@ -321,7 +322,7 @@ class AuditResult:
     num_tested: int
 
     def refutes(self, epsilon: float) -> bool:
-        """Return whether a claim of ε at this δ is refuted."""
+        """Say whether a claim of ε at this δ is refuted."""
         return self.epsilon_lower > epsilon
 
 
@@ -376,7 +377,7 @@ def audit(
 
 
 def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
-    """A lower bound on μ, wrong with probability at most `error`, from log-likelihood ratios.
+    """Return a lower bound on μ, wrong with probability at most `error`, from log-likelihood ratios.
 
     The event is that the ratio is above 0: with Gaussian noise its probabilities are Φ(±μ/2).
 
@@ -439,7 +440,7 @@ def _orders(codes: AnyArray, other_codes: AnyArray) -> Iterator[tuple[AnyArray, 
 
 
 def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray, AnyArray]:
-    """Bounds on a probability from below and from above, each wrong with probability `error`."""
+    """Bound a probability from below and from above, each bound wrong with probability `error`."""
     misses = draws - hits
     # betaincinv is only called inside its domain; the ends are known.
     lower = np.where(
@@ -477,10 +478,10 @@ def _families(
         pick = _picker(column)
         if score is None:
             yield "score", _bins(pick, mine, theirs)
-        # The first draws tell whether there are too many values: no need to sort all.
-        if len(np.unique(pick(mine[: 8 * _MOST_VALUES]))) <= _MOST_VALUES:
+        # The first draws show if there are too many values: no need to sort all.
+        if len(np.unique(pick(mine[: 8 * _MAX_VALUES]))) <= _MAX_VALUES:
             values = np.unique(np.concatenate([pick(mine), pick(theirs)]))
-            if len(values) <= _MOST_VALUES:
+            if len(values) <= _MAX_VALUES:
                 yield "values", _matches(pick, values)
         yield "granularity", _granularity(pick)
 
@@ -501,7 +502,7 @@ def _bins(scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArr
 
 
 def _matches(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binning:
-    """Return the index of each output among `values`; what was never seen is a cell of its own."""
+    """Return the index of each output among `values`; unseen values are a cell of their own."""
 
     def cells(outputs: AnyArray) -> NDArray[np.int64]:
         picked = pick(outputs)

@@ -1,9 +1,9 @@
-"""Trials: for each part of a report, records to try, their raw values, and the law of their reports.
+"""Trials: for each part of a report, records to try, raw values, and the distribution of reports.
 
-A part is one split column, the joint report, the coins that say which split columns are reported, or
-the report's id. Each has a few records: the farthest points of the domain, the center, and points a
-thousand times as far out, whose report must be that of their projection; codes at both ends of an
-alphabet and between; what is missing, where it may be. The laws are the mechanisms' own.
+A part is one split column, the joint report, the coins that choose the split columns, or the report's
+id. Each has a few records: the farthest points of the domain, the center, and points a thousand times as
+far out, whose report must be that of their projection; codes at both ends of an alphabet and between;
+missing values, where they are allowed. The distributions are the mechanisms' own.
 
 **Privacy review.** All records are invented here, from the public schema alone.
 """
@@ -27,22 +27,19 @@ from privot.randomizer.reports.joint import JointReport
 from privot.randomizer.reports.rows import REPORT_ID, id_words, one_array
 from privot.schema.domains import Array, to_unit
 
-# A trial: what an audit asks of one part of a report, whatever the part.
-
-
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Read:
-    """One part's reports of n people: cells (n, m) of their law, who reported (n,), and what else.
+    """One part's reports of n people: cells (n, m) of their distribution, and who reported (n,).
 
     Arguments:
-        low, high: Cells of (0, 1), whose uniform points are uniform if the law is right.
-        present: Who reported this part.
-        keys: Equal where reports are.
-        impossible: How many reports no record can have.
+        low, high: Cells of (0, 1), whose uniform points are uniform if the distribution is right.
+        present: Mask of who reported this part.
+        keys: Numbers that are equal where reports are.
+        impossible: Number of reports that no record can have.
     """
 
     low: Array
@@ -53,19 +50,19 @@ class Read:
 
     @property
     def bits(self) -> Array:
-        """What each report tells, at least."""
-        told = -np.log2(np.clip(self.high - self.low, 2.0**-40, 1.0)).sum(axis=1)
-        return np.where(self.present, told, 0.0)
+        """Lower bound on each report's surprisal in bits, −log₂ of its probability."""
+        bits = -np.log2(np.clip(self.high - self.low, 2.0**-40, 1.0)).sum(axis=1)
+        return np.where(self.present, bits, 0.0)
 
     def uniforms(self, rng: np.random.Generator) -> Array:
-        """A uniform point of every cell."""
+        """Draw a uniform point of every cell."""
         return (self.low + rng.random(self.low.shape) * (self.high - self.low)) % 1.0
 
 
 class Trial(ABC):
-    """One part of a report: records 0 … num_records−1 to try, and pairs of them to tell apart.
+    """One part of a report: records 0 … num_records−1 to try, and pairs of them to distinguish.
 
-    Reports of a `noisy` part are points of a grid, whose cells tell their exact probabilities.
+    Reports of a `noisy` part are points of a grid, whose cells have their exact probabilities.
     """
 
     name: str
@@ -73,31 +70,31 @@ class Trial(ABC):
     num_records: int
     noisy: bool = False
     pairs: tuple[tuple[int, int], ...] = ()
-    work: int = 0  # numbers that a report costs to draw, beyond those that it is of
+    work: int = 0  # cost of drawing a report, as a count of numbers beyond its own
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Table columns with the raw values of records `who` (n,)."""
+        """Return table columns with raw values of records `who` (n,), some outside the limits."""
         return {}
 
     @abstractmethod
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """The reports of records `who` in a release's table, which can be read."""
+        """Read the reports of records `who` in a release's table, with cells by their distribution."""
 
     def guarantee(self) -> PureDP | ApproximateDP:
-        """What this part promises by itself: nothing is told, by default."""
+        """Return the guarantee of this part by itself: by default, independence of the record."""
         return PureDP(0.0)
 
     def gaussian_mu(self) -> float | None:
-        """Its μ, where the promise is not pure."""
+        """Return its μ, where the guarantee is not pure."""
         return None
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """Log-likelihood ratios (n,) of the reports for two records; 0 where not reported."""
+        """Return log-likelihood ratios (n,) of reports for two records; 0 where not reported."""
         raise NotImplementedError
 
 
 _FAR = 1000.0
-_ROUNDINGS = 2.0**-50  # of a report's way into the table's units and back: four or five half ulps
+_ROUNDINGS = 2.0**-50  # of a report converted to the table's units and back: four or five half ulps
 
 
 @dataclass
@@ -119,11 +116,11 @@ class ColumnTrial(Trial):
         """Set `records` and `pairs`."""
 
     def _rounding(self, values: Array) -> Array:
-        """How far the roundings of units may move the reports (n, w)."""
+        """Bound the rounding of reports (n, w) by the conversion of units."""
         return np.zeros(values.shape)
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Cells by the law of the part."""
+        """Read the reports with their cells; see `Trial`."""
         values, present = self._values(table)
         nearest = self.mechanism.to_grid(values)
         off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
@@ -135,11 +132,11 @@ class ColumnTrial(Trial):
         return self.split.layout.read(table)
 
     def guarantee(self) -> PureDP | ApproximateDP:
-        """That of the mechanism on the column's domain."""
+        """Return the guarantee of the mechanism on the column's domain."""
         return self.split.guarantee(self.randomizer.delta)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """By the law of the part."""
+        """Return log-likelihood ratios; see `Trial`."""
         values, present = self._values(table)
         values = self.mechanism.to_grid(values)
         ratio = self.mechanism.log_ratio(values, self.records[first], self.records[second])
@@ -153,14 +150,14 @@ class CodesTrial(ColumnTrial):
     def _make_records(self) -> None:
         self.column = self.randomizer.schema.coded[self.name]
         size = self.column.alphabet.size
-        # Some by chance, so that no code is safe from every audit.
+        # Some at random, so that no code escapes every audit.
         others = np.random.default_rng().integers(0, size, 3)
         self.records = np.unique([0, 1, size - 1, *others])
         last = len(self.records) - 1
         self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Raw values inside and outside the declared limits."""
+        """Return raw values inside and outside the declared limits."""
         return self.column.make_up_codes(self.name, self.column.alphabet, self.records[who], rng)
 
 
@@ -175,18 +172,18 @@ class PointsTrial(ColumnTrial):
         domain = self.column.domain
         ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
         ends = domain.unit.project(ends)
-        # A place inside by chance, so that none is safe from every audit, and the middle.
+        # A random place inside, so that none escapes every audit, and the middle.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
         units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
         self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
         pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
         index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
         self.pairs = tuple((index[first], index[second]) for first, second in pairs)
-        held = self.units
-        if self.column.is_number:  # dates are whole where a table holds them
+        stored = self.units
+        if self.column.is_number:  # dates are whole numbers in a table
             raw = pa.table(self.column.make_up_points(self.name, self.units))
-            held = to_unit(domain, self.column.encode_points(self.name, raw))
-        points = domain.unit.project(held)
+            stored = to_unit(domain, self.column.encode_points(self.name, raw))
+        points = domain.unit.project(stored)
         if self.column.nullable:
             absent = np.full((1, domain.dimension), np.nan)
             self.units, points = np.vstack([self.units, absent]), np.vstack([points, absent])
@@ -195,7 +192,7 @@ class PointsTrial(ColumnTrial):
         self.records = self.mechanism.records(points, domain)
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Raw values inside and outside the declared limits."""
+        """Return raw values inside and outside the declared limits."""
         return self.column.make_up_points(self.name, self.units[who])
 
     def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
@@ -209,7 +206,7 @@ class PointsTrial(ColumnTrial):
         return allowed
 
     def gaussian_mu(self) -> float | None:
-        """That of the mechanism."""
+        """Return the μ of the mechanism."""
         return self.mechanism.gaussian_mu(self.column.domain)
 
 
@@ -222,10 +219,10 @@ class JointTrial(Trial):
 
     def __post_init__(self) -> None:
         self.name, self.kind = "joint report", "subset_selection"
-        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.asked.columns}
+        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.design.columns}
         atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
         sizes = np.array([alphabet.size for alphabet in atoms])
-        some = np.random.default_rng().random(len(sizes))  # no code is safe from every audit
+        some = np.random.default_rng().random(len(sizes))  # no code escapes every audit
         places = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], sizes), some * sizes])
         self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, places]).astype(np.int64)
         own = [each[:, column] for each, column in zip(codes, self.records.T, strict=True)]
@@ -233,14 +230,14 @@ class JointTrial(Trial):
         self.num_records, self.pairs = len(self.records), ((0, 1), (0, 2))
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Raw values inside and outside the declared limits."""
+        """Return raw values inside and outside the declared limits."""
         made: dict[str, pa.Array] = {}
         for (name, column), records in zip(self.columns.items(), self.records.T, strict=True):
             made |= column.make_up_codes(name, column.atoms[0], records[who], rng)
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Cells by the law of the part."""
+        """Read the reports with their cells; see `Trial`."""
         answers = self.joint.read(table)
         low, high = self.joint.probability_cells(answers, self.codes[who], rng)
         # Cells are in order, so a set is the sum of its cells' keys.
@@ -251,11 +248,11 @@ class JointTrial(Trial):
         return Read(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
-        """That of one cell."""
+        """Return the guarantee of one cell."""
         return PureDP(self.joint.epsilon, unit=self.randomizer.schema.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """By the law of the part."""
+        """Return log-likelihood ratios; see `Trial`."""
         answers = self.joint.read(table)
         codes, other = (np.tile(self.codes[i], (table.num_rows, 1)) for i in (first, second))
         return self.joint.log_ratio(answers, codes, other)
@@ -263,7 +260,7 @@ class JointTrial(Trial):
 
 @dataclass
 class CandidatesTrial(Trial):
-    """The candidates report; its records are far-apart points with two labels, and what lies beyond."""
+    """The candidates report: records far apart with two labels, and one outside the domain."""
 
     randomizer: Randomizer
     report: CandidatesReport
@@ -290,7 +287,7 @@ class CandidatesTrial(Trial):
         self.vectors = self.report.vectors(CandidateRecords(points, self.codes))
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Raw values inside and outside the declared limits."""
+        """Return raw values inside and outside the declared limits."""
         report, labels = self.report, self.report.labels
         made = report.coordinates.column.make_up_points(report.name, self.units[who])
         if labels is not None and report.label is not None:
@@ -298,7 +295,7 @@ class CandidatesTrial(Trial):
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Cells by the law of the mechanism."""
+        """Read the reports with their cells; see `Trial`."""
         answers = self.report.read(table)
         reports = (answers.seeds, answers.indices)
         low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
@@ -306,11 +303,11 @@ class CandidatesTrial(Trial):
         return Read(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
-        """That of the mechanism."""
+        """Return the guarantee of the mechanism."""
         return self.report.guarantee(self.randomizer.schema.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """By the law of the mechanism."""
+        """Return log-likelihood ratios; see `Trial`."""
         answers, vectors = self.report.read(table), self.vectors
         reports = (answers.seeds, answers.indices)
         return self.report.mechanism.log_ratio(*reports, vectors[first], vectors[second])
@@ -318,7 +315,7 @@ class CandidatesTrial(Trial):
 
 @dataclass
 class CoinsTrial(Trial):
-    """Which split columns are reported: any k of them, by coins that know nothing of the record."""
+    """The choice of split columns: any k of them, by coins that are independent of the record."""
 
     randomizer: Randomizer
 
@@ -326,7 +323,7 @@ class CoinsTrial(Trial):
         self.name, self.kind, self.num_records = "columns reported", "coins", 1
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Cells by the law of the part."""
+        """Read the reports with their cells; see `Trial`."""
         splits = self.randomizer.splits.values()
         chosen = np.stack([split.reported(table) for split in splits], axis=1)
         count = self.randomizer.num_reported
@@ -343,7 +340,7 @@ class IdTrial(Trial):
         self.name, self.kind, self.num_records = "report ids", "fair coins", 1
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Cells of 16 bits each; an id that occurs twice is impossible (by chance, below 1e-26)."""
+        """Read cells of 16 bits each; a repeated id is impossible (by chance, below 1e-26)."""
         words = id_words(one_array(table.column(REPORT_ID)))
         parts = words.astype(">u8").view(">u2").astype(np.float64)
         keys = row_keys(words)
@@ -353,7 +350,7 @@ class IdTrial(Trial):
 
 
 def trials(randomizer: Randomizer) -> list[Trial]:
-    """All parts of the reports that a randomizer makes."""
+    """Return the trials of all parts of a randomizer's reports."""
     parts: list[Trial] = []
     if randomizer.joint is not None:
         parts.append(JointTrial(randomizer, randomizer.joint))

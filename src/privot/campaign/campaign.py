@@ -186,7 +186,7 @@ def _write_pages(web: Path, told: Mapping[str, Any], origin: str) -> None:
 
 def _labels(randomizer: Randomizer) -> dict[str, list[list[str]]]:
     """A name for every code of each coding that a column is reported in."""
-    joint = randomizer.joint.asked.columns if randomizer.joint else []
+    joint = randomizer.joint.design.columns if randomizer.joint else []
     columns = randomizer.schema.coded
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
     return {n: [list(columns[n].labels_in(each)) for each in own] for n, own in codings.items()}
@@ -317,7 +317,7 @@ def expected_error(campaign: CampaignFolder, people: int) -> str | None:
     """The error to expect of so many people's reports, in words; None where none is planned."""
     randomizer = campaign.randomizer
     if (joint := randomizer.joint) is not None:
-        one_way, _ = joint_errors(joint.asked, joint.epsilon, people)
+        one_way, _ = joint_errors(joint.design, joint.epsilon, people)
         return f"{min(1.0, one_way.mean()):.1%}"
     made = plan_reports(randomizer.schema, randomizer.guarantee.epsilon, people)
     if made.table is not None:

@@ -165,7 +165,7 @@ def calibrate(
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.core.files import claim_file
-    from privot.randomizer import Randomizer, state_noise
+    from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
@@ -186,7 +186,7 @@ def calibrate(
         assert noise is not None
         if report_columns is not None or report == "joint":
             raise PrivotError("--noise is for columns all reported one by one: leave others out")
-        randomizer = state_noise(
+        randomizer = randomizer_from_noise(
             Schema.load(schema), noise, delta, mechanism=mechanism or "gaussian", shares=shares
         )
     if pilot is not None:
@@ -221,14 +221,14 @@ def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
     """Weigh the forms by the pairs of a pilot's model, which alone needs PyTorch."""
     from privot.local import LocalModel, pair_weights
     from privot.models import load
-    from privot.randomizer import weigh_pairs
+    from privot.randomizer import weight_pairs
 
     model = load(pilot)
     if not isinstance(model, LocalModel):
         raise PrivotError(
             f"--pilot {pilot} was not learned from reports: give a model by `privot fit`"
         )
-    return weigh_pairs(randomizer, pair_weights(model))
+    return weight_pairs(randomizer, pair_weights(model))
 
 
 def _shares(given: list[str]) -> dict[str, float]:
@@ -443,7 +443,7 @@ def privatize(
     left: Left = "resume" if resume else "discard" if discard else "refuse"
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
-        how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "told": note}
+        how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
         if engine == "ray":
             from privot.randomizer.distributed import privatize_files
 
@@ -459,7 +459,7 @@ def privatize(
             f"values outside their bounds were moved to them: {counted}. "
             "This count is not private: it is for you, and not in the release."
         )
-    before = f" ({done.kept_rows:,} of them by the run before)" if done.kept_rows else ""
+    before = f" ({done.resumed_rows:,} of them by the run before)" if done.resumed_rows else ""
     line = f"{output}: {done.num_rows:,} reports{before}, {loaded.guarantee}"
     (note if piped else print)(line)
 

@@ -131,7 +131,7 @@ class Payloads:
         sheets[bad] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
-        num_cells = joint.asked.num_cells[sheets]
+        num_cells = joint.design.num_cells[sheets]
         for number in np.unique(num_cells):
             rows = np.flatnonzero(num_cells == number)
             draw = part.draws[int(number)]

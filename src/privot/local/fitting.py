@@ -33,7 +33,7 @@ from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run, settings_with
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
-from privot.randomizer.plan import reports_that_tell
+from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema
 from privot.training import Progress
 from privot.training.settings import started_by_torchrun
@@ -162,7 +162,7 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
 
 def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
     """Warn, and record in the model, if there are too few reports to learn anything."""
-    needed = reports_that_tell(releases.newest.randomizer)
+    needed = min_informative_reports(releases.newest.randomizer)
     if needed is None or len(releases) >= needed:
         return model
     few = "1 report is" if len(releases) == 1 else f"{len(releases):,} reports are"

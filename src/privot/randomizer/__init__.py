@@ -1,9 +1,9 @@
-"""From records to reports: the randomizer on the device, the release that leaves it."""
+"""The randomizer, which turns records into reports, and the release of these reports."""
 
 from privot.core.errors import naming_extra
 
 with naming_extra("privot.randomizer"):
-    from privot.randomizer.overrides import state_noise, weigh_pairs
+    from privot.randomizer.overrides import randomizer_from_noise, weight_pairs
     from privot.randomizer.plan import Plan, plan_reports
     from privot.randomizer.randomizer import Randomizer, Release
 
@@ -12,6 +12,6 @@ __all__ = [
     "Randomizer",
     "Release",
     "plan_reports",
-    "state_noise",
-    "weigh_pairs",
+    "randomizer_from_noise",
+    "weight_pairs",
 ]

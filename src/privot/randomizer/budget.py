@@ -1,6 +1,27 @@
-"""Sharing one person's budget between joint report, candidates report and the columns split from them.
+r"""Division of one person's privacy budget among the parts of a report.
 
-All are reports of the same person, so their losses add up (basic composition).
+The joint report, the candidates report and the split columns are reports of the same person, so their
+losses add up (basic composition).
+
+**Split columns.** With k of the columns in a report, each pure mechanism gets $ε/k$: the reported
+columns are drawn independently of the record, so whichever k they are, their losses add up to at most ε.
+
+Gaussian columns are one joint Gaussian mechanism. Column i alone has the privacy parameter
+$μ_i = Δ_i/σ_i$; j of them together have $(\sum μ_i^2)^{1/2}$, so with equal shares $μ$ a report of j
+Gaussian and k−j pure columns is $(ε, δ)$-private if
+
+$$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
+
+where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The column's noise satisfies this
+for every j that can occur.
+
+**Shares.** Where all columns are reported, some may be given an ε of their own, and the others share
+the rest as above. Losses of different mechanisms add up all the same: with an (ε_1, δ)-private
+Gaussian image and an ε_2-private label, the report is (ε_1 + ε_2, δ)-private (basic composition).
+
+References:
+    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
+    Dong, Roth, Su, *Gaussian differential privacy* (2022), for the composition of Gaussians.
 """
 
 from __future__ import annotations
@@ -43,35 +64,12 @@ from privot.randomizer.reports.candidates import (
     choose_columns,
     reason_beside_others,
 )
-from privot.randomizer.reports.joint import CELLS, SHEET, JointReport, Questionnaire
+from privot.randomizer.reports.joint import CELLS, SHEET, FormDesign, JointReport
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.randomizer.reports.split import SplitReport
 from privot.schema import Column, Schema
 
-# Sharing one person's budget among the columns that are reported one by one.
-#
-# With k of the columns in a report, each pure mechanism gets $ε/k$: the reported columns are drawn
-# independently of the record, so whichever k they are, their losses add up to at most ε.
-#
-# Gaussian columns are one joint Gaussian mechanism. Column i alone has the privacy parameter
-# $μ_i = Δ_i/σ_i$; j of them together have $(\sum μ_i^2)^{1/2}$, so with equal shares $μ$ a report of j
-# Gaussian and k−j pure columns is $(ε, δ)$-private if
-#
-# $$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
-#
-# where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The column's noise satisfies this
-# for every j that can occur.
-#
-# **Shares.** Where all columns are reported, some may be given an ε of their own, and the others share
-# what is left as above. Losses of different mechanisms add up all the same: with an (ε_1, δ)-private
-# Gaussian image and an ε_2-private label, the report is (ε_1 + ε_2, δ)-private (basic composition).
-#
-# References:
-#     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
-#     Dong, Roth, Su, *Gaussian differential privacy* (2022), for the composition of Gaussians.
-
-
-_HAIR = 1 + 2.0**-38
+_ROUNDING_MARGIN = 1 + 2.0**-38
 
 
 def require_budget(epsilon: float, delta: float) -> None:
@@ -84,19 +82,19 @@ def require_budget(epsilon: float, delta: float) -> None:
 
 
 def require_kind(mechanism: str, delta: float) -> None:
-    """Refuse a mechanism that nobody knows, or a δ that does not fit it."""
+    """Refuse an unknown mechanism, or a δ that does not fit it."""
     known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if cls.by_kind)]
     if mechanism not in known:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
     pure = mechanism == "auto" or mechanism_kind(mechanism).pure
     if not pure and not mechanism_kind(mechanism).shares_delta:
         raise PrivotError(
-            f"mechanism {mechanism!r} spends δ, and how columns share one is known of 'gaussian' only: "
+            f"mechanism {mechanism!r} spends δ, which only 'gaussian' shares among columns: "
             "use that, or make a Randomizer of mechanisms"
         )
     if not pure and delta == 0:
         raise PrivotError(
-            f"delta 0 cannot be had with mechanism {mechanism!r}: give delta > 0, or use 'laplace'"
+            f"delta 0 is not possible with mechanism {mechanism!r}: give delta > 0, or use 'laplace'"
         )
     if pure and delta > 0:
         raise PrivotError(
@@ -114,7 +112,7 @@ def calibrate_columns(
     num_reported: int,
     shares: Mapping[str, float] | None = None,
 ) -> dict[str, Mechanism]:
-    """One mechanism for each of the columns `names`, such that any k are (ε, δ)-private together.
+    """Return a mechanism for each of the columns `names`; any k are (ε, δ)-private together.
 
     `shares` are the ε of some pure columns; then all columns must be reported.
     """
@@ -140,9 +138,9 @@ def calibrate_columns(
             mechanisms[name] = mechanism_kind(kind).for_column(columns[name], own)
     if not shared:
         return mechanisms
-    # The roundings of many columns may add up: a hair more noise settles it, as is checked.
+    # The roundings of many columns may add up: add noise until the guarantee, computed, is reached.
     pure = len(names) - len(shared) - len(shares)
-    multiplier = _shared_multiplier(len(shared), pure, share, delta, sharing) * _HAIR
+    multiplier = _shared_multiplier(len(shared), pure, share, delta, sharing) * _ROUNDING_MARGIN
     while True:
         for name in shared:
             domain = columns[name].domain
@@ -150,16 +148,16 @@ def calibrate_columns(
             mechanisms[name] = Gaussian.of_multiplier(domain, multiplier)
         if split_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
             return {name: mechanisms[name] for name in names}
-        multiplier *= _HAIR
+        multiplier *= _ROUNDING_MARGIN
 
 
 def kind_for(column: Column, name: str, mechanism: str) -> str:
-    """The kind of mechanism of a column, where one is asked for that may not be for all columns.
+    """Return the kind of mechanism of a column: `mechanism`, unless it is unfit for it.
 
-    Columns that are no points, such as categories, are reported by randomized response.
+    Columns without a domain, such as categories, then use randomized response.
 
     Raises:
-        PrivotError: if the column is of points, and the mechanism is not for it.
+        PrivotError: if the column has a domain, and the mechanism is unfit for it.
     """
     if mechanism == "auto" or not (reason := mechanism_kind(mechanism).unfit(column)):
         return mechanism
@@ -171,7 +169,7 @@ def kind_for(column: Column, name: str, mechanism: str) -> str:
 def with_reasons(
     schema: Schema, mechanisms: Mapping[str, Mechanism], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows of what to expect of each `column`, those of pure mechanisms of points with a `reason`."""
+    """Add the `reason` of the choice to the rows of columns with pure mechanisms of points."""
     for row in rows:
         mechanism = mechanisms.get(row["column"])
         if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
@@ -189,12 +187,12 @@ def _check_shares(
     epsilon: float,
     num_reported: int,
 ) -> None:
-    """Refuse shares that are not of `names`, or leave nothing of `epsilon` to the others."""
+    """Refuse shares of other columns than `names`, or that use up `epsilon`."""
     for name, share in shares.items():
         if name not in names or name in shared:
             raise PrivotError(
                 f"shares name column {name!r}, which "
-                + ("gets what is left: its noise is Gaussian" if name in shared else "is unknown")
+                + ("gets the rest: its noise is Gaussian" if name in shared else "is unknown")
                 + f": name some of {[n for n in names if n not in shared]}"
             )
         if not isinstance(share, int | float) or not 0 < share < epsilon:
@@ -215,13 +213,11 @@ def _check_shares(
 def _shared_multiplier(
     points: int, pure: int, share: float, delta: float, num_reported: int
 ) -> float:
-    """The largest of √j σ(jε/k, δ), j = Gaussian columns of a report, for sensitivity 1."""
-    most = min(num_reported, points)
-    least = max(1, num_reported - pure)
+    """Return the largest √j σ(jε/k, δ), j = Gaussian columns of a report, for sensitivity 1."""
     multiplier = 0.0
-    for j in range(least, most + 1):
+    for j in range(max(1, num_reported - pure), min(num_reported, points) + 1):
         root = math.sqrt(j)
-        # One evaluation tells whether the noise so far is enough for j columns.
+        # One evaluation decides whether the noise so far is enough for j columns.
         if multiplier == 0 or gaussian_delta(multiplier, root, j * share) > delta:
             multiplier = root * calibrate_gaussian(1.0, j * share, delta)
     return multiplier
@@ -230,7 +226,7 @@ def _shared_multiplier(
 def split_guarantee(
     schema: Schema, mechanisms: Mapping[str, Mechanism], num_reported: int, delta: float
 ) -> PureDP | ApproximateDP:
-    """What any `num_reported` columns promise together, from their noise alone; ε is rounded up.
+    """Return the guarantee of any `num_reported` columns together, from their noise; ε is rounded up.
 
     Raises:
         PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
@@ -260,7 +256,7 @@ def split_guarantee(
     if not multipliers:
         return PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
     if delta == 0:
-        raise PrivotError("delta 0 cannot be had with Gaussian noise: state the delta")
+        raise PrivotError("delta 0 is not possible with Gaussian noise: state the delta")
     # Exact sums of the k largest pure losses, and what j Gaussian columns add to k−j of them.
     pure = list(accumulate(map(Fraction, losses), initial=Fraction(0)))
     worst = 0.0
@@ -270,7 +266,7 @@ def split_guarantee(
             worst = round_up(rest)
             continue
         joint = math.hypot(*multipliers[:j]) * (1 + 2.0**-50)
-        # One evaluation tells whether j columns stay below the worst so far.
+        # One evaluation decides whether j columns stay below the worst so far.
         left = float(Fraction(worst) - rest) * (1 - 2.0**-50)
         if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
             worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
@@ -282,12 +278,17 @@ REPORTS = ("auto", "joint", "split")
 
 @dataclass(frozen=True)
 class Budget:
-    """What a randomizer is made of: see `privot.randomizer.randomizer.Randomizer`."""
+    """Arguments of a [`Randomizer`][privot.Randomizer], as calibrated."""
 
-    mechanisms: dict[str, Mechanism]
+    mechanisms: Mapping[str, Mechanism]
     report_columns: int | None
     joint: JointReport | None
     candidates: CandidatesReport | None = None
+
+    @property
+    def num_reported(self) -> int:
+        """Number of split columns in one person's report."""
+        return self.report_columns or len(self.mechanisms)
 
 
 def share_budget(
@@ -299,16 +300,14 @@ def share_budget(
     report_columns: int | None,
     shares: Mapping[str, float] | None = None,
 ) -> Budget:
-    """Mechanisms and a joint report that are (`epsilon`, `delta`)-private together.
+    """Calibrate mechanisms and a joint report that are (`epsilon`, `delta`)-private together.
 
-    With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each column
-    that is split from it.
+    With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each split
+    column.
     """
     budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
-    num_reported = budget.report_columns or len(budget.mechanisms)
-    parts = (budget.mechanisms, budget.joint, budget.candidates)
-    promised = promise(schema, *parts, num_reported, delta)
-    # Every step rounds to the safe side; what is promised is checked again, from the noise.
+    promised = promise(schema, budget, delta)
+    # Every step rounds to the safe side; the guarantee is checked again, from the noise.
     if promised.epsilon > epsilon:
         raise PrivotError(
             f"epsilon {epsilon} could not be reached (noise gives {promised.epsilon}): "
@@ -377,11 +376,11 @@ def _share(
 
 
 def _joined(schema: Schema, named: Sequence[str]) -> bool:
-    """Whether a table's columns, of which some are `named`, are one report by default."""
+    """Say whether a table's columns, of which some are `named`, are one report by default."""
     # A label is learned with its image, from reports of both.
     if not named or (schema.images and len(named) == 1):
         return False
-    # A lone number or date is a point: bins that nobody declared would only blur it.
+    # A lone number or date is a point: undeclared bins would only blur it.
     first, *others = schema.columns.values()
     return bool(others) or first.declares_codes or not takes_points(first)
 
@@ -389,9 +388,9 @@ def _joined(schema: Schema, named: Sequence[str]) -> bool:
 def _with_candidates(
     schema: Schema, epsilon: float, delta: float, mechanism: str | None
 ) -> Budget | None:
-    """A candidates report of a column and its label, which are the whole schema.
+    """Return a candidates report of a column and its label, which are the whole schema.
 
-    None where another mechanism is named, or candidates do not serve.
+    None where another mechanism is named, or candidates are unfit or err more than Laplace noise.
     """
     chosen = choose_columns(schema)
     if mechanism not in (None, "auto", CANDIDATES) or chosen is None:
@@ -407,30 +406,24 @@ def _with_candidates(
     return Budget({}, None, None, candidates)
 
 
-def promise(
-    schema: Schema,
-    mechanisms: Mapping[str, Mechanism],
-    joint: JointReport | None,
-    candidates: CandidatesReport | None,
-    num_reported: int,
-    delta: float,
-) -> PureDP | ApproximateDP:
-    """What all parts promise together, from their noise; `num_reported` are of the split columns."""
+def promise(schema: Schema, budget: Budget, delta: float) -> PureDP | ApproximateDP:
+    """Return the guarantee of all parts together, from their noise."""
     if not 0 <= delta < 1:
         raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1")
+    mechanisms, joint, candidates = budget.mechanisms, budget.joint, budget.candidates
     parts: list[PureDP | ApproximateDP] = []
     if joint is not None:
         parts.append(PureDP(joint.epsilon, unit=schema.unit))
     if candidates is not None:
         parts.append(candidates.guarantee(schema.unit))
     if mechanisms:
-        parts.append(split_guarantee(schema, mechanisms, num_reported, delta))
+        parts.append(split_guarantee(schema, mechanisms, budget.num_reported, delta))
     together: PureDP | ApproximateDP = compose(*parts)
     return together
 
 
 def require_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> None:
-    """Refuse promises that disagree by more than what another machine's logarithm rounds differently."""
+    """Refuse guarantees that differ by more than the rounding of another machine's logarithm."""
     agree = False
     if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
         rest = replace(stated, epsilon=computed.epsilon) == computed
@@ -442,16 +435,11 @@ def require_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> None
         )
 
 
-def require_cover(
-    schema: Schema,
-    mechanisms: Mapping[str, Mechanism],
-    joint: JointReport | None,
-    candidates: CandidatesReport | None,
-    report_columns: int | None,
-) -> None:
+def require_cover(schema: Schema, budget: Budget) -> None:
     """Refuse a randomizer that does not report every column of the schema, as declared, once."""
-    codings = {} if joint is None else joint.asked.codings
-    seeded = [] if candidates is None else candidates.columns
+    mechanisms, joint = budget.mechanisms, budget.joint
+    codings = {} if joint is None else joint.design.codings
+    seeded = [] if budget.candidates is None else budget.candidates.columns
     if sorted([*mechanisms, *codings, *seeded]) != sorted(schema.columns):
         raise PrivotError(
             f"mechanisms are for columns {sorted(mechanisms)}, the joint report for {sorted(codings)} "
@@ -473,19 +461,19 @@ def require_cover(
                 f"column {name!r} of the joint report is not as the schema declares it: "
                 "calibrate again"
             )
-    _require_count(report_columns, len(mechanisms))
+    _require_count(budget.report_columns, len(mechanisms))
     splits = [SplitReport(n, schema.columns[n], m) for n, m in mechanisms.items()]
     parts = [p for split in splits if split.mechanism.fits(split.column) for p in split.types]
     repeated = sorted({part for part in parts if parts.count(part) > 1})
     if repeated:
         raise PrivotError(
-            f"columns {repeated} are what a release calls the flags of what may be missing, or the "
+            f"columns {repeated} are reserved names of a release, for the flags of missing values or "
             "places on a curve: give the schema's columns other names"
         )
     if taken := {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*schema.table_columns, *parts}:
         raise PrivotError(
-            f"columns {sorted(taken)} are what a release calls its joint reports, candidates and ids: "
-            "give the schema's columns other names"
+            f"columns {sorted(taken)} are reserved names of a release, for joint reports, candidates "
+            "and ids: give the schema's columns other names"
         )
 
 
@@ -503,5 +491,5 @@ def _joint(
 ) -> JointReport:
     if report_columns is None:
         forms = choose_forms([max(sizes) for sizes in codings.values()], epsilon)
-        return JointReport(Questionnaire(codings, *forms), epsilon)
-    return JointReport(Questionnaire.uniform(codings, report_columns), epsilon)
+        return JointReport(FormDesign(codings, *forms), epsilon)
+    return JointReport(FormDesign.uniform(codings, report_columns), epsilon)

@@ -1,17 +1,17 @@
-"""Privatizing on a cluster: Ray's workers noise, each with entropy of its own. No PyTorch.
+"""Privatization on a Ray cluster, each worker with its own entropy; needs no PyTorch.
 
-**Exactly once, and what that means for privacy.** Ray runs a task again when its worker dies. A record
+**Exactly once, and its meaning for privacy.** Ray runs a task again when its worker dies. A record
 is then noised twice, and the guarantee of one report holds only if nobody sees the first noise. So:
 
 * `privatize_files` (`privot privatize --engine ray`) makes one task of each part of the source. A task
   publishes its part by a link that fails if the part is there (`privot.randomizer.publishing`). A
-  task that died before left a draft that no reader is given; one that died after is run again, finds
+  task that died before left a draft that no reader receives; one that died after is run again, finds
   its part, and noises nothing.
 * `privatize` returns a lazy Ray data set. A task's output becomes visible to the rest of the pipeline
   when the task has ended, all at once; of a task that died, nothing was visible. But Ray also runs a
   task again when its *finished* output is lost with a node, and every time the data set is executed: so
-  consume it once, into a place that nobody reads before the whole job has ended. Where that cannot be
-  had, use `privatize_files`.
+  consume it once, into a place that nobody reads before the whole job has ended. Where that is not
+  possible, use `privatize_files`.
 
 **Independent noise.** Each worker is a process of its own, and every thread in it keys its own stream
 from the operating system (`privot.mechanisms.samplers.entropy`), also after a fork. No generator's
@@ -54,7 +54,7 @@ _PATIENCE = 30.0  # seconds
 def privatize(
     dataset: ray.data.Dataset, randomizer: Randomizer, *, keep_order: bool = False
 ) -> ray.data.Dataset:
-    """Reports of every record of a Ray data set, lazily, in random order.
+    """Privatize every record of a Ray data set, lazily, in random order.
 
     Ray sorts them by their ids, which are random, across all blocks; with `keep_order` it does not, and
     they come in the order of the records, which is not private. Read the module's note on what to do
@@ -81,7 +81,7 @@ def privatize_files(
     left: Left = "refuse",
     part_rows: int | None = None,
     progress: Progress | None = None,
-    told: Callable[[str], None] = lambda words: None,
+    log: Callable[[str], None] = lambda words: None,
 ) -> Privatized:
     """Noise the records of Parquet files on a Ray cluster; see `privot.randomizer.privatize`.
 
@@ -89,14 +89,14 @@ def privatize_files(
     shared one otherwise. Connects to the cluster that Ray finds, or starts a local one.
 
     Arguments:
-        randomizer: What every record goes through.
+        randomizer: Randomizer of every record.
         source: A Parquet file, or a folder of them.
         output: A path that ends in parquet, csv or csv.gz, or a folder.
         form: Columns to ignore.
-        left: What to do with what a killed run left: "refuse", "resume" or "discard" it.
-        part_rows: Records a task.
-        progress: Told after every task.
-        told: Told what a resumed run found.
+        left: As in `privatize_records`.
+        part_rows: Rows of a part; a task noises one part.
+        progress: As in `privatize_records`.
+        log: As in `privatize_records`.
 
     Raises:
         PrivotError: as `privatize_records`, and for a source whose rows are not counted.
@@ -112,7 +112,7 @@ def privatize_files(
         left=left,
         part_rows=part_rows,
         progress=progress,
-        told=told,
+        log=log,
         make=partial(_make_on_workers, source=source, form=form),
     )
 
@@ -125,9 +125,9 @@ def _make_on_workers(
     source: Path,
     form: RecordForm,
 ) -> tuple[int, dict[str, int]]:
-    """As `make_parts`: one task for each part that is not there."""
-    kept, expected = parts.done(), records.num_rows or 0
-    missing = [n for n in range(-(-expected // parts.part_rows)) if n not in kept]
+    """Make the missing parts, one task for each; see `make_parts`."""
+    there, expected = parts.done(), records.num_rows or 0
+    missing = [n for n in range(-(-expected // parts.part_rows)) if n not in there]
     fresh, outside = 0, Counter[str]()
     if not missing:
         return fresh, outside
@@ -143,11 +143,11 @@ def _make_on_workers(
             fresh += done[0]
             outside.update(done[1])
             if progress is not None:
-                progress("noise", len(kept) * parts.part_rows + fresh, expected)
+                progress("noise", len(there) * parts.part_rows + fresh, expected)
     except ray.exceptions.RayError as error:
         raise PrivotError(
             f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole are "
-            f"kept in {parts.folder}; go on with --resume"
+            f"stored in {parts.folder}; go on with --resume"
         ) from error
     finally:
         for task in running:
@@ -170,7 +170,7 @@ def _connect() -> None:
 def _make_part(
     number: int, text: str, source: Path, form: RecordForm, parts: Parts
 ) -> tuple[int, dict[str, int]] | PrivotError:
-    """One task: noise one part, unless it is there. A refusal is an answer; only a crash is retried."""
+    """Noise one part, unless it is there. A refusal is a result; only a crash is retried."""
     if parts.path(number).exists():
         return 0, {}
     randomizer = Randomizer.from_json(text)

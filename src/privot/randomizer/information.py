@@ -1,16 +1,16 @@
-r"""What one report tells of columns and of pairs of columns, and the error that follows.
+r"""Fisher information of reports about columns and pairs, expected errors, and the design of forms.
 
-Public inputs only: alphabet sizes, ε, and the number n of people. A form C, a set of columns, is asked
-of $n_C$ people.
+Public inputs only: alphabet sizes, ε, and the number n of people. A form C, a set of columns, is drawn
+by $n_C$ people.
 
-**What one report tells.** Split the density $g = p ∏K_i$ of records into orthogonal parts
+**Information of one report.** Split the density $g = p ∏K_i$ of records into orthogonal parts
 $1 + \sum_V g_V$: a main effect of each column, an interaction of each pair, and so on. At the uniform
 distribution, one report has the Fisher information $ι \cdot \mathrm{mean}(g_V^2)$ about $g_V$, $V ⊆ C$:
 
 - joint: the likelihood of a set S of w of the $K = ∏_{i∈C} K_i$ cells is linear in the cells'
   probabilities, of slope $p − q$ (the chances that the own and a given other cell is in S), and S is
-  uniform, so $ι = (p−q)^2 (K−1) / (w(K−w))$, the same for every V: what a report of k columns tells of
-  a pair is spoiled by all K cells, not by the pair's own;
+  uniform, so $ι = (p−q)^2 (K−1) / (w(K−w))$, the same for every V: the information of a report of k
+  columns about a pair depends on all K cells, not on the pair's own;
 - split, randomized response of ε/k on each of k columns, drawn uniformly: responses have density
   $1 + \sum_V g_V ∏_{i∈V} (p_i−q_i)$, so $ι_V = ∏_{i∈V} (p_i−q_i)^2$.
 
@@ -26,9 +26,34 @@ $$ \frac{1}{K_i^2} \frac{K_i−1}{J_i}, \qquad \frac{1}{K_i^2 K_j^2} \Bigl(
 which is the Cramér–Rao bound, so that of maximum likelihood without any model. Expected total
 variation is $½ \sqrt{2/π} \sum \mathrm{sd}$ over the cells.
 
+**Design of forms**, the default of calibration. Candidates are all sets of one to four columns whose
+cells and number stay small; a design gives each a share $π_C$ of the people. Its information about a
+column or a pair is $J_V = \sum_{C ⊇ V} π_C ι_C$. The design minimizes
+
+$$ \sum_{i<j} \sqrt{\frac{a_i}{J_i} + \frac{a_j}{J_j} + γ_{ij} \frac{a_i a_j}{J_{ij}}} ,
+   \qquad a_i = e_i (e_i−1), \quad e_i = K_i^{.7} . $$
+
+With $γ_{ij} = 1$ and $a_i = K_i − 1$, that is the two-way error of an estimate without a model. Few
+long alphabets are even, and rare values have small errors: of $K_i$ values $K_i^{.7}$ count. A model
+needs far less of the interactions, as columns depend on each other in a few ways rather than in all,
+and the less the noisier they are, while no model reduces one-way errors: so $γ_{ij} = .2
+\min(1, ε/8)^3$, and $1/m^2$ of one of their $(K_i−1)(K_j−1)$ dimensions more. The sum is convex in π,
+and the multiplicative algorithm $π_C ← π_C \sqrt{g_C / \sum π g}$ with the gradient $−g$ reaches its
+least value (Silvey, Titterington, Torsney 1978). Real populations differ from these assumptions, so
+shares are tempered to their square roots, and every pair that fits is in a form. Weights of pairs,
+where given (`privot.randomizer.overrides`), multiply $γ_{ij}$, up to 1.
+
+The form of γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to 20
+columns of 2 to 42 values, 40 000 people: against all pairs or triples alike, two-way errors of latent
+classes fell by some 15 % at ε = 1, 5 to 8 % at ε = 2 and 8, and 2 % at ε = 4. With $K_i$ in the place
+of $K_i^{.7}$ they are 3 % more at ε = 2 and the same within 1 % above. The formal optimum (γ = 1, no
+tempering) gained nothing. Small ε lead to many single columns, large ε to sets of three and four.
+
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
     privacy* (2018).
+    Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space* (1978);
+    Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
 """
 
 from __future__ import annotations
@@ -46,20 +71,20 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse, SubsetSelection
-from privot.randomizer.reports.joint import MOST_CELLS, MOST_FORMS, Questionnaire
+from privot.randomizer.reports.joint import MOST_CELLS, MOST_FORMS, FormDesign
 from privot.schema.domains import Array
 
 # Expected total variation of a sum of Gaussian errors over cells, per sum of their deviations.
 _PER_DEVIATION = math.sqrt(2 / math.pi) / 2
 
 
-def told(num_cells: Sequence[int], epsilon: float) -> Array:
-    """The ι of joint reports of so many cells each."""
-    return np.array([_told(int(cells), epsilon) for cells in num_cells])
+def cell_information(num_cells: Sequence[int], epsilon: float) -> Array:
+    """Return the ι of joint reports, by their numbers of cells."""
+    return np.array([_cell_information(int(cells), epsilon) for cells in num_cells])
 
 
 @lru_cache(maxsize=65536)
-def _told(num_cells: int, epsilon: float) -> float:
+def _cell_information(num_cells: int, epsilon: float) -> float:
     mechanism = SubsetSelection(num_cells, epsilon)
     (own, other), width = mechanism.probabilities, mechanism.subset_size
     return (own - other) ** 2 * (num_cells - 1) / (width * (num_cells - width))
@@ -67,7 +92,7 @@ def _told(num_cells: int, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Of which columns and pairs each form tells how much; pairs are flat indices i·m + j, i < j.
+    """Information of each form about columns and pairs; pairs are flat indices i·m + j, i < j.
 
     Arguments:
         columns: ι of a form where it holds the column, sparse, (columns, forms).
@@ -79,7 +104,7 @@ class Incidence:
 
     @classmethod
     def of(cls, forms: Sequence[tuple[int, ...]], total: int, iota: Array) -> Self:
-        """Of forms of `total` columns, each with its ι."""
+        """Make the matrices of forms of `total` columns, each with its ι."""
         single = [(c, n) for n, form in enumerate(forms) for c in form]
         double = [
             (i * total + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)
@@ -92,28 +117,28 @@ class Incidence:
         return cls(*parts)
 
     def information(self, shares: Array) -> tuple[Array, Array]:
-        """Of one person's report about main effects (m,) and interactions (m²,)."""
+        """Return one report's mean information on main effects (m,) and interactions (m²,)."""
         return self.columns @ shares, self.pairs @ shares
 
     def gradient(self, of_columns: Array, of_pairs: Array) -> Array:
-        """By each form's share, from the gradients by the two informations."""
+        """Return the gradient by each form's share, from those by the two informations."""
         return np.asarray(self.columns.T @ of_columns + self.pairs.T @ of_pairs)
 
     def number(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-        """The flat indices of pairs."""
+        """Return the flat indices of pairs."""
         return np.array(pairs, np.int64) @ np.array([self.columns.shape[0], 1])
 
 
-def joint_errors(asked: Questionnaire, epsilon: float, people: int) -> tuple[Array, Array]:
-    """Expected total variation of every column (m,) and pair (m, m), of one cell of each form.
+def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array, Array]:
+    """Expected total variation of every column (m,) and pair (m, m), from one cell of each form.
 
-    Infinite where nothing is told; the table of pairs is symmetric, its diagonal zero. Of a column with
-    several codings it is that of the longest.
+    Infinite where no form holds them; the table of pairs is symmetric, its diagonal zero. A column with
+    several codings counts by the longest.
     """
-    sizes = [max(each) for each in asked.codings.values()]
-    weights = np.array(asked.weights, np.float64)
-    cells = [math.prod(sizes[column] for column in form) for form in asked.forms]
-    incidence = Incidence.of(asked.forms, len(sizes), told(cells, epsilon))
+    sizes = design.sizes
+    weights = np.array(design.weights, np.float64)
+    cells = [math.prod(sizes[column] for column in form) for form in design.forms]
+    incidence = Incidence.of(design.forms, len(sizes), cell_information(cells, epsilon))
     main, pair = incidence.information(weights / weights.sum())
     square = pair.reshape(len(sizes), len(sizes))
     return _errors(sizes, main, square + square.T, people)
@@ -122,7 +147,7 @@ def joint_errors(asked: Questionnaire, epsilon: float, people: int) -> tuple[Arr
 def split_errors(
     sizes: Sequence[int], report_columns: int, epsilon: float, people: int
 ) -> tuple[Array, Array]:
-    """The same for randomized response of ε/k on each of k columns."""
+    """Expected total variation as `joint_errors`, of randomized response of ε/k on each of k columns."""
     responses = [RandomizedResponse(size, epsilon / report_columns) for size in sizes]
     slopes = np.array([np.subtract(*response.probabilities) for response in responses])
     pair = np.outer(slopes, slopes) ** 2 * pair_share(report_columns, len(sizes))
@@ -145,55 +170,23 @@ def _errors(sizes: Sequence[int], main: Array, pair: Array, people: int) -> tupl
     return _PER_DEVIATION * np.sqrt(columns), two_way
 
 
-# Which columns joint reports ask together, and how often: the forms that calibration takes by default.
-#
-# Public inputs only: alphabet sizes and ε. Candidates are all sets of one to four columns whose cells
-# and number stay small; a design gives each a share $π_C$ of the people. What it tells of a column
-# and of a pair is $J_V = \sum_{C ⊇ V} π_C ι_C$ (`privot.randomizer.information`). The design
-# minimizes
-#
-# $$ \sum_{i<j} \sqrt{\frac{a_i}{J_i} + \frac{a_j}{J_j} + γ_{ij} \frac{a_i a_j}{J_{ij}}} ,
-#    \qquad a_i = e_i (e_i−1), \quad e_i = K_i^{.7} . $$
-#
-# With $γ_{ij} = 1$ and $a_i = K_i − 1$, that is the two-way error of an estimate without a model. Few
-# long alphabets are even, and what is rare errs by little: of $K_i$ values $K_i^{.7}$ count. A model
-# needs far less of the interactions, as columns depend on each other in a few ways rather than in
-# all, and the less the noisier they are, while one-way errors no model takes away: so $γ_{ij} = .2
-# \min(1, ε/8)^3$, and $1/m^2$ of one of their $(K_i−1)(K_j−1)$ dimensions more. The sum is convex in
-# π, and the multiplicative algorithm $π_C ← π_C \sqrt{g_C / \sum π g}$ with the gradient $−g$ reaches
-# its least value (Silvey, Titterington, Torsney 1978). Populations are not what a design assumes, so
-# shares are tempered to their square roots, and every pair that fits is asked. Weights of pairs,
-# where somebody gives them (`privot.randomizer.overrides`), multiply $γ_{ij}$, up to 1.
-#
-# The form of γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to
-# 20 columns of 2 to 42 values, 40 000 people: against all pairs or triples alike, two-way errors of
-# latent classes fell by some 15 % at ε = 1, 5 to 8 % at ε = 2 and 8, and 2 % at ε = 4. With $K_i$ in
-# the place of $K_i^{.7}$ they are 3 % more at ε = 2 and the same within 1 % above. The formal optimum
-# (γ = 1, no tempering) gained nothing. Small ε ask many single columns, large ε sets of three and
-# four.
-#
-# References:
-#     Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space* (1978);
-#     Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
-
-
 Forms = tuple[tuple[int, ...], ...]
 
-_LONGEST = 4
-_MOST_TABLES = 2**12  # of forms of one length beyond two: the estimator keeps a table for each
+_MAX_LENGTH = 4
+_MAX_TABLES = 2**12  # forms of one length beyond two: the estimator stores a table for each
 _ITERATIONS = 300
-_NEEDED = 0.2  # share of the interactions' dimensions that a model needs, at ε = 8 and more
-_EVEN = 0.7  # power of an alphabet's size that many values count as
-_SELDOM = 0.01  # forms with less than this share of a pair's average are left out
-_LARGEST_WEIGHT = 1000
+_INTERACTION_SHARE = 0.2  # of the interactions' dimensions that a model needs, at ε = 8 and more
+_SIZE_POWER = 0.7  # an alphabet counts as its size to this power
+_MIN_SHARE = 0.01  # forms with less than this share of a pair's average are left out
+_MAX_WEIGHT = 1000
 
 
 def choose_forms(
     sizes: Sequence[int], epsilon: float, of_pairs: Array | None = None
 ) -> tuple[Forms, tuple[int, ...]]:
-    """Sets of columns to ask together, by their index, and the weights to draw them by.
+    """Choose sets of columns to report together, by their index, and the weights to draw them by.
 
-    With `of_pairs` (m, m), symmetric, the interactions of some pairs are wanted more than others'.
+    With `of_pairs` (m, m), symmetric, the interactions of some pairs count more than others'.
 
     Examples:
         >>> forms, weights = choose_forms([2, 10, 10, 9], 1.0)
@@ -217,24 +210,20 @@ def choose_forms(
         return alone, (1,) * len(alone)
     weights_of_pairs = None if of_pairs is None else np.array([of_pairs[pair] for pair in pairs])
     shares = _design(sizes, candidates, pairs, epsilon, weights_of_pairs)
-    kept = {
-        form: share
-        for form, share in zip(candidates, shares.tolist(), strict=True)
-        if share > _SELDOM / len(pairs)
-    }
-    asked = {pair for form in kept for pair in combinations(form, 2)}
-    kept |= {pair: _SELDOM / len(pairs) for pair in pairs if pair not in asked}
-    tempered = np.sqrt([kept[form] for form in candidates if form in kept])
-    weights = (
-        np.maximum(1, np.rint(_LARGEST_WEIGHT * tempered / tempered.max())).astype(int).tolist()
-    )
-    return tuple(form for form in candidates if form in kept), tuple(weights)
+    floor = _MIN_SHARE / len(pairs)
+    chosen = {form: s for form, s in zip(candidates, shares.tolist(), strict=True) if s > floor}
+    covered = {pair for form in chosen for pair in combinations(form, 2)}
+    chosen |= {pair: floor for pair in pairs if pair not in covered}
+    forms = tuple(form for form in candidates if form in chosen)
+    tempered = np.sqrt([chosen[form] for form in forms])
+    weights = np.maximum(1, np.rint(_MAX_WEIGHT * tempered / tempered.max())).astype(int)
+    return forms, tuple(weights.tolist())
 
 
 def _candidates(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
-    for length in range(1, min(_LONGEST, len(sizes)) + 1):
-        most = _MOST_TABLES if length > 2 else MOST_FORMS - len(sizes)
+    for length in range(1, min(_MAX_LENGTH, len(sizes)) + 1):
+        most = _MAX_TABLES if length > 2 else MOST_FORMS - len(sizes)
         if length == 1 or math.comb(len(sizes), length) <= most:
             found += [
                 form
@@ -251,14 +240,14 @@ def _design(
     epsilon: float,
     wanted: Array | None = None,
 ) -> Array:
-    """Shares of the candidates of the least sum."""
+    """Return the shares of the candidates that minimize the sum of errors."""
     cells = [math.prod(sizes[column] for column in form) for form in candidates]
-    incidence = Incidence.of(candidates, len(sizes), told(cells, epsilon))
-    effective = np.array(sizes, np.float64) ** _EVEN
+    incidence = Incidence.of(candidates, len(sizes), cell_information(cells, epsilon))
+    effective = np.array(sizes, np.float64) ** _SIZE_POWER
     free = effective * (effective - 1)
     first, second = np.array(pairs).T
     dimensions = np.array([(sizes[i] - 1.0) * (sizes[j] - 1.0) for i, j in pairs])
-    needed = _NEEDED * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
+    needed = _INTERACTION_SHARE * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
     needed = np.minimum(1.0, needed if wanted is None else needed * wanted)
     both = needed * free[first] * free[second]
     number = incidence.number(pairs)

@@ -1,13 +1,13 @@
-"""Joint reports that ask some pairs of columns more often than others: the same ε, other forms.
+"""Randomizers made from weights of column pairs, or from stated noise instead of ε.
 
-Calibration knows alphabets, and asks all pairs as if each depended as much as any other. Who knows more
-says so: the weight of a pair multiplies what its interaction counts for in the design of the forms
-(`privot.randomizer.information`). Where a pilot's model tells which pairs depend
-(`privot.local.model.pair_weights`), the others are asked those more often.
+**Weights.** Calibration knows alphabets only, and treats all pairs of columns as equally dependent. The
+weight of a pair multiplies the importance of its interaction in the design of the forms
+(`privot.randomizer.information`): the same ε, other forms. A pilot's model can supply them
+(`privot.local.model.pair_weights`).
 
-**Privacy review.** Adjacency and ε are as they were: any form has the whole ε, whatever it is drawn
-with. Weights are public, as all forms are: they must not be computed from records, but from public
-knowledge, or from a model of other people's reports, which is as private as these.
+**Privacy review** of weights. Adjacency and ε do not change: any form has the whole ε, with whatever
+probability it is drawn. Weights are public, as all forms are: they must not be computed from records,
+but from public knowledge, or from a model of other people's reports, which is as private as these.
 """
 
 from __future__ import annotations
@@ -24,16 +24,11 @@ from privot.mechanisms.additive_noise import choose_grid
 from privot.privacy.rounding import check_delta
 from privot.randomizer.information import choose_forms
 from privot.randomizer.randomizer import Randomizer
-from privot.randomizer.reports.joint import JointReport, Questionnaire
+from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Schema
 
-# Noise that is stated instead of ε.
-#
-# Reproducing a paper takes its noise, not its ε. `state_noise` takes the noise; what it promises is
-# for the randomizer to compute, as for any other: from the diameter of what the schema declares.
 
-
-def state_noise(
+def randomizer_from_noise(
     schema: Schema,
     noise: float,
     delta: float = 0.0,
@@ -41,13 +36,16 @@ def state_noise(
     mechanism: str = "gaussian",
     shares: Mapping[str, float] | None = None,
 ) -> Randomizer:
-    """A randomizer whose images and vectors have this noise, whatever ε that is.
+    """Make a randomizer whose images and vectors have this noise, whatever its ε.
+
+    To reproduce a paper takes its noise, not its ε. The guarantee is computed by the randomizer, as
+    any other's: from the noise and the diameter of the declared domains.
 
     Arguments:
-        schema: What a record may be.
-        noise: Standard deviation of `"gaussian"` or scale of `"laplace"` noise, in unit coordinates:
-            those in which a box, or an image's pixels, go from −1 to 1, and a ball has radius 1.
-        delta: The δ at which the guarantee is stated; needed by `"gaussian"` only.
+        schema: Declaration of the columns.
+        noise: Standard deviation of `"gaussian"` or scale of `"laplace"` noise, in unit coordinates,
+            in which a box, or an image's pixels, go from −1 to 1, and a ball has radius 1.
+        delta: The δ at which the guarantee is stated; for `"gaussian"` only.
         mechanism: `"gaussian"` or `"laplace"`.
         shares: The ε of every other column, which is reported by randomized response.
 
@@ -58,7 +56,7 @@ def state_noise(
         ... shape = [28, 28]
         ... bounds = [0, 255]
         ... ''')
-        >>> print(state_noise(schema, 2.0, delta=1e-4).guarantee)
+        >>> print(randomizer_from_noise(schema, 2.0, delta=1e-4).guarantee)
         ε = 495.2, δ = 0.0001, local, per person
 
     Raises:
@@ -84,34 +82,34 @@ def state_noise(
     return Randomizer(schema, mechanisms, delta=delta)
 
 
-def weigh_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
-    """The randomizer with forms that tell more of pairs of larger weight; its promise is the same.
+def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
+    """Return the randomizer with forms that favor pairs of larger weight; its guarantee is the same.
 
     Forms are chosen anew, of any length, whatever those of the randomizer were.
 
     Arguments:
-        randomizer: Of a table whose columns are reported jointly.
-        weights: Of pairs of its columns, in either order, above 0; what is not named has weight 1.
+        randomizer: Randomizer of a table whose columns are reported jointly.
+        weights: Weights of pairs of its columns, in either order, above 0; 1 for all others.
 
     Examples:
         >>> import privot
         >>> kinds = {name: {"kind": "boolean"} for name in ("smoker", "owner", "member")}
         >>> schema = privot.Schema.from_dict({"columns": kinds})
         >>> randomizer = privot.Randomizer.calibrate(schema, 2.0)
-        >>> weighed = weigh_pairs(randomizer, {("owner", "smoker"): 9.0})
+        >>> weighed = weight_pairs(randomizer, {("owner", "smoker"): 9.0})
         >>> weighed.guarantee == randomizer.guarantee
         True
 
     Raises:
-        PrivotError: without a joint report; for columns that are not in it, or weights that are none.
+        PrivotError: without a joint report; for columns that are not in it, or invalid weights.
     """
     joint = randomizer.joint
     if joint is None:
         raise PrivotError(
-            "the randomizer has no joint report, so nobody is asked pairs: calibrate a table's columns "
+            "the randomizer has no joint report, so no pairs are reported: calibrate a table's columns "
             "with report 'joint'"
         )
-    columns = joint.asked.columns
+    columns = joint.design.columns
     of_pairs = np.ones((len(columns), len(columns)))
     for pair, weight in weights.items():
         if len({*pair}) != 2 or not {*pair} <= {*columns}:
@@ -122,6 +120,6 @@ def weigh_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]
             raise PrivotError(f"the weight of {pair!r} is {weight!r}: give a number above 0")
         first, second = map(columns.index, pair)
         of_pairs[first, second] = of_pairs[second, first] = weight
-    sizes = [max(each) for each in joint.asked.codings.values()]
-    asked = Questionnaire(joint.asked.codings, *choose_forms(sizes, joint.epsilon, of_pairs))
-    return replace(randomizer, joint=JointReport(asked, joint.epsilon))
+    forms = choose_forms(joint.design.sizes, joint.epsilon, of_pairs)
+    design = FormDesign(joint.design.codings, *forms)
+    return replace(randomizer, joint=JointReport(design, joint.epsilon))

@@ -1,10 +1,40 @@
-"""Planning: the error to expect of what calibration makes, and of what else there is.
+r"""Expected errors of a calibrated randomizer and its alternatives, before any report is collected.
 
-A plan has one part for each part of a report: the columns that are reported as codes
-(`privot.randomizer.plan`), and each column that is reported as a point: a number or a place
-(`privot.randomizer.column_plans`), a longer vector or an image (`privot.randomizer.column_plans`).
+A plan has one part for the columns that are reported as codes, and one for each column that is reported
+as a point: a number, a place, a longer vector or an image (`privot.randomizer.column_plans`).
 
-Privacy review: a function of the schema, ε and the number of people, all public: no record is seen.
+**Columns of codes.** By default, forms of several lengths are drawn (`privot.randomizer.information`,
+which has the information of reports and the errors that follow). Beside them stand reports of k of m
+columns, drawn uniformly, which hold a pair of columns in a share $k(k−1)/(m(m−1))$ of all. With k = 1
+no pair is reported: marginals only.
+
+**Uniform is the worst case.** Given the number of reports, the variance of this estimate in a cell is a
+linear function of the pair's true table less the square of one, so concave; so is its root, and so is
+the sum over cells, which does not change if the codes of a column are renamed. Averaged over all
+renamings any table is uniform, hence (Jensen) no population has a larger expected error, as far as
+errors are normal. The plan needs to assume nothing about the population.
+
+**What it leaves out.** Probabilities are no less than 0, and columns depend on each other in a few ways
+rather than in all: a model that shares strength among cells and pairs, such as latent classes, does
+better than this, the more so the noisier the reports. On ten columns of a census (40 000 people) by a
+factor of 2 at ε = 8, 3 at ε = 4 and 6 at ε = 2. The factor on other data is unknown before the reports
+are in; the order of the choices was the same. Simulations of populations from a pilot's model or at
+random say more: `privot.evaluation.forecast`.
+
+**Least informative number of reports.** Without reports the best guess of a column of codes is uniform:
+if every distribution on K values is equally likely, its total variation is $(1 − 1/K)^K$ on average.
+That of n reports falls like $1/\sqrt n$, so they are informative from
+$n\,(\mathrm{error}_n / \mathrm{guess})^2$ reports on. Reports of points of few coordinates improve on
+what is known of a wave without them once their variance is below it (`privot.mechanisms.mechanism`):
+they are informative once any wave improves.
+
+**Privacy review.** A function of the schema, the randomizer, ε and the number of people, all public: no
+record is seen.
+
+References:
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
+    privacy* (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local
+    privacy* (2016).
 """
 
 from __future__ import annotations
@@ -31,40 +61,12 @@ from privot.randomizer.column_plans import (
 from privot.randomizer.information import choose_forms, joint_errors, pair_share, split_errors
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
-from privot.randomizer.reports.joint import Questionnaire, largest_fitting
+from privot.randomizer.reports.joint import FormDesign, largest_fitting
 from privot.schema import Domain, Schema
 from privot.schema.domains import Array
 
-# The error to expect of a table, for each way of reporting its columns.
-#
-# Public inputs only: alphabet sizes, ε, and the number n of people. By default, forms of several
-# lengths are asked (`privot.randomizer.information`). Beside them stand reports of k of m columns,
-# drawn uniformly, which see a pair of columns in a share $k(k−1)/(m(m−1))$ of all. With k = 1 no pair
-# is seen: marginals only.
-#
-# What a report tells of columns and pairs, and the error that follows, is in
-# `privot.randomizer.information`.
-#
-# **Uniform is the worst case.** Given the number of reports, the variance of this estimate in a cell
-# is a linear function of the pair's true table less the square of one, so concave; so is its root,
-# and so is the sum over cells, which does not change if the codes of a column are renamed. Averaged
-# over all renamings any table is uniform, hence (Jensen) no population has a larger expected error,
-# as far as errors are normal. The plan needs to assume nothing about the population.
-#
-# **What it leaves out.** Probabilities are no less than 0, and columns depend on each other in a few
-# ways rather than in all: a model that shares strength among cells and pairs, such as latent classes,
-# does better than this, the more so the noisier the reports. On ten columns of a census (40 000
-# people) by a factor of 2 at ε = 8, 3 at ε = 4 and 6 at ε = 2. How much, on other data, nobody can
-# know before the reports are in; the order of the choices was the same. A rehearsal tells more, of
-# people whom a pilot's model or chance makes up: `privot.evaluation.forecast`.
-#
-# References:
-#     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-#     privacy* (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local
-#     privacy* (2016).
-
-
-_MOST_PLANNED = 4
+_MAX_PLANNED = 4  # columns of a report
+_DELTA_TIMES_PEOPLE = 0.01
 Codings = Mapping[str, tuple[int, ...]]
 
 
@@ -74,15 +76,15 @@ class ExpectedError:
 
     Arguments:
         report: `"joint"` (subset selection over cells) or `"split"` (randomized response a column).
-        report_columns: Number k of columns in every report; None where forms of several lengths are
-            asked, as calibration chooses them.
+        report_columns: Number k of columns in every report; None for forms of several lengths, as
+            calibration chooses them.
         columns: Fewest and most columns of a report.
         cells: Fewest and most values that one answer can have.
         pair_share: Share of all people who report a given pair of columns, the mean over pairs.
         one_way: Mean over columns.
-        two_way: Mean over pairs of columns; None where some pair is not seen.
-        people_needed: People who bring the two-way error (with one column, the one-way error) to the
-            target; None where no number can.
+        two_way: Mean over pairs of columns; None where some pair is never reported.
+        people_needed: Number of people at which the two-way error (with one column, the one-way error)
+            is the target; None where there is none.
         marginals_only: Whether reports hold one column of several.
     """
 
@@ -102,16 +104,16 @@ class TablePlan:
     """Every way of reporting a table with its expected error, and the one to take.
 
     Arguments:
-        epsilon: Privacy loss of what is planned: one report of these columns.
-        sizes: Values of every column, by name.
-        target_error: The error that `people_needed` is for.
+        epsilon: Privacy loss of one report of these columns.
+        sizes: Number of values of every column, by name.
+        target_error: The error that `people_needed` refers to.
         guess: Mean two-way error (with one column, one-way) of the uniform guess, if every
             distribution is equally likely: $(1 − 1/K)^K$ for K cells. A larger expected error means
             that reports without a model are worth less than no reports.
-        options: All that was considered.
+        options: All options that were compared.
         recommended: The forms that calibration chooses; where they cannot hold every pair, the option of
             least two-way error.
-        reason: Why, in one sentence.
+        reason: Reason of the recommendation, in one sentence.
         forecasts: The two-way error (with one column, one-way) of the forms that calibration chooses,
             for a tenth and ten times the people, half and twice the ε.
     """
@@ -132,19 +134,19 @@ def plan_table(
     """Compare the default forms, and joint and split reports of one to four columns.
 
     Arguments:
-        sizes: Values of every column; numbers and dates count with their bins, vectors with cells.
+        sizes: Number of values of every column; bins of numbers and dates, cells of vectors.
         epsilon: Privacy loss of one report of these columns.
-        people: Who report.
-        target_error: For which people are counted.
+        people: Number of reports.
+        target_error: The error that `people_needed` refers to.
         whole: Whether these are all columns; beside others, no split reports are planned.
     """
     codings = {name: (size,) for name, size in sizes.items()}
-    most = min(_MOST_PLANNED, len(sizes))
+    most = min(_MAX_PLANNED, len(sizes))
     options = [_chosen(codings, epsilon, people, target_error)]
     if len(sizes) > 1:
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
-            asked = Questionnaire.uniform(codings, k)
-            options.append(_joint(asked, k, epsilon, people, target_error))
+            design = FormDesign.uniform(codings, k)
+            options.append(_joint(design, k, epsilon, people, target_error))
     if whole:
         splits = range(1, most + 1)
         options += [_split(sizes, k, epsilon, people, target_error) for k in splits]
@@ -153,7 +155,7 @@ def plan_table(
         epsilon=epsilon,
         sizes=dict(sizes),
         target_error=target_error,
-        guess=_guess(list(sizes.values())),
+        guess=_guess([a * b for a, b in combinations(sizes.values(), 2)] or [*sizes.values()]),
         options=tuple(options),
         recommended=recommended,
         reason=_reason(options, recommended, len(sizes)),
@@ -162,10 +164,9 @@ def plan_table(
 
 
 def _chosen(codings: Codings, epsilon: float, people: int, target: float) -> ExpectedError:
-    """The forms that calibration chooses."""
     sizes = [size for (size,) in codings.values()]
-    asked = Questionnaire(codings, *choose_forms(sizes, epsilon))
-    return _joint(asked, None, epsilon, people, target)
+    design = FormDesign(codings, *choose_forms(sizes, epsilon))
+    return _joint(design, None, epsilon, people, target)
 
 
 def _forecasts(
@@ -183,14 +184,14 @@ def _forecasts(
 
 
 def _joint(
-    asked: Questionnaire, k: int | None, epsilon: float, people: int, target: float
+    design: FormDesign, k: int | None, epsilon: float, people: int, target: float
 ) -> ExpectedError:
-    errors = joint_errors(asked, epsilon, people)
-    weights, total = np.array(asked.weights, np.float64), len(asked.columns)
-    pairs = np.array([len(form) * (len(form) - 1) for form in asked.forms])
+    errors = joint_errors(design, epsilon, people)
+    weights, total = np.array(design.weights, np.float64), len(design.columns)
+    pairs = np.array([len(form) * (len(form) - 1) for form in design.forms])
     share = float(weights @ pairs / weights.sum()) / max(1, total * (total - 1))
-    cells = (int(asked.num_cells.min()), int(asked.num_cells.max()))
-    return _expected("joint", k, asked.lengths, cells, share, errors, people, target)
+    cells = (int(design.num_cells.min()), int(design.num_cells.max()))
+    return _expected("joint", k, design.lengths, cells, share, errors, people, target)
 
 
 def _split(
@@ -237,12 +238,12 @@ def _people_needed(people: int, error: float | None, target: float) -> int | Non
 
 
 def _least(options: Sequence[ExpectedError]) -> ExpectedError:
-    """The least two-way error; where no option sees pairs, the least one-way error."""
+    """Return the option of least two-way error; where none holds pairs, of least one-way error."""
     return min(options, key=lambda o: (o.two_way is None, o.two_way or 0.0, o.one_way))
 
 
-def _guess(sizes: Sequence[int]) -> float:
-    cells = [a * b for a, b in combinations(sizes, 2)] or list(sizes)
+def _guess(cells: Sequence[int]) -> float:
+    """Return the mean total variation of the uniform guess on tables of so many cells."""
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
@@ -265,19 +266,16 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
     return words
 
 
-_DELTA_TIMES_PEOPLE = 0.01
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What to expect of one report a person.
+    """Expected quality of one report from each person.
 
     Arguments:
         epsilon: Privacy loss of the whole report.
-        unit: Whom one report belongs to, as the schema says.
+        unit: Owner of one report, as the schema says.
         people: Number n of them (people, unless the schema says otherwise).
-        table: Of columns that are reported as codes, if there are any.
-        columns: Of every column that is reported as a point.
+        table: Plan of the columns that are reported as codes, if there are any.
+        columns: Plan of every column that is reported as a point.
 
     Examples:
         >>> Plan(epsilon=1.0, unit="person", people=1000, table=None, columns=()).people
@@ -294,13 +292,13 @@ class Plan:
 def plan_reports(
     schema: Schema, epsilon: float, people: int, *, target_error: float = 0.05
 ) -> Plan:
-    """Say what error to expect of each column, and of each way of reporting it.
+    """Compute the expected error of each column, for each way of reporting it.
 
     Arguments:
-        schema: What a record may be.
+        schema: Declaration of the columns.
         epsilon: Privacy loss of one person's whole report, shared as calibration shares it.
-        people: How many report.
-        target_error: Two-way error of a table that people are counted for.
+        people: Number of reports.
+        target_error: Two-way error of a table that `people_needed` refers to.
 
     Examples:
         >>> plan = plan_reports(Schema.from_toml('''
@@ -340,7 +338,7 @@ def _table(schema: Schema, budget: Budget, people: int, target_error: float) -> 
     if budget.joint is None and not split:
         return None
     if budget.joint is not None:
-        names, share = budget.joint.asked.columns, budget.joint.epsilon
+        names, share = budget.joint.design.columns, budget.joint.epsilon
     else:
         names = list(split)
         share = sum(made.guarantee().epsilon for made in split.values())
@@ -373,34 +371,20 @@ def _columns(schema: Schema, budget: Budget, people: int) -> list[ColumnPlan]:
     return plans
 
 
-# How many reports it takes until they say more than nothing.
-#
-# **Columns of codes.** Without reports the best guess is uniform: if every distribution on K values is
-# equally likely, it errs by $(1 − 1/K)^K$ in total variation. Reports of n people err by a mean total
-# variation that falls like $1/\sqrt n$ (`privot.randomizer.information`), so they say more from
-# $n\,(\mathrm{error}_n / \mathrm{guess})^2$ reports on.
-#
-# **Points of few coordinates.** Reports of n people improve on what is known of a wave without them
-# once their variance is below it (`privot.mechanisms.mechanism`): more is said once any wave
-# improves.
-#
-# A function of the randomizer and the number of reports, which are public.
+def min_informative_reports(randomizer: Randomizer) -> int | None:
+    """Return the least number of reports that improve on a guess.
 
-
-def reports_that_tell(randomizer: Randomizer) -> int | None:
-    """The least number of reports that say more than nothing; None where nothing is planned.
-
-    That is of long vectors, images and candidates, and where no number would.
+    None for long vectors, images and candidates, which have no such plan, and where no number would.
 
     Examples:
         >>> from privot.schema import Schema
         >>> schema = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
-        >>> [reports_that_tell(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
+        >>> [min_informative_reports(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
         [1021, 12]
     """
     if (joint := randomizer.joint) is not None:
-        sizes = [max(each) for each in joint.asked.codings.values()]
-        return _beyond_a_guess(joint_errors(joint.asked, joint.epsilon, 1)[0], sizes)
+        errors, _ = joint_errors(joint.design, joint.epsilon, 1)
+        return _beyond_a_guess(errors, joint.design.sizes)
     splits = randomizer.splits
     if splits and all(split.mechanism.takes_codes for split in splits.values()):
         sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
@@ -413,7 +397,7 @@ def reports_that_tell(randomizer: Randomizer) -> int | None:
 
 
 def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
-    """By doubling, and then halving the gap: the planned error is constant until a wave improves."""
+    """Bisect for the least number of reports: the planned error is constant until a wave improves."""
     nothing = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
     most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < nothing), None)
     if most is None:
@@ -427,6 +411,5 @@ def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
 
 
 def _beyond_a_guess(errors: np.ndarray, sizes: list[int]) -> int | None:
-    guess = np.mean([(1 - 1 / size) ** size for size in sizes])
-    needed = float(np.mean(errors) / guess) ** 2
+    needed = float(np.mean(errors) / _guess(sizes)) ** 2
     return math.ceil(needed) if needed <= MOST_PEOPLE else None

@@ -1,18 +1,33 @@
-"""Privatizing records that stream: from files larger than memory to a file, a pipe, or shards.
+"""Streaming privatization: from files larger than memory to a file, a pipe, or shards.
 
-Records are read batch by batch, noised on threads, kept in parts (`privot.randomizer.publishing`),
-put in random order and published at once (`privot.randomizer.publishing`). A batch is one call of
-`Randomizer.privatize`, so what is promised to one person does not depend on how the records were cut.
+Records are read batch by batch, noised on threads, stored in parts, put in random order and published
+at once (`privot.randomizer.publishing`). A batch is one call of `Randomizer.privatize`, so one person's
+guarantee does not depend on how the records were cut.
+
+**Pipes.** A pipe that breaks is sent the same reports again, never new ones: its reader has what came
+through before, and to noise the same records afresh would give some people a second report, and spend
+their budget twice. So the parts of a pipe's reports are stored in the **state folder** of the account
+that holds the raw records (`privot.core.state`) until all of them are through: written, and, as far as
+the system reports, read. They are found again by a keyed hash of the records' bytes and of the
+randomizer, whatever the file is called or whether it comes on a pipe. While they are there, a fresh
+run is refused, to a pipe or to a file, and `--resume` sends the same reports, in the same order.
 
 **Privacy review.** Adjacency, Δ and who sees what are those of `privot.randomizer.randomizer`. New
-here are three things. *The order*: a release has as many rows as there are records, in a random order.
+here are four things. *The order*: a release has as many rows as there are records, in a random order.
 *When a record is refused*: each batch is encoded, and refused if need be, before anything is drawn
 from it, but earlier batches were noised by then. Nothing of that noise is published, and it is deleted
 on the spot: a refusal shows readers of the output nothing but that there is none. *What a killed run
-leaves*: parts that belong to whoever holds the raw records, and go on being theirs until `--resume`
-publishes them. Each thread draws from its own stream of the operating system's entropy. The counts of
-values outside their bounds are exact functions of raw records: they are returned to whoever holds
-these, and written nowhere.
+leaves*: parts that belong to whoever holds the raw records until `--resume` publishes them. *What an
+unfinished pipe leaves*: reports that are sent again are the same (post-processing), but parts in the
+order of the records stay, under a name that is a hash of raw records. Messages contain the name:
+without the account's key nobody can try records until one fits it. Parts and key belong to whoever
+holds the records; the folder is readable by its owner only, and is deleted when the pipe has been sent
+whole. Whether a reader that took everything lost it afterwards cannot be known: what it lost is lost,
+and to noise again is a second budget.
+
+Each thread draws from its own stream of the operating system's entropy. The counts of values outside
+their bounds are exact functions of raw records: they are returned to whoever holds these, and written
+nowhere.
 """
 
 from __future__ import annotations
@@ -44,8 +59,8 @@ from privot.randomizer.publishing import (
     Parts,
     Progress,
     discard,
-    in_order,
     left_behind,
+    map_ahead,
     publish,
     refuse_unknown_output,
     unfinished,
@@ -55,90 +70,71 @@ from privot.randomizer.randomizer import Randomizer
 from privot.schema.columns.raw_values import RecordError
 from privot.tables.record_files import BATCH_ROWS, RecordBatches
 
-# Reports on a pipe: a pipe that breaks is sent the same reports again, never new ones.
-#
-# Whoever reads a pipe has what came through it before it broke. To noise the same records afresh
-# would give some people a second report, and spend their budget twice. So the parts of a pipe's
-# reports (`privot.randomizer.publishing`) are kept in the **state folder** of the account that holds
-# the raw records (`privot.core.state`) until all of them are through: written, and, as far as the
-# system tells, read. They are found again by a keyed hash of the records' bytes and of the
-# randomizer, whatever the file is called or whether it comes on a pipe. While they are there, a fresh
-# run is refused, to a pipe or to a file, and `--resume` sends the same reports, in the same order.
-#
-# **Privacy review.** Adjacency, Δ, and what leaves are those of `privot.randomizer.privatize`: the
-# reports, once or again, are the same, and sending them again is post-processing. New is what stays:
-# parts in the order of the records, under a name that is a hash of raw records. Messages say the
-# name: without the account's key nobody can try records until one fits it. Both belong to whoever
-# holds these; the folder is readable by its owner only, and is deleted when the pipe has been sent
-# whole. What cannot be known is whether a reader that took everything lost it afterwards: what it
-# lost is lost, and to noise again is a second budget.
-
-
 try:
     import fcntl
     import termios
-except ImportError:  # not POSIX: nothing tells what was read
+except ImportError:  # not POSIX: the system does not report what was read
     fcntl = termios = None  # type: ignore[assignment]
 
 _POLL_SECONDS = 0.01
-# The name of the parts' place says which records they are of.
+# The path of the parts identifies the records.
 IDENTITY = {"known by": "the place"}
 
 
 class UnsentReportsError(PrivotError):
-    """Some reports may have been read, and the others are kept."""
+    """Error of a pipe that may have read some reports; all of them are stored."""
 
 
 def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """What a pipe's parts are called after; for now, if the records have yet to be read."""
+    """Return the path of a pipe's parts; a temporary one if the records have yet to be read."""
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
             raise PrivotError(
-                f"{left}: records that come from memory are not known again: use a file"
+                f"{left}: records that come from memory are not recognized again: use a file"
             )
         return _folder() / f"reading-{secrets.token_hex(8)}"
     place = _place(records, randomizer)
     if left == "resume" and not unfinished(place).exists():
-        raise _nothing_kept()
+        raise _nothing_stored()
     return place
 
 
 def recognized(
     fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
 ) -> tuple[Parts, bool]:
-    """What to send of records that had to be read to be known, and whether it was kept from before.
+    """Return the parts of records that had to be read to be identified, and whether they are old.
 
-    Parts that are kept take the place of those just made, whose noise nobody was given.
+    Parts that an earlier run stored replace those just made, whose noise nobody has seen.
     """
     if records.content() is None:
         return fresh, False
-    kept = replace(fresh, folder=_kept(records, randomizer, left), deleted_drafts=0)
-    if kept.folder.exists():
+    stored = replace(fresh, folder=_stored(records, randomizer, left), deleted_drafts=0)
+    if stored.folder.exists():
         if left == "refuse":
-            raise left_behind(kept.folder)
+            raise left_behind(stored.folder)
         fresh.remove()
-        return kept, True
+        return stored, True
     if left == "resume":
-        raise _nothing_kept()
-    os.rename(fresh.folder, kept.folder)
-    return kept, False
+        raise _nothing_stored()
+    os.rename(fresh.folder, stored.folder)
+    return stored, False
 
 
 def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
-    """Refuse records for a file while a pipe's reports of them are kept; delete these if told to."""
+    """Refuse records for a file while a pipe's reports of them are stored; "discard" deletes these."""
     folder = state_folder() / "pipes"
     if not folder.is_dir() or not any(folder.iterdir()) or records.content() is None:
         return
-    if (kept := _kept(records, randomizer, left)).exists():
+    if (folder := _stored(records, randomizer, left)).exists():
         raise PrivotError(
-            f"reports of these records are kept in {kept}, of which a pipe's reader may have some: send "
-            "the same again with -o - --resume; to noise afresh, --discard them, but whoever's report "
-            "was read has then spent the budget twice"
+            f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
+            "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
+            "report was read has then spent the budget twice"
         )
 
 
-def _kept(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Where parts of these records are kept, unless they are to be discarded."""
+def _stored(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
+    """Return the folder of these records' parts, and discard it if `left` says so."""
     folder = unfinished(_place(records, randomizer))
     if left == "discard":
         discard(folder)
@@ -161,21 +157,21 @@ def _folder() -> Path:
     return folder
 
 
-def _nothing_kept() -> PrivotError:
+def _nothing_stored() -> PrivotError:
     return PrivotError(
-        "--resume: no reports of these records are kept, they went through; if nobody has them, leave "
+        "--resume: no reports of these records are stored, they went through; if nobody has them, leave "
         "--resume out"
     )
 
 
 def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
-    """Write all parts' reports as CSV, and wait for their reader; returns the rows.
+    """Write all parts' reports as CSV, and wait for their reader; returns the number of rows.
 
-    Before the first, the parts' names are on the disk as their content is: what a loss of power takes
-    away was not sent.
+    The names of the parts are flushed to the disk first, as their content was: whatever a loss of power
+    takes away was not sent.
 
     Raises:
-        UnsentReportsError: if they do not all go through; the parts are kept.
+        UnsentReportsError: if they do not all go through; the parts stay.
     """
     for folder in (parts.folder, *list(parts.folder.parents)[:2]):
         flush_folder(folder)
@@ -185,13 +181,13 @@ def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | No
     except OSError as error:
         raise UnsentReportsError(
             f"the reports did not all go through ({error.strerror or 'the pipe was closed'}), some may "
-            f"have been read: all are kept in {parts.folder}; send the same again with --resume"
+            f"have been read: all are stored in {parts.folder}; send the same again with --resume"
         ) from error
     return rows
 
 
 def _wait_until_read(stream: IO[bytes]) -> None:
-    """Return when a pipe's reader has taken all; a BrokenPipeError tells that it never will."""
+    """Return when a pipe's reader has taken all; raise BrokenPipeError when it never will."""
     try:
         handle = stream.fileno()
         piped = stat.S_ISFIFO(os.fstat(handle).st_mode)
@@ -212,32 +208,32 @@ def _wait_until_read(stream: IO[bytes]) -> None:
 
 _BATCH_VALUES = 2**20
 _PART_BATCHES = 8
-# Of a source that does not know its rows: bytes a bucket of a file, buckets of a pipe.
+# For a source of unknown length: bytes a bucket of a file, buckets of a pipe.
 _BUCKET_BYTES = 2**25
 _PIPE_BUCKETS = 64
 
-# Noises the records that parts lack: how many, and by column how many were outside their bounds.
+# Noises the records of missing parts; returns how many, and by column how many were out of bounds.
 MakeParts = Callable[
     [Randomizer, RecordBatches, Parts, Progress | None], tuple[int, dict[str, int]]
 ]
 
 
 class RefusedRecordsError(PrivotError):
-    """Records that cannot be used: nothing of them, or of the others, is to be published."""
+    """Error of records that cannot be used: nothing of the whole run is published."""
 
 
 @dataclass(frozen=True)
 class Privatized:
-    """What a run did.
+    """Counts of a finished run.
 
     Arguments:
-        num_rows: Reports in its output.
-        kept_rows: Of these, how many an earlier run, which was killed, had made.
-        outside: By column, how many raw values of this run lay outside their bounds: **not private**.
+        num_rows: Number of reports in the output.
+        resumed_rows: Number of these that an earlier run, which was killed, had made.
+        outside: Number of raw values of this run outside their bounds, by column: **not private**.
     """
 
     num_rows: int
-    kept_rows: int
+    resumed_rows: int
     outside: dict[str, int]
 
 
@@ -249,36 +245,36 @@ def privatize_records(
     left: Left = "refuse",
     part_rows: int | None = None,
     progress: Progress | None = None,
-    told: Callable[[str], None] = lambda words: None,
+    log: Callable[[str], None] = lambda words: None,
     make: MakeParts | None = None,
 ) -> Privatized:
     """Noise every record once, and publish the reports in random order.
 
     Arguments:
-        randomizer: What every record goes through.
-        records: Where they come from (`open_records`).
+        randomizer: Randomizer of every record.
+        records: Source of the records (`open_records`).
         output: A path that ends in parquet, csv or csv.gz; a folder, for a release in shards; or a
             stream of bytes, for CSV.
-        left: What to do with what a killed run, or a broken pipe, has left: "refuse" to start again,
+        left: Treatment of what a killed run, or a broken pipe, has left: "refuse" to start again,
             "resume" it, or "discard" it (whoever got some of its reports gets others now).
         part_rows: Records a part, and about as many reports a shard.
-        progress: Told after every batch.
-        told: Told what a resumed run found.
-        make: Who noises: threads on all cores of this machine by default.
+        progress: Callback after every batch.
+        log: Callback for messages about a resumed run.
+        make: Function that noises the records: on all cores of this machine by default.
 
     Raises:
         PrivotError: for records that the schema does not allow (nothing is left); for an output, or
-            parts of another run, that are there; if a disk is full or a pipe breaks (parts are kept).
+            parts of another run, that exist; if a disk is full or a pipe breaks (parts stay).
     """
     identity = records.identity()
-    known = identity is not None  # a pipe's records are known when they were read
+    known = identity is not None  # a pipe's records are identified once they are read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_sent(records, randomizer, left)
         place = output
     else:
         place, identity = place_of_pipe(records, randomizer, left), IDENTITY
-    parts = _begin(randomizer, records, place, identity, left, part_rows, told)
+    parts = _begin(randomizer, records, place, identity, left, part_rows, log)
     try:
         fresh, outside = (make or make_parts)(randomizer, records, parts, progress)
         if not parts.done():
@@ -309,10 +305,10 @@ def make_parts(
     workers: int | None = None,
     only: Callable[[int], bool] = lambda part: True,
 ) -> tuple[int, dict[str, int]]:
-    """Noise the records of all parts that are not there yet, of those that `only` allows, on threads.
+    """Noise, on threads, the records of all missing parts that `only` allows.
 
     Returns:
-        How many records that were, and the counts of values outside their bounds (not private).
+        The number of records, and the counts of values outside their bounds (not private).
 
     Raises:
         RefusedRecordsError: for records that the schema does not allow, or cannot be read.
@@ -321,7 +317,7 @@ def make_parts(
     done = parts.done()
     size = min(batch_rows(randomizer), parts.part_rows)
     per_part = parts.part_rows // size
-    fresh, kept, outside = 0, len(done) * parts.part_rows, Counter[str]()
+    fresh, resumed, outside = 0, len(done) * parts.part_rows, Counter[str]()
 
     def noise(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
         number, rows = batch
@@ -332,16 +328,16 @@ def make_parts(
         return number, reports, randomizer.count_outside(rows)
 
     def noised() -> Generator[tuple[int, pa.Table], None, None]:
-        """Reports as they are made; what is refused on the way is told from what happens to the disk."""
+        """Yield reports as they are made; refused records raise another error than a full disk."""
         nonlocal fresh
         wanted = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
         try:
-            for number, reports, moved in in_order(noise, wanted, workers or CORES):
+            for number, reports, moved in map_ahead(noise, wanted, workers or CORES):
                 fresh += reports.num_rows
                 outside.update(moved)
                 yield number // per_part, reports
                 if progress is not None:
-                    progress("noise", kept + fresh, _expected(records, kept + fresh))
+                    progress("noise", resumed + fresh, _expected(records, resumed + fresh))
         except RecordError as error:
             raise RefusedRecordsError(str(error.at(records.place(error.row)))) from None
         except PrivotError as error:
@@ -361,9 +357,9 @@ def _begin(
     identity: dict[str, Any] | None,
     left: Left,
     part_rows: int | None,
-    told: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Parts:
-    """The parts of these records' reports, new or continued; see `Parts.begin`."""
+    """Start or continue the parts of these records' reports; see `Parts.begin`."""
     size = batch_rows(randomizer)
     rows = _PART_BATCHES * size if part_rows is None else part_rows
     if rows < 1 or rows % min(size, rows):
@@ -375,15 +371,15 @@ def _begin(
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
     parts = Parts.begin(place, rows, max(1, buckets), randomizer.to_json(), identity, left)
     if parts.deleted_drafts:
-        told(
+        log(
             f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised afresh, as "
-            "nobody was given the first noise. If somebody copied them, their budget is spent twice"
+            "nobody received the first noise. If somebody copied them, their budget is spent twice"
         )
     return parts
 
 
 def batch_rows(randomizer: Randomizer) -> int:
-    """Records that are noised at once: a power of two, fewer where a report is wide."""
+    """Return the number of records to noise at once: a power of two, less where a report is wide."""
     reported = 0
     for name in randomizer.mechanisms:
         domain = randomizer.schema.columns[name].domain
@@ -397,7 +393,7 @@ def batch_rows(randomizer: Randomizer) -> int:
 
 
 def _expected(records: RecordBatches, rows: int) -> int | None:
-    """How many records there are, or, after so many rows, seem to be."""
+    """Return the number of records, estimated from the share read where it is unknown."""
     if records.num_rows is not None:
         return records.num_rows
     share = records.share_read()

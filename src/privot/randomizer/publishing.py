@@ -1,15 +1,36 @@
-"""From parts to what others may have: one file, a folder of shards, or a stream of CSV, in random order.
+"""Publication of reports: stored in parts, sorted by random id, written as a file, shards or CSV.
 
-Everything here is done to reports: post-processing, which may be repeated at no cost. What is published
-appears at once, when all of it is there; where it goes to a pipe, the reports wait on a disk before.
-How many shards or row groups there are, and of which sizes, follows from the number of reports and the
-rows of a part: buckets, whose number is that of the raw file's bytes, are cut anew.
+Everything here is done to reports: post-processing, which may be repeated at no cost. A release appears
+at once, when all of it is there; before they go to a pipe, the reports wait on a disk. The number and
+the sizes of shards or row groups follow from the number of reports and the rows of a part: buckets,
+whose number depends on the raw file's bytes, are cut anew.
 
-**The order**, for reports that do not fit in memory, is that of their ids. Each begins with an
-independent uniform word W of 64 bits (`privot.randomizer.reports.rows`). Its bucket is $⌊W B/2^{64}⌋$,
-uniform up to $B/2^{64}$; buckets are laid one after the other, and within a bucket reports are sorted by
-id, so all are. A part is sorted too, so that its share of each bucket is one run; a bucket is gathered
-from all parts, and only one has to fit in memory.
+**Parts.** Part k holds the reports of records k·R to (k+1)·R − 1 of the source. All parts are written
+in `<output>.unfinished`, and nobody receives anything before `<output>` appears by one rename, when all
+parts are there. A part is written as a draft, flushed to the disk, and linked to its name, which fails
+if the name exists. So
+
+* a part that has its name is whole and is never written again: a resumed run passes over its records,
+  and of two runs at once only one can write a part;
+* a part without its name may have left a draft. Its noise left nobody's hands: the draft is deleted,
+  and the records are noised afresh. **Whoever copied a draft meanwhile holds a second report of the
+  same people**, which is why a resumed run reports how many it deleted.
+
+**Order.** Reports that do not fit in memory are sorted by their ids. Each begins with an independent
+uniform word W of 64 bits (`privot.randomizer.reports.rows`). Its bucket is $⌊W B/2^{64}⌋$, uniform up
+to $B/2^{64}$; buckets are laid one after the other, and within a bucket reports are sorted by id, so
+all are. A part is sorted too, so that its share of each bucket is one run; a bucket is gathered from
+all parts, and only one has to fit in memory.
+
+**CSV**, for pipes, holds the table of a release, without its randomizer. Numbers are written so that
+reading them gives the same bits, an id as 32 hexadecimal digits. A list (the cells of a joint report,
+the codes of a set, an image) is one field of numbers with spaces between; `none` is the empty list. A
+field is empty where the column was not reported. The text does not name the randomizer, which the
+reader has to supply.
+
+**Privacy review.** Parts are in the order of the records, and their manifest has a hash over the names,
+sizes and times of the raw files: the folder belongs to whoever holds the raw records, is readable by its
+owner only like every file in it, and is deleted when the output is there.
 """
 
 from __future__ import annotations
@@ -42,6 +63,7 @@ from privot.randomizer.reports.rows import (
     REPORT_ID,
     from_hex,
     id_words,
+    in_order,
     one_array,
     order_of,
     shard_name,
@@ -49,25 +71,16 @@ from privot.randomizer.reports.rows import (
     write_manifest,
     write_reports,
 )
-from privot.randomizer.reports.rows import (
-    in_order as in_order_of_ids,
-)
 from privot.tables.files import table_suffix, write_csv
 
-# Reports as CSV, for pipes: what a release's table says, and nothing of its randomizer.
-#
-# Numbers are written so that reading them gives the same bits, an id as 32 hexadecimal digits. A list
-# (the cells of a joint report, the codes of a set, an image) is one field of numbers with spaces
-# between; `none` is the empty list. A field is empty where the column was not reported. The text does
-# not say what was done to the records: whoever reads it has to bring the randomizer.
-
+# Reports as CSV.
 
 _EMPTY = "none"
 _BLOCK_BYTES = 2**24
 
 
 def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
-    """Write reports as CSV; returns the rows."""
+    """Write reports as CSV; returns the number of rows."""
     rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
     if not rows:
         raise PrivotError("there are no rows: give at least one record")
@@ -77,18 +90,18 @@ def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: boo
 
 
 def read_text(
-    source: Path | IO[bytes], randomizer: Randomizer, told: Callable[[str], None]
+    source: Path | IO[bytes], randomizer: Randomizer, log: Callable[[str], None]
 ) -> Iterator[pa.Table]:
-    """Reports of a CSV piece by piece, unchecked; a value that cannot be read is null.
+    """Yield the reports of a CSV piece by piece, unchecked; an illegible value is null.
 
     Arguments:
         source: The CSV.
-        randomizer: That made them.
-        told: Told of lines that have more or fewer fields, which are passed over.
+        randomizer: The randomizer that made them.
+        log: Callback for lines that have more or fewer fields, which are skipped.
     """
 
-    def passed_over(line: csv.InvalidRow) -> str:
-        told(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
+    def skip(line: csv.InvalidRow) -> str:
+        log(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
         return "skip"
 
     types = randomizer.types
@@ -98,7 +111,7 @@ def read_text(
         quoted_strings_can_be_null=False,
     )
     # Nothing reported of the only column is an empty line.
-    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=passed_over)
+    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip)
     blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
     with csv.open_csv(source, blocks, lines, options) as reader:
         if sorted(reader.schema.names) != sorted(types):
@@ -111,7 +124,7 @@ def read_text(
 
 
 def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """Columns as they are written: ids and lists as text."""
+    """Yield columns as they are written: ids and lists as text."""
     for name in reports.column_names:
         yield name, _to_text(one_array(reports.column(name)))
 
@@ -128,7 +141,7 @@ def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
     except pa.ArrowInvalid:
-        # Some stranger's text is none: only what is, is read.
+        # Untrusted text may be no number: only what is, is read.
         texts = pc.if_else(pc.match_substring_regex(texts, _pattern(kind)), texts, None)
         return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
 
@@ -157,14 +170,14 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _of_length(
     kind: pa.DataType, values: pa.Array, width: np.ndarray, absent: np.ndarray
 ) -> pa.Array:
-    """Lists that have the length they must have; others, as those that are absent, are null."""
+    """Return lists of the required length; null for others and where absent."""
     right = ~absent & (width == kind.list_size)
-    held = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
-    held[right] = (
-        values.filter(pa.array(np.repeat(right, width))).to_numpy().reshape(-1, held.shape[1])
+    rows = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
+    rows[right] = (
+        values.filter(pa.array(np.repeat(right, width))).to_numpy().reshape(-1, kind.list_size)
     )
     return pa.FixedSizeListArray.from_arrays(
-        pa.array(held.ravel()), type=kind, mask=pa.array(~right)
+        pa.array(rows.ravel()), type=kind, mask=pa.array(~right)
     )
 
 
@@ -182,7 +195,7 @@ def _pattern(kind: pa.DataType) -> str:
 
 
 def _at_most(largest: int) -> str:
-    """A pattern of the integers up to `largest`, in decimals."""
+    """Return a pattern of the integers up to `largest`, in decimals."""
     digits = str(largest)
     ways = [rf"\d{{1,{len(digits) - 1}}}", digits]
     for place, digit in enumerate(digits):
@@ -197,27 +210,11 @@ def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-# Reports that are not published yet: kept part by part, so that a killed run goes on where it was.
-#
-# **The protocol.** Part k holds the reports of records k·R to (k+1)·R − 1 of the source. All parts
-# are written in `<output>.unfinished`, and nobody is given anything before `<output>` appears by one
-# rename, when all parts are there. A part is written as a draft, flushed to the disk, and linked to
-# its name, which fails if the name exists. So
-#
-# * a part that has its name is whole and is never written again: a resumed run passes over its
-# records, and of two runs at once only one can write a part; * a part without its name may have left
-# a draft. Its noise left nobody's hands: the draft is deleted, and the records are noised afresh.
-# **Whoever copied a draft meanwhile holds a second report of the same people**, which is why a
-# resumed run says how many it deleted.
-#
-# **Privacy review.** Parts are in the order of the records, and their manifest has a hash over the
-# names, sizes and times of the raw files: the folder belongs to whoever holds the raw records, is
-# readable by its owner only like every file in it, and is deleted when the output is there.
-
+# Parts.
 
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
-# What a run that goes on has in common with the one that began it.
+# Fields that a resumed run has in common with the one that began it, and what a difference means.
 _SAME = {
     "format": "another version of privot",
     "randomizer": "another randomizer",
@@ -227,19 +224,19 @@ _SAME = {
 }
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
-# What to do with what a stopped run has left.
+# Treatment of what a stopped run has left.
 Left = Literal["refuse", "resume", "discard"]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run.
+    """The parts of a run, so that a killed run is resumed where it was.
 
     Arguments:
-        folder: Where they are.
+        folder: Path of the parts.
         part_rows: Records a part.
-        buckets: Into how many random buckets each part is dealt (`privot.randomizer.publishing`).
-        deleted_drafts: How many drafts of a killed run were deleted.
+        buckets: Number of random buckets of each part.
+        deleted_drafts: Number of drafts of a killed run that were deleted.
     """
 
     folder: Path
@@ -260,12 +257,12 @@ class Parts:
         """Start a run, or continue one that was killed.
 
         Arguments:
-            output: What it is to write.
+            output: Path of the run's output.
             part_rows: Records a part.
             buckets: Buckets a part.
-            randomizer: Its JSON.
-            identity: What tells that the source is unchanged; None if nothing does.
-            left: What to do with parts of a killed run.
+            randomizer: JSON of the randomizer.
+            identity: Fields that change with the source; None if there are none.
+            left: Treatment of parts of a killed run.
         """
         folder = unfinished(output)
         if left == "discard":
@@ -283,7 +280,7 @@ class Parts:
             drafts = list(folder.glob(".part-*.draft"))
             for trash in [*output.parent.glob(f".{output.name}.*.draft"), *drafts]:
                 _remove(trash)
-            # Parts without a manifest are what a removal left that was killed: of records unknown.
+            # Parts without a manifest are left from a killed removal: their records are unknown.
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
@@ -294,16 +291,16 @@ class Parts:
         return cls(folder, part_rows, buckets, len(drafts))
 
     def path(self, number: int) -> Path:
-        """Where a part is."""
+        """Return the path of a part."""
         return self.folder / f"part-{number:06d}.arrow"
 
     def done(self) -> set[int]:
-        """Numbers of the parts that are whole."""
+        """Return the numbers of the parts that are whole."""
         names = (re.fullmatch(r"part-(\d+)\.arrow", file.name) for file in self.folder.iterdir())
         return {int(name[1]) for name in names if name}
 
     def publish(self, number: int, write: Callable[[Path], int]) -> int:
-        """Let `write` fill a draft and return its rows, then give it the part's name, for good."""
+        """Let `write` fill a draft and return its number of rows, then give it the part's name."""
         path = self.path(number)
         draft = beside(path)
         try:
@@ -323,19 +320,19 @@ class Parts:
         return rows
 
     def whole(self) -> list[Path]:
-        """All parts in order, if none is missing."""
+        """Return all parts in order; refused if one is missing."""
         numbers = sorted(self.done())
         if not numbers or numbers != list(range(len(numbers))):
             raise PrivotError(f"{self.folder} lacks parts: run again with --resume")
         return [self.path(number) for number in numbers]
 
     def remove(self) -> None:
-        """Delete them: all is published, or nothing is to be."""
+        """Delete all parts: everything is published, or nothing is to be."""
         discard(self.folder)
 
 
 def discard(folder: Path) -> None:
-    """Delete parts, all of them at once for whoever looks for them."""
+    """Delete parts, which disappear all at once."""
     trash = beside(folder)
     with suppress(FileNotFoundError):
         os.rename(folder, trash)
@@ -343,7 +340,7 @@ def discard(folder: Path) -> None:
 
 
 def unfinished(output: Path) -> Path:
-    """The folder of the parts of `output`."""
+    """Return the folder of the parts of `output`."""
     return output.with_name(output.name + ".unfinished")
 
 
@@ -361,10 +358,10 @@ def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
 
 
 def left_behind(folder: Path) -> PrivotError:
-    """What to raise where a run was stopped, and another begins."""
+    """Return the error of a fresh run where a stopped one left parts."""
     return PrivotError(
         f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
-        "--discard it, but of whoever's report somebody was given meanwhile, the budget is spent twice"
+        "--discard it, but for people whose report somebody received, the budget is spent twice"
     )
 
 
@@ -412,7 +409,7 @@ def _hash(text: str) -> str:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 CORES = os.cpu_count() or 1
-# Told now and then what is done ("noise", "shuffle"), to how many reports, and of how many if known.
+# Callback for the stage ("noise", "shuffle"), the reports done, and their total if known.
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -423,11 +420,11 @@ def refuse_unknown_output(output: Path) -> None:
 
 
 def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
-    """Write a part as Arrow batches, one a bucket, from tables of one type; returns the rows."""
-    held = list(pieces)
-    if not held:
+    """Write a part as Arrow batches, one a bucket, from tables of one type; returns the row count."""
+    tables = list(pieces)
+    if not tables:
         raise PrivotError("there are no rows: give at least one record")
-    rows, *beyond = pa.concat_tables(held).combine_chunks().to_batches()
+    rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
     if beyond:  # text of more than 2 GiB
         raise PrivotError(
             f"a part of {rows.num_rows:,} rows and more is too long: give smaller parts"
@@ -444,25 +441,22 @@ def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int
     return int(rows.num_rows)
 
 
+def _read_buckets(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
+    with pa.memory_map(str(part)) as source:
+        file = pa.ipc.open_file(source)
+        return [file.get_batch(bucket) for bucket in range(first, stop)]
+
+
 def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
-    """How many reports of some parts each bucket has."""
-    rows = [0] * buckets
-    for part in parts:
-        with pa.memory_map(str(part)) as source:
-            file = pa.ipc.open_file(source)
-            for bucket in range(buckets):
-                rows[bucket] += file.get_batch(bucket).num_rows
-    return rows
+    """Count the reports of some parts in each bucket."""
+    rows = [[batch.num_rows for batch in _read_buckets(part, 0, buckets)] for part in parts]
+    return [sum(counts) for counts in zip(*rows, strict=True)]
 
 
 def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
-    """The reports of all parts in buckets `first` to `stop` − 1, by increasing id."""
-    held = []
-    for part in parts:
-        with pa.memory_map(str(part)) as source:
-            file = pa.ipc.open_file(source)
-            held += [file.get_batch(bucket) for bucket in range(first, stop)]
-    return in_order_of_ids(pa.Table.from_batches(held))
+    """Read the reports of all parts in buckets `first` to `stop` − 1, by increasing id."""
+    batches = [batch for part in parts for batch in _read_buckets(part, first, stop)]
+    return in_order(pa.Table.from_batches(batches))
 
 
 def publish(
@@ -471,16 +465,16 @@ def publish(
     randomizer: str,
     progress: Progress | None = None,
 ) -> int:
-    """Write all parts' reports in random order, as the output's suffix says; returns the rows.
+    """Write all parts' reports in random order, as the output's suffix says; returns the row count.
 
     Raises:
         PrivotError: if a part is missing, the disk is full, or another run has published meanwhile;
-            the parts are kept.
+            the parts stay.
     """
     if isinstance(output, Path) and output.exists():
         raise PrivotError(
-            f"{output} was written by another run meanwhile: keep one of the two reports, and see that "
-            f"nobody gets {parts.folder}"
+            f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
+            f"that nobody gets {parts.folder}"
         )
     shuffled = reordered(parts.whole(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
@@ -502,13 +496,13 @@ def publish(
 def reordered(
     parts: Sequence[Path], buckets: int, size: int, progress: Progress | None = None
 ) -> Iterator[pa.Table]:
-    """All reports of some parts, by increasing id, in tables of `size` rows; the last may be short."""
+    """Yield all reports of some parts, by increasing id, in tables of `size` rows (but the last)."""
     rows = bucket_rows(parts, buckets)
     runs = _runs(rows, size)
 
     def gathered() -> Iterator[pa.Table]:
         written = 0
-        for table in in_order(lambda run: gather(parts, *run), runs, CORES):
+        for table in map_ahead(lambda run: gather(parts, *run), runs, CORES):
             yield table
             written += table.num_rows
             if progress is not None:
@@ -517,13 +511,13 @@ def reordered(
     return _cut(gathered(), size)
 
 
-def in_order(
+def map_ahead(
     action: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
-    """Results in the order of the items, as many of which are worked at ahead as there are workers.
+    """Yield results in the order of the items, computed ahead by as many threads as `workers`.
 
     Examples:
-        >>> list(in_order(abs, [-1, 2, -3], workers=2))
+        >>> list(map_ahead(abs, [-1, 2, -3], workers=2))
         [1, 2, 3]
     """
     pool = ThreadPoolExecutor(workers)
@@ -540,7 +534,7 @@ def in_order(
 
 
 def _cut(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
-    """The same rows in tables of `size`; the last may be short."""
+    """Cut the rows of tables into tables of `size`; the last may be shorter."""
     held: list[pa.Table] = []
     rows = 0
     for table in tables:
@@ -557,7 +551,7 @@ def _cut(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
 
 
 def _runs(rows: list[int], least: int) -> list[tuple[int, int]]:
-    """Runs of buckets that are not empty, small ones together up to `least` reports."""
+    """Group buckets that are not empty into runs, small ones together up to `least` reports."""
     runs: list[tuple[int, int]] = []
     first, held = 0, 0
     for bucket, number in enumerate(rows):

@@ -1,9 +1,9 @@
-"""The randomizer, which every device applies to its own record, and the release that it makes.
+"""The randomizer, which every device applies to its own record, and the release of the reports.
 
 The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
 reported **jointly**, a few as one cell of their product alphabet (`privot.randomizer.reports.joint`);
 an image or a long vector, with its label, by public **candidates**
-(`privot.randomizer.reports.candidates`); other vectors, and whatever else the user wants so, are
+(`privot.randomizer.reports.candidates`); other vectors, and columns that the user chooses, are
 **split** (`privot.randomizer.reports.split`). Its guarantee is that of one report under *local*
 differential privacy.
 
@@ -35,6 +35,7 @@ from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism
 from privot.privacy import ApproximateDP, PureDP
 from privot.randomizer.budget import (
+    Budget,
     promise,
     require_cover,
     require_promise,
@@ -62,12 +63,12 @@ class Randomizer(Summarized):
     """A schema, its split columns' mechanisms, and the joint report of the others.
 
     Arguments:
-        schema: What a record may be.
+        schema: Declaration of the columns.
         mechanisms: One mechanism for every split column, by name.
-        report_columns: How many split columns each person reports, drawn by fresh coins; all if None.
+        report_columns: Number of split columns in each report, drawn by fresh coins; all if None.
         delta: The δ of the guarantee; 0 unless a mechanism is Gaussian.
-        joint: How all other columns are reported together, if there are others.
-        candidates: How a vector or an image is reported, with its label, if that is one.
+        joint: Joint report of all other columns, if there are any.
+        candidates: Candidates report of a vector or an image, with its label, if there is one.
     """
 
     schema: Schema
@@ -78,9 +79,8 @@ class Randomizer(Summarized):
     candidates: CandidatesReport | None = None
 
     def __post_init__(self) -> None:
-        covered = (self.mechanisms, self.joint, self.candidates)
-        require_cover(self.schema, *covered, self.report_columns)
-        _ = self.guarantee  # computing it refuses mechanisms that do not fit, or promise nothing
+        require_cover(self.schema, self._budget)
+        _ = self.guarantee  # refuses mechanisms that do not fit, or have no guarantee
 
     @classmethod
     def calibrate(
@@ -97,29 +97,32 @@ class Randomizer(Summarized):
         """Choose the least noise that gives each person (`epsilon`, `delta`)-local privacy.
 
         Arguments:
-            schema: What a record may be.
+            schema: Declaration of the columns.
             epsilon: Privacy loss of one person's whole report.
             delta: Between 0 and 1 for `"gaussian"`, else 0.
             report: `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
                 `"joint"`: a table's columns are one report (vectors in cells unless a mechanism is
                 named), as are an image or a long vector and its label; `"auto"`: that, or split.
-            mechanism: Of split columns: a kind, or `"auto"`, the default: the one of least planned
-                error. Categories that a kind is not for use randomized response.
+            mechanism: Kind for split columns, or `"auto"`, the default: the one of least planned
+                error. Categories that a kind does not fit use randomized response.
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
-            shares: The ε of some split columns; the others share what is left of `epsilon`.
+            shares: The ε of some split columns; the others share the rest of `epsilon`.
         """
         made = share_budget(schema, epsilon, delta, report, mechanism, report_columns, shares)
         return cls(schema, made.mechanisms, made.report_columns, delta, made.joint, made.candidates)
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """What one report promises: computed from the noise as it is, never merely remembered."""
-        parts = (self.mechanisms, self.joint, self.candidates)
-        return promise(self.schema, *parts, self.num_reported, self.delta)
+        """Guarantee of one report, computed from the noise, never merely stored."""
+        return promise(self.schema, self._budget, self.delta)
+
+    @property
+    def _budget(self) -> Budget:
+        return Budget(self.mechanisms, self.report_columns, self.joint, self.candidates)
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
-        how = dict.fromkeys(self.joint.asked.columns if self.joint else [], "joint report")
+        how = dict.fromkeys(self.joint.design.columns if self.joint else [], "joint report")
         seeded = self.candidates.columns if self.candidates else []
         how |= dict.fromkeys(seeded, "candidates report")
         how |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
@@ -128,11 +131,11 @@ class Randomizer(Summarized):
     @property
     def num_reported(self) -> int:
         """Number of split columns in one person's report."""
-        return self.report_columns or len(self.mechanisms)
+        return self._budget.num_reported
 
     @cached_property
     def splits(self) -> dict[str, SplitReport]:
-        """How each split column is reported, by name."""
+        """Split reports, by column name."""
         columns = self.schema.columns
         return {name: SplitReport(name, columns[name], m) for name, m in self.mechanisms.items()}
 
@@ -143,14 +146,14 @@ class Randomizer(Summarized):
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
-        """How a device draws from integers alone (`privot.device`); None if it cannot."""
+        """Program by which a device draws from integers alone (`privot.device`); None without one."""
         if self.candidates:
             return None
         return device_program(self.schema, self.joint, self.splits, self.num_reported)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, 64 digits: what reports on the wire name."""
+        """SHA-256 of the canonical JSON, 64 digits, by which reports on the wire name it."""
         return str(json.loads(self._text)["fingerprint"])
 
     @property
@@ -165,13 +168,13 @@ class Randomizer(Summarized):
 
     @property
     def marginals_only(self) -> bool:
-        """Whether reports hold one column of several, so that no joint structure can be learned."""
+        """True if reports hold one column of several, so that no joint structure can be learned."""
         if self.joint is not None:
-            return self.joint.asked.lengths[1] == 1 < len(self.joint.asked.columns)
+            return self.joint.design.lengths[1] == 1 < len(self.joint.design.columns)
         return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
 
     def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
-        """Randomize records: what each person's device does, for a whole table at once.
+        """Randomize the records of a whole table at once, as each person's device does.
 
         Values outside their bounds are projected, or fall into an outer bin.
 
@@ -183,7 +186,7 @@ class Randomizer(Summarized):
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
         records = seeded.encode(table) if seeded else None
-        codes = self.schema.encode_codings(joint.asked.columns if joint else (), table)
+        codes = self.schema.encode_codings(joint.design.columns if joint else (), table)
         columns = joint.privatize(codes).to_table() if joint else {}
         columns |= seeded.privatize(records) if seeded and records else {}
         columns |= privatize_columns(self.splits, self.num_reported, encoded)
@@ -191,7 +194,7 @@ class Randomizer(Summarized):
         return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
 
     def count_outside(self, data: Any) -> dict[str, int]:
-        """How many raw values of each column lie outside its domain: **not private**."""
+        """Count the raw values of each column outside its domain: **not private**."""
         self.schema.check_table(table := as_table(data))
         return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
@@ -209,7 +212,7 @@ class Randomizer(Summarized):
         randomizer, stated, program, sealed = unseal_parts(text, cls)
         require_promise(stated, randomizer.guarantee)
         require_program(program, randomizer.program)
-        # Reports, and records whose reports wait for a pipe, are known by it, whatever a version rounds.
+        # Reports, and records whose reports wait for a pipe, refer to it, whatever a version rounds.
         vars(randomizer)["_text"] = sealed
         return randomizer
 
@@ -226,11 +229,11 @@ class Randomizer(Summarized):
 
 @dataclass(frozen=True, repr=False)
 class Release(Summarized):
-    """The reports, and the randomizer that made them: the only thing that training can see.
+    """The reports and the randomizer that made them: all that estimation and training can see.
 
     Arguments:
         rows: One row a report, in memory or in a file.
-        randomizer: What was done to them.
+        randomizer: The randomizer that made the reports.
     """
 
     rows: ReportTable
@@ -256,12 +259,12 @@ class Release(Summarized):
 
     @property
     def schema(self) -> Schema:
-        """What one record may be."""
+        """Declaration of the columns."""
         return self.randomizer.schema
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """What is promised to each person who reported once."""
+        """Guarantee to each person who reported once."""
         return self.randomizer.guarantee
 
     @cached_property
@@ -270,11 +273,11 @@ class Release(Summarized):
         return pa.concat_tables(self.rows.pieces())
 
     def pieces(self) -> Iterator[Release]:
-        """The same reports, some 10⁵ at a time: what counts them need not hold them all."""
+        """Yield the same reports, some 10⁵ at a time, so that not all need be in memory."""
         return (Release(ReportTable.of(piece), self.randomizer) for piece in self.rows.pieces())
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """One split column's reports, and a mask (n,) of who reported it.
+        """Return one split column's reports, and a mask (n,) of who reported it.
 
         Noisy numbers are unit coordinates (n, d), 0 where not reported; any other reports are the codes
         that they support (n, w), padded with −1.
@@ -294,7 +297,7 @@ class Release(Summarized):
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open a file or folder of shards, which must not change; its reports nobody has checked yet."""
+        """Open a file or folder of shards, which must not change; its reports are not checked."""
         rows, text = ReportTable.open(path)
         release = cls(rows, Randomizer.from_json(text))
         rows.require_types(release.randomizer.types)
@@ -302,7 +305,7 @@ class Release(Summarized):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Open a release all of whose reports can be, each of them once; refused if it was altered."""
+        """Open a release, and refuse impossible or repeated reports: it was altered."""
         release = cls.open(path)
         require_possible(release.randomizer, release.rows)
         return release

@@ -1,12 +1,12 @@
-"""Signatures of randomizers: devices take noise from whom they trust, and from nobody else.
+"""Signatures of randomizers: devices accept the noise of a trusted signer only.
 
-The seal of a randomizer (`privot.randomizer.reports.validation`) guards against accidents; who can
-write the file can seal it again, with less noise. An **Ed25519 signature** (RFC 8032) of its bytes,
-beside it in `randomizer.json.sig`, can be made by the holder of the key only, and a device that pins
-the public key refuses any other file before it reads it.
+The checksum of a randomizer (`privot.randomizer.reports.validation`) guards against accidents; whoever
+can write the file can compute it again, with less noise. An **Ed25519 signature** (RFC 8032) of its
+bytes, beside it in `randomizer.json.sig`, can be made by the holder of the key only, and a device that
+pins the public key refuses any other file before it reads it.
 
-**Privacy review.** Nothing here sees a record. Who holds the key can sign a randomizer of any ε: a page
-that pins the fingerprint as well is safe from its theft, and from randomizers that were signed before.
+**Privacy review.** Nothing here sees a record. The holder of the key can sign a randomizer of any ε: a
+page that pins the fingerprint as well is safe from its theft, and from randomizers signed before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from privot.core.files import cannot_write, replacing_file
 
 
 def new_key(path: Path) -> None:
-    """Write a fresh private key, in PEM, which its owner alone may read; never over another file."""
+    """Write a fresh private key, in PEM, readable by its owner only; never over another file."""
     text = Ed25519PrivateKey.generate().private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     )
@@ -44,7 +44,7 @@ def new_key(path: Path) -> None:
 
 
 def read_key(path: Path) -> Ed25519PrivateKey:
-    """The private key of a PEM file without a password."""
+    """Read the private key of a PEM file without a password."""
     try:
         key = load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
@@ -57,12 +57,12 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def public_key(key: Ed25519PrivateKey) -> str:
-    """What a device pins: 32 bytes in base64."""
+    """Return the public key, which devices pin: 32 bytes in base64."""
     return base64.b64encode(key.public_key().public_bytes_raw()).decode()
 
 
 def signature_path(path: Path) -> Path:
-    """Where the signature of a randomizer's file lies."""
+    """Return the path of the signature of a randomizer's file."""
     return path.with_name(path.name + ".sig")
 
 
@@ -78,7 +78,7 @@ def require_signature(path: Path, pinned: str) -> None:
     """Refuse a file that the holder of a public key did not sign.
 
     Raises:
-        PrivotError: if there is no signature, it is of another key or file, or the key is none.
+        PrivotError: if there is no signature, it is of another key or file, or the key is malformed.
     """
     try:
         signature = base64.b64decode(signature_path(path).read_text("ascii"), validate=False)

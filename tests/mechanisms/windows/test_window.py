@@ -284,7 +284,7 @@ def test_names_of_curves_are_no_other_column_s():
     columns.road = {kind = "vector", columns = ["x", "y"], support = [[0, 0], [3, 0]]}
     columns.spot = {kind = "vector", columns = ["a", "road"], radius = 1.0}
     """)
-    with pytest.raises(PrivotError, match=r"\['road'\] are what a release calls"):
+    with pytest.raises(PrivotError, match=r"\['road'\] are reserved names"):
         Randomizer.calibrate(schema, 4.0, mechanism="window")
     assert Randomizer.calibrate(schema, 4.0, mechanism="laplace").guarantee.epsilon <= 4.0
 

@@ -5,7 +5,7 @@ import pytest
 
 from privot.mechanisms.mechanism import planned_error
 from privot.randomizer import Randomizer
-from privot.randomizer.plan import reports_that_tell
+from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema
 
 SICK = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
@@ -25,23 +25,23 @@ def mean_error(people, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_of_one_column_it_is_where_the_error_falls_below_a_guess(epsilon):
-    needed = reports_that_tell(Randomizer.calibrate(SICK, epsilon))
+    needed = min_informative_reports(Randomizer.calibrate(SICK, epsilon))
     guess = 0.25  # of |share − ½|, share being uniform
     assert mean_error(2 * needed, epsilon) < guess < mean_error(max(1, needed // 2), epsilon)
 
 
 def test_of_places_it_is_where_the_plan_begins_to_improve():
     randomizer = Randomizer.calibrate(HOME, 4.0)
-    needed, mechanism = reports_that_tell(randomizer), randomizer.mechanisms["home"]
+    needed, mechanism = min_informative_reports(randomizer), randomizer.mechanisms["home"]
     domain = HOME.point_column("home").domain
     nothing = planned_error(mechanism, domain, 1)
     assert planned_error(mechanism, domain, needed) < nothing
     assert planned_error(mechanism, domain, int(0.98 * needed) - 1) == nothing
-    assert needed < reports_that_tell(Randomizer.calibrate(HOME, 1.0))
+    assert needed < min_informative_reports(Randomizer.calibrate(HOME, 1.0))
 
 
 def test_of_images_nothing_is_planned():
     image = {"kind": "array", "shape": [8, 8], "bounds": [0, 1]}
     schema = Schema.from_dict({"columns": {"image": image}})
     randomizer = Randomizer.calibrate(schema, 10.0, delta=1e-6, mechanism="gaussian")
-    assert reports_that_tell(randomizer) is None
+    assert min_informative_reports(randomizer) is None

@@ -5,7 +5,7 @@ import pytest
 
 from privot.mechanisms import Laplace
 from privot.randomizer import Randomizer, plan_reports
-from privot.randomizer.column_plans import stand_in_accuracy, ways_of_means
+from privot.randomizer.column_plans import simulated_accuracy, ways_of_means
 from privot.schema import Schema
 
 NAMES = [f"x{i}" for i in range(20)]
@@ -62,7 +62,7 @@ def test_means_of_noise_err_by_what_is_planned():
 
 
 def test_pictures_are_told_apart_the_worse_the_noisier_and_by_chance_at_last():
-    found = [stand_in_accuracy(10, 60, tau) for tau in (0.0, 0.02, 0.05, 0.2, 10.0)]
+    found = [simulated_accuracy(10, 60, tau) for tau in (0.0, 0.02, 0.05, 0.2, 10.0)]
     assert found == sorted(found, reverse=True)
     assert found[-1] == pytest.approx(0.1, abs=0.02)
-    assert stand_in_accuracy(2, 60, 0.05) > stand_in_accuracy(10, 60, 0.05)
+    assert simulated_accuracy(2, 60, 0.05) > simulated_accuracy(10, 60, 0.05)

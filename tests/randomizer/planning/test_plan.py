@@ -38,7 +38,7 @@ def test_what_is_planned_is_what_calibration_makes(columns):
     assert planned == made
     assert (plan.table is None) == (randomizer.joint is None)
     if plan.table is not None:
-        assert list(plan.table.sizes) == randomizer.joint.asked.columns
+        assert list(plan.table.sizes) == randomizer.joint.design.columns
         assert plan.table.epsilon == randomizer.joint.epsilon
     spent = sum(part.epsilon for part in plan.columns) + (plan.table.epsilon if plan.table else 0)
     assert spent == pytest.approx(4.0)

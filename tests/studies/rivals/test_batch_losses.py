@@ -7,7 +7,7 @@ import torch
 from privot import FitSettings, Randomizer, Schema, fit
 from privot.local.networks.cost import LikelihoodCost, Reports
 from privot.local.networks.steps import Step
-from privot.randomizer import state_noise
+from privot.randomizer import randomizer_from_noise
 from privot.transport import SinkhornSolver, wasserstein
 from studies.rivals.batch_losses import noisy_wasserstein, sinkhorn_divergence, unregularized
 
@@ -33,7 +33,7 @@ def step_of(x, y, mechanism="gaussian", noise=1.0):
     column = {"kind": "vector", "columns": names, "radius": 1.0}
     schema = Schema.from_dict({"columns": {"v": column}})
     delta = 1e-6 if mechanism == "gaussian" else 0.0
-    cost = LikelihoodCost(state_noise(schema, noise, delta, mechanism=mechanism))
+    cost = LikelihoodCost(randomizer_from_noise(schema, noise, delta, mechanism=mechanism))
     rng = torch.Generator().manual_seed(7)
     return Step({"v": x}, Reports({"v": y}, {"v": None}), cost, None, SinkhornSolver(1e-3), rng)
 

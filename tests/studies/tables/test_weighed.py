@@ -22,8 +22,8 @@ def test_the_others_are_asked_the_pair_that_depends_more_often():
     asked = {}
     for name, model in models.items():
         assert [told["reports"] for told in model.made_with["promises"]] == [800, 3200]
-        assert model.earlier[0].joint.asked == models["default"].randomizer.joint.asked
-        forms = model.randomizer.joint.asked
+        assert model.earlier[0].joint.design == models["default"].randomizer.joint.design
+        forms = model.randomizer.joint.design
         shares = np.array(forms.weights) / sum(forms.weights)
         asked[name] = sum(s for form, s in zip(forms.forms, shares) if {0, 1} <= {*form})
     assert asked["weighed"] > 1.3 * asked["default"]

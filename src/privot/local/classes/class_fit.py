@@ -88,11 +88,11 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     tallies: dict[int, Tally] = {}
-    sheet_type = np.min_scalar_type(joint.asked.num_sheets)  # up to 16 bits are sorted by radix
+    sheet_type = np.min_scalar_type(joint.design.num_sheets)  # up to 16 bits are sorted by radix
     for piece in release.pieces():
         answers = piece.joint_answers
         order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
-        ends = np.searchsorted(answers.sheets[order], np.arange(joint.asked.num_sheets + 1))
+        ends = np.searchsorted(answers.sheets[order], np.arange(joint.design.num_sheets + 1))
         for number, (start, stop) in enumerate(pairwise(ends)):
             if start < stop:
                 rows = order[start:stop]
@@ -101,8 +101,8 @@ def _joint_groups(release: Release, joint: JointReport, first: int) -> list[Repo
     groups = []
     for number, tally in sorted(tallies.items()):
         sets, counts = tally.total()
-        shape = joint.asked.shape(number)
-        queries = tuple(first + query for query in joint.asked.numbers(number))
+        shape = joint.design.shape(number)
+        queries = tuple(first + query for query in joint.design.numbers(number))
         form = joint.mechanism(int(np.prod(shape))).supports
         factor = Factor(queries, shape, form.shares(sets), form.ratio)
         groups.append(_group((factor,), np.arange(len(sets))[:, None], counts))

@@ -211,7 +211,7 @@ class Head:
             for name, column in self.schema.coded.items()
             if name not in forms or forms[name].learns_codes
         }
-        self._joint = randomizer.joint.asked.columns if randomizer.joint else []
+        self._joint = randomizer.joint.design.columns if randomizer.joint else []
         flagged = {name for name, form in forms.items() if form.flagged}
         self.parts = {name: self._part(name, name in flagged) for name in self.schema.columns}
         self.widths = {name: part.width for name, part in self.parts.items()}

@@ -189,7 +189,7 @@ class _JointChannel:
     """Channel of joint reports, whose ratio and set size differ by sheet."""
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
-        sheets = joint.asked
+        sheets = joint.design
         self.atoms = {
             name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in sheets.columns
         }

@@ -1,1 +1,1 @@
-"""Reports as arrays: rows, joint and split reports, candidates, their validation."""
+"""Reports as arrays: rows, joint and split reports, candidates, and their validation."""

@@ -1,15 +1,15 @@
-"""The candidates report: a vector or an image, with a label or without, in one report with the whole ε.
+"""Candidates report: a vector or an image, with a label or without, in one report with the whole ε.
 
 A record becomes a unit vector of features, whose mean over people holds the moments of its coordinates,
 label by label (`privot.mechanisms.candidates.features`), and is reported as one of many public
-directions (`privot.mechanisms.candidates.codebook`): a seed and an index, 12 bytes. Splitting ε between
-image and label instead would tell labels apart, and images, but hardly which belongs to which.
+directions (`privot.mechanisms.candidates.codebook`): a seed and an index, 12 bytes. With ε split between
+image and label instead, their dependence would hardly be identified.
 
 **Privacy review.** Adjacency: any two records. The mechanism's own proof gives ε for any two vectors, of
 whatever length, so for any two records, image and label together. Who sees what: seed and index leave
 the device, nothing else. What else depends on the record: texts of refusals, as for any column. Once
 the schema has read it, a record is projected, so that its features are finite and nothing is refused.
-Which coordinates, the features and the codebook are public, of schema and ε alone.
+The choice of coordinates, the features and the codebook are public: functions of schema and ε alone.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SEED, INDEX = "candidates.seed", "candidates.index"
 
 CANDIDATES = "candidates"  # as a mechanism may be named
 
-FEW_COORDINATES = 3  # are for noise of their own
-_MOST_LABELED = 2**14  # features
+FEW_COORDINATES = 3  # up to which noise is used instead
+_MAX_LABELED = 2**14  # features
 _RECORDS_AT_ONCE = 2**8
 
 
@@ -66,11 +66,11 @@ class CandidatesReport:
     """One report of a column of vectors or images, and of a label.
 
     Arguments:
-        name: What the schema calls the column.
-        label: What it calls the label's; None without.
-        coordinates: What of a point is told.
-        features: Of coordinates and labels.
-        mechanism: How a vector of features is reported.
+        name: Name of the column in the schema.
+        label: Name of the label's column; None without.
+        coordinates: Coordinates of a point that are reported.
+        features: Features of coordinates and labels.
+        mechanism: Mechanism for a vector of features.
         labels: The label's column.
     """
 
@@ -83,11 +83,7 @@ class CandidatesReport:
 
     def __post_init__(self) -> None:
         column, features = self.coordinates.column, self.features
-        declared = (
-            self.coordinates.dimension,
-            1 if self.labels is None else self.labels.alphabet.size,
-            column.nullable,
-        )
+        declared = (self.coordinates.dimension, _num_labels(self.labels), column.nullable)
         if (features.points, features.labels, features.nullable) != declared:
             raise PrivotError(
                 f"the candidates report of column {self.name!r} is not as the schema declares it: "
@@ -101,16 +97,15 @@ class CandidatesReport:
 
     @classmethod
     def calibrate(cls, schema: Schema, name: str, label: str | None, epsilon: float) -> Self:
-        """That of least error that spends `epsilon`."""
+        """Make the report of least error that spends `epsilon`."""
         column, labels = schema.point_column(name), schema.coded[label] if label else None
         coordinates = coordinates_at(column, epsilon)
-        size = 1 if labels is None else labels.alphabet.size
-        features = Features.of(coordinates.dimension, size, column.nullable)
+        features = Features.of(coordinates.dimension, _num_labels(labels), column.nullable)
         mechanism = ClosestCandidates.for_dimension(features.dimension, epsilon)
         return cls(name, label, coordinates, features, mechanism, labels)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return its arguments as plain values."""
         codebook = self.mechanism.codebook
         return {
             "column": self.name,
@@ -125,31 +120,29 @@ class CandidatesReport:
 
     @classmethod
     def from_dict(cls, schema: Schema, fields: Mapping[str, Any]) -> Self:
-        """What `to_dict` described."""
+        """Make a report from the plain values of `to_dict`."""
         name, label = fields["column"], fields["label"]
         column = schema.point_column(name)
         labels = None if label is None else schema.coded[label]
-        size = 1 if labels is None else labels.alphabet.size
         coordinates = Coordinates(column, fields["coordinates"])
-        features = Features(
-            coordinates.dimension, size, fields["label_weight"], nullable=column.nullable
-        )
+        sizes = coordinates.dimension, _num_labels(labels)
+        features = Features(*sizes, fields["label_weight"], nullable=column.nullable)
         codebook = Codebook(fields["dimension"], fields["blocks"])
         mechanism = ClosestCandidates(fields["epsilon"], codebook, fields["closest"])
         return cls(name, label, coordinates, features, mechanism, labels)
 
     @property
     def columns(self) -> list[str]:
-        """Names of the schema's columns that it reports."""
+        """Names of the reported columns of the schema."""
         return [self.name, *([self.label] if self.label is not None else [])]
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Names and types of the columns that a release holds it in."""
+        """Names and types of its columns in a release."""
         return {SEED: pa.uint64(), INDEX: pa.uint32()}
 
     def encode(self, table: pa.Table) -> CandidateRecords:
-        """Raw values as coordinates and codes."""
+        """Encode raw values as coordinates and codes."""
         units = self.coordinates.column.encode_units(self.name, table)
         codes = np.zeros(len(units), np.int64)
         if self.labels is not None and self.label is not None:
@@ -157,7 +150,7 @@ class CandidatesReport:
         return CandidateRecords(self.coordinates.encode(units), codes)
 
     def privatize(self, records: CandidateRecords) -> dict[str, pa.Array]:
-        """Table columns of fresh reports."""
+        """Return table columns of fresh reports."""
         count = len(records.points)
         seeds, indices = np.empty(count, np.uint64), np.empty(count, np.uint32)
         for start in range(0, count, _RECORDS_AT_ONCE):
@@ -167,24 +160,24 @@ class CandidatesReport:
         return {SEED: pa.array(seeds), INDEX: pa.array(indices)}
 
     def vectors(self, records: CandidateRecords) -> NDArray[np.float32]:
-        """Records as unit vectors of features."""
+        """Return records as unit vectors of features."""
         return self.features.encode(records.points, records.codes)
 
     def read(self, table: pa.Table) -> CandidateAnswers:
-        """The answers in a release's table, all of which are possible."""
+        """Read the answers in a release's table, all of which are possible."""
         seeds, indices = (one_array(table.column(name)).to_numpy() for name in (SEED, INDEX))
         return CandidateAnswers(seeds, indices)
 
     def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
-        """Moments of the coordinates, without bias, and the standard deviation of each feature.
+        """Estimate moments of the coordinates, without bias, and the standard deviation of each feature.
 
-        A moment's own is that over the root of its part's weight.
+        The standard deviation of a moment is that over the root of its part's weight.
         """
         mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
         return self.features.decode(mean[: self.features.dimension]), stddev
 
     def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
-        """Which rows (n,) no device sends, and why."""
+        """Yield masks of rows (n,) that no device sends, with the reason."""
         seeds, indices = (table.column(name) for name in (SEED, INDEX))
         known = pc.less(indices, self.mechanism.codebook.num_candidates)
         possible = pc.and_(pc.is_valid(seeds), pc.fill_null(known, False))
@@ -192,16 +185,16 @@ class CandidatesReport:
 
     @property
     def stddev(self) -> float:
-        """Of the mean of one coordinate from one report, in unit coordinates."""
+        """Standard deviation of a coordinate's mean from one report, in unit coordinates."""
         linear = math.sqrt(1 - self.features.label_weight)
         return self.coordinates.large_length / (self.mechanism.gain * linear)
 
     def guarantee(self, unit: str) -> PureDP:
-        """That of one report."""
+        """Return the guarantee of one report."""
         return PureDP(self.mechanism.epsilon, unit=unit)
 
     def expected(self) -> dict[str, Any]:
-        """What to expect of it, before anyone reports; see `Randomizer.expected_noise`."""
+        """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
         total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
         keep = self.mechanism.words[0] / 2**64
         laplace = math.sqrt(_laplace(self).variance)
@@ -226,7 +219,7 @@ class CandidatesReport:
 
 
 def unfit_for_candidates(column: Column) -> str:
-    """Why candidates are not for a column, and what is instead; nothing if they are."""
+    """Return the reason why candidates are unfit for a column, with the remedy; "" if they fit."""
     domain = column.domain
     if domain is None or column.alphabet is not None or domain.dimension <= FEW_COORDINATES:
         return (
@@ -236,7 +229,7 @@ def unfit_for_candidates(column: Column) -> str:
 
 
 def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
-    """The column of a schema that candidates are for, and its label; None if they are not for all of it.
+    """Return the column of a schema that candidates fit, and its label; None if more columns are left.
 
     A column of codes, other than a vector of cells, is a label, unless it has too many values. With more
     columns, no estimator learns all of them together from candidates.
@@ -246,36 +239,40 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     if len(found) != 1 or len(coded) > 1 or len(schema.columns) != 1 + len(coded):
         return None
     (name,), label = found, coded[0] if coded else None
-    size = 1 if label is None else schema.coded[label].alphabet.size
+    size = _num_labels(None if label is None else schema.coded[label])
     column = schema.point_column(name)
     points = coordinates_at(column, math.inf).dimension
-    most = LARGEST_DIMENSION if label is None else _MOST_LABELED
+    most = LARGEST_DIMENSION if label is None else _MAX_LABELED
     return (name, label) if Features.of(points, size, column.nullable).dimension <= most else None
 
 
+def _num_labels(labels: CodedColumn | None) -> int:
+    return 1 if labels is None else labels.alphabet.size
+
+
 def reason_beside_others(schema: Schema, name: str) -> str:
-    """Why a column that candidates would be for is reported by noise; nothing where none are."""
+    """Return the reason why a column that candidates would fit is reported by noise; "" otherwise."""
     if unfit_for_candidates(schema.columns[name]) or choose_columns(schema) is not None:
         return ""
     return (
-        "; candidates, which err less, tell of one image or long vector with one label at most, and "
+        "; candidates, which err less, report one image or long vector with one label at most, and "
         "are not combined with more columns"
     )
 
 
 def better_than_laplace(report: CandidatesReport) -> bool:
-    """Whether means of coordinates err less than with Laplace noise at the same ε."""
+    """Say whether means of coordinates err less than with Laplace noise at the same ε."""
     return report.stddev < math.sqrt(_laplace(report).variance)
 
 
 def _laplace(report: CandidatesReport) -> Mechanism:
-    """Laplace noise for the column, where a label has an equal share."""
+    """Return Laplace noise for the column, where a label has an equal share of ε."""
     share = report.mechanism.epsilon / len(report.columns)
     return Laplace.for_column(report.coordinates.column, share)
 
 
 def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
-    """What is told of a point: all of a vector's numbers; of an image, more cosines for a larger ε."""
+    """Return the reported coordinates: all of a vector; more cosines of an image for a larger ε."""
     most = column.domain.dimension
     if column.image_shape is None:
         return Coordinates(column, most)

@@ -1,21 +1,31 @@
-"""The joint report of a table: one cell of a product alphabet, with the whole ε.
+"""Joint report of a table: one cell of a product alphabet, with the whole ε.
 
-A person's device draws a *sheet* by fresh coins: a few of the columns, and how each of them is coded
-(`privot.randomizer.reports.joint`). It forms the cell of its values in the product of these
-alphabets, of K cells, and reports it by **subset selection**: a set of about $K/(1+e^ε)$ cells
-which holds the true one with the odds that ε allows. Splitting ε over k columns instead costs two
-to three times the error, because the odds of k answers multiply.
+A person's device draws a *sheet* by fresh coins: a few of the columns, and how each of them is coded. It
+forms the cell of its values in the product of these alphabets, of K cells, and reports it by **subset
+selection**: a set of about $K/(1+e^ε)$ cells which holds the true one with the odds that ε allows.
+Splitting ε over k columns instead costs two to three times the error, because the odds of k answers
+multiply.
+
+**Design.** A **question** is a column in one of its **codings**: an alphabet over its values. A **form**
+is a tuple of columns that are reported together, of any length, and is drawn in proportion to a positive
+integer **weight**. Where some columns have several codings, a **view** v is drawn uniformly below their
+number V, and uses every column in its coding v modulo the number of its codings. V is the least common
+multiple of those numbers, so all codings of a column are equally frequent. A form in a view is a
+**sheet**: its number is form · V + view, its cells the product of its questions' alphabets, in C order.
 
 With reports of k columns, the data identify the k-way marginals: k = 1 identifies one-way marginals
-only, and of m columns a pair is seen by a share $k(k−1)/(m(m−1))$ of the people. Larger k spread the
+only, and of m columns a pair is in a share $k(k−1)/(m(m−1))$ of the reports. Larger k spread the
 same ε over more cells. (On a census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
 
 **Privacy review.** Adjacency: any two records. The mechanism's own proof gives ε for any two cells, so
 for any two records *given the sheet*: every form and view has the whole ε. Sheets are drawn by coins
-that know nothing of the record, so the report with its sheet's number is ε-private too. Who sees what:
-that number and a set of cells leave the device, nothing else. Time: people who drew sheets with the
-same number of cells are randomized together, in numbers that are coins; the sampler's time tells
-nothing of the cell.
+that are independent of the record, so the report with its sheet's number is ε-private too: coins of one
+distribution, whatever the record, change no likelihood ratio. They are exact: the form is the one whose
+share of 0 … W−1 holds a uniform integer below the sum W of the weights, the view another uniform
+integer. Forms, weights and views are public. Who sees what: the sheet's number and a set of cells leave
+the device, nothing else. Time: people who drew sheets with the same number of cells are randomized
+together, in numbers that are coins; the sampler's time is independent of the cell. Where the search for
+a form takes longer for one than for another, it reveals the form, which the report contains anyway.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
@@ -43,36 +53,18 @@ from privot.privacy.rounding import percent_at_most
 from privot.randomizer.reports.rows import one_array
 from privot.schema.domains import Array
 
-# Questionnaires: what joint reports ask, and with which public coins a device draws what it answers.
-#
-# A **question** is a column in one of its **codings**: an alphabet over its values. A **form** is a
-# tuple of columns that are asked together, of any length, and is drawn in proportion to a positive
-# integer **weight**. Where some columns have several codings, a **view** v is drawn uniformly below
-# their number V, and asks every column in its coding v modulo the number of its codings. V is the
-# least common multiple of those numbers, so all codings of a column are asked equally often. A form
-# in a view is a **sheet**: its number is form · V + view, its cells the product of its questions'
-# alphabets, in C order.
-#
-# **Privacy review.** Forms, weights and views are public; the coins know nothing of the record, and
-# are exact: the form is the one whose share of 0 … W−1 holds a uniform integer below the sum W of the
-# weights, the view another uniform integer. What a mechanism proves for any two cells of a sheet
-# holds for any two records that it asks; coins of one law, whatever the record, change no likelihood
-# ratio. Where the search for a form takes longer for one than for another, it tells the form, which
-# the report says anyway.
-
-
-# More cells than this make reports of many numbers and tables that nobody can estimate.
+# More cells than this make long reports and tables that cannot be estimated.
 MOST_CELLS = 2**16
-MOST_FORMS, _MOST_SHEETS = 2**16, 2**20
-_MOST_WEIGHT = 2**31 - 1
-_LISTED = 2**20  # up to this sum of weights, the form of every number is looked up
+MOST_FORMS, _MAX_SHEETS = 2**16, 2**20
+_MAX_TOTAL_WEIGHT = 2**31 - 1
+_MAX_LISTED = 2**20  # up to this sum of weights, the form of every number is looked up
 
 Codes = NDArray[np.int64]
 Sheets = NDArray[np.int32]
 
 
 def largest_fitting(sizes: Collection[int]) -> int:
-    """The most columns that all forms of one length may have: cells and forms stay countable."""
+    """Return the most columns that all forms of one length may have, by their cells and number."""
     descending = sorted(sizes, reverse=True)
     fits = 0
     for k in range(1, len(descending) + 1):
@@ -85,19 +77,19 @@ def largest_fitting(sizes: Collection[int]) -> int:
 
 
 @dataclass(frozen=True)
-class Questionnaire:
-    """Which columns are asked together, how often, and in which codings.
+class FormDesign:
+    """The sets of columns that are reported together, their frequencies and their codings.
 
     Arguments:
         codings: Number of codes of each coding of every column, by name, in the schema's order.
-        forms: Columns that are asked together, by their index, in increasing order.
+        forms: Columns that are reported together, by their index, in increasing order.
         weights: Forms are drawn in proportion to these integers.
 
     Examples:
-        >>> asked = Questionnaire({"sex": (2,), "age": (10, 12)}, ((0,), (0, 1)), (1, 3))
-        >>> [asked.questions(sheet) for sheet in range(4)]
+        >>> design = FormDesign({"sex": (2,), "age": (10, 12)}, ((0,), (0, 1)), (1, 3))
+        >>> [design.questions(sheet) for sheet in range(4)]
         [((0, 0),), ((0, 0),), ((0, 0), (1, 0)), ((0, 0), (1, 1))]
-        >>> asked.num_cells.tolist()
+        >>> design.num_cells.tolist()
         [2, 2, 20, 24]
     """
 
@@ -109,25 +101,25 @@ class Questionnaire:
         _require_codings(self.codings)
         _require_forms(self.columns, self.forms)
         _require_weights(self.forms, self.weights)
-        if self.num_sheets > _MOST_SHEETS:
+        if self.num_sheets > _MAX_SHEETS:
             raise PrivotError(
-                f"{len(self.forms)} forms in {self.views} views are more than {_MOST_SHEETS}: give "
+                f"{len(self.forms)} forms in {self.views} views are more than {_MAX_SHEETS}: give "
                 "fewer forms, or columns as many codings each"
             )
         largest = int(np.argmax(self.num_cells))
         if self.num_cells[largest] > MOST_CELLS:
             names = [self.columns[column] for column, _ in self.questions(largest)]
             raise PrivotError(
-                f"columns {names} have more than {MOST_CELLS} cells together: ask fewer of them in one "
+                f"columns {names} have more than {MOST_CELLS} cells together: put fewer of them in one "
                 "form, or declare fewer bins"
             )
 
     @classmethod
     def uniform(cls, codings: Mapping[str, tuple[int, ...]], report_columns: int) -> Self:
-        """All forms of `report_columns` columns, each as often as another.
+        """Make all forms of `report_columns` columns, with equal weights.
 
         Raises:
-            PrivotError: if the number is no number of these columns, or too large.
+            PrivotError: if the number is out of range, or its forms have too many cells.
         """
         k, total = report_columns, len(codings)
         if type(k) is not int or not 1 <= k <= total:
@@ -147,12 +139,12 @@ class Questionnaire:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """What `to_dict` made."""
+        """Make a design from the plain values of `to_dict`."""
         codings = {name: tuple(sizes) for name, sizes in fields["codings"].items()}
         return cls(codings, tuple(map(tuple, fields["forms"])), tuple(fields["weights"]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Its arguments as plain values."""
+        """Return its arguments as plain values."""
         return {
             "codings": {name: list(sizes) for name, sizes in self.codings.items()},
             "forms": [list(form) for form in self.forms],
@@ -163,6 +155,11 @@ class Questionnaire:
     def columns(self) -> list[str]:
         """Names of the columns."""
         return list(self.codings)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Number of codes of the longest coding of every column."""
+        return [max(each) for each in self.codings.values()]
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -187,17 +184,17 @@ class Questionnaire:
         return high - low
 
     def questions(self, sheet: int) -> tuple[tuple[int, int], ...]:
-        """Column and coding of each digit of a sheet's cells."""
+        """Return column and coding of each digit of a sheet's cells."""
         form, view = divmod(sheet, self.views)
         counts = list(map(len, self.codings.values()))
         return tuple((column, view % counts[column]) for column in self.forms[form])
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
-        """The same questions, numbered one column's after another's."""
+        """Return the same questions, numbered one column's after another's."""
         return tuple(int(self._first[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
-        """Sizes of a sheet's questions; cells are their C-order indices."""
+        """Return the sizes of a sheet's questions; cells are their C-order indices."""
         sizes = list(self.codings.values())
         return tuple(sizes[column][coding] for column, coding in self.questions(sheet))
 
@@ -209,9 +206,9 @@ class Questionnaire:
 
     @cached_property
     def _digits(self) -> tuple[Codes, Codes, Codes]:
-        """Of every sheet the questions of its places (k, s), what codes count there, and its cells (s,).
+        """Questions (k, s) of every sheet, the strides of their codes (k, s), and its cells (s,).
 
-        Questions are numbered one column's after another's. Where a form has no place, codes count 0.
+        Questions are numbered one column's after another's. Past the end of a form, strides are 0.
         """
         most = self.lengths[1]
         forms = np.array([form + (-1,) * (most - len(form)) for form in self.forms])
@@ -221,10 +218,10 @@ class Questionnaire:
         sizes = np.concatenate(list(self.codings.values()))[place]
         sizes = np.where(forms < 0, 1.0, sizes)[:, ::-1]  # floats: products of any size
         products = np.cumprod(np.insert(sizes, 0, 1.0, axis=1), axis=1)
-        held = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
-        strides = np.where(forms < 0, 0, held[:, -2::-1])
+        limited = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
+        strides = np.where(forms < 0, 0, limited[:, -2::-1])
         place = np.where(forms < 0, 0, place)
-        return np.ascontiguousarray(place.T), np.ascontiguousarray(strides.T), held[:, -1]
+        return np.ascontiguousarray(place.T), np.ascontiguousarray(strides.T), limited[:, -1]
 
     @property
     def num_cells(self) -> Codes:
@@ -232,7 +229,7 @@ class Questionnaire:
         return self._digits[2]
 
     def draw(self, number: int) -> Sheets:
-        """Sheets of so many reports, by fresh coins."""
+        """Draw the sheets of so many reports, by fresh coins."""
         drawn = uniforms_below(int(self._ends[-1]), number)
         form = self._listed[drawn] if self._listed.size else self._form(drawn)
         if self.views > 1:
@@ -240,13 +237,13 @@ class Questionnaire:
         return form.astype(np.int32)
 
     def draw_cells(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """The interval of (0, 1) that each drawn sheet stands for; they cover it."""
+        """Return the interval of (0, 1) of each drawn sheet; those of all sheets cover it."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
 
     def cell(self, sheets: Sheets, codes: Codes) -> Codes:
-        """The cell, on each one's sheet, of the codes (n, q) of all codings of all columns."""
+        """Return the cell, on each one's sheet, of the codes (n, q) of all codings of all columns."""
         places, strides, _ = self._digits
         number, flat = len(codes), codes.T.reshape(-1)
         cell, rows = np.zeros(number, np.int64), np.arange(number)
@@ -264,23 +261,21 @@ class Questionnaire:
     @cached_property
     def _listed(self) -> Codes:
         total = int(self._ends[-1])
-        return self._form(np.arange(total if total <= _LISTED else 0))
+        return self._form(np.arange(total if total <= _MAX_LISTED else 0))
 
 
 def _require_codings(codings: Mapping[str, Sequence[int]]) -> None:
     sizes = [size for each in codings.values() for size in each]
     if not all(codings.values()) or any(type(size) is not int or size < 2 for size in sizes):
         raise PrivotError(
-            f"columns have {dict(codings)} values: give each at least 2, or leave out what cannot "
-            "vary"
+            f"columns have {dict(codings)} values: give each at least 2, or leave constant ones out"
         )
 
 
 def _require_forms(columns: Sequence[str], forms: Sequence[Sequence[int]]) -> None:
     if not 1 <= len(forms) <= MOST_FORMS or len(set(forms)) < len(forms):
         raise PrivotError(
-            f"{len(forms)} forms are none, too many, or some are there twice: give 1 to {MOST_FORMS} "
-            "different ones"
+            f"{len(forms)} forms are none, too many, or repeated: give 1 to {MOST_FORMS} different ones"
         )
     for form in forms:
         indices = all(type(column) is int and 0 <= column < len(columns) for column in form)
@@ -289,23 +284,23 @@ def _require_forms(columns: Sequence[str], forms: Sequence[Sequence[int]]) -> No
                 f"form {list(form)} is no list of columns: give increasing numbers from 0 to "
                 f"{len(columns) - 1}"
             )
-    if unasked := sorted(set(range(len(columns))) - {column for form in forms for column in form}):
+    if absent := sorted(set(range(len(columns))) - {column for form in forms for column in form}):
         raise PrivotError(
-            f"columns {[columns[i] for i in unasked]} are in no form, so nothing would be learned of "
+            f"columns {[columns[i] for i in absent]} are in no form, so nothing would be learned of "
             "them: give each a form"
         )
 
 
 def _require_weights(forms: Sequence[Any], weights: Sequence[int]) -> None:
     whole = all(type(weight) is int and weight > 0 for weight in weights)
-    if len(weights) != len(forms) or not whole or sum(weights) > _MOST_WEIGHT:
+    if len(weights) != len(forms) or not whole or sum(weights) > _MAX_TOTAL_WEIGHT:
         raise PrivotError(
             f"{len(weights)} weights are not of {len(forms)} forms, or no positive integers of sum up "
-            f"to {_MOST_WEIGHT}: give one for each form"
+            f"to {_MAX_TOTAL_WEIGHT}: give one for each form"
         )
 
 
-_MOST_LISTED = 2**31 - 1  # offsets in a table are 32-bit integers
+_MAX_OFFSET = 2**31 - 1  # offsets in a table are 32-bit integers
 
 # Names of a release's columns, which no column of a schema may have.
 SHEET, CELLS = "joint.sheet", "joint.cells"
@@ -313,11 +308,11 @@ SHEET, CELLS = "joint.sheet", "joint.cells"
 
 @dataclass(frozen=True)
 class JointAnswers:
-    """Reports of n people: the sheet that each answered, and the set of cells each named.
+    """Reports of n people: each one's sheet and set of cells.
 
     Arguments:
         sheets: Number of the sheet, shape (n,).
-        offsets: Where each person's cells begin, and the end, shape (n+1,).
+        offsets: Start of each person's cells, and the end, shape (n+1,).
         cells: All cells, one person's after another's.
     """
 
@@ -326,15 +321,15 @@ class JointAnswers:
     cells: NDArray[np.int32]
 
     def to_table(self) -> dict[str, pa.Array]:
-        """The two columns that a release holds them in.
+        """Return them as the two columns of a release.
 
         Raises:
             PrivotError: if they are too many for one table.
         """
-        if self.offsets[-1] > _MOST_LISTED:
+        if self.offsets[-1] > _MAX_OFFSET:
             raise PrivotError(
                 f"the reports name {self.offsets[-1]} cells, more than one release holds: "
-                f"privatize at most {int(len(self.sheets) * _MOST_LISTED / self.offsets[-1])} "
+                f"privatize at most {int(len(self.sheets) * _MAX_OFFSET / self.offsets[-1])} "
                 "records at a time"
             )
         lists = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.cells))
@@ -343,54 +338,54 @@ class JointAnswers:
 
 @dataclass(frozen=True)
 class JointReport:
-    """What is asked, and the ε of one answer.
+    """The design of a joint report, and the ε of one answer.
 
     Arguments:
-        asked: The forms, their weights, and the codings of their columns.
+        design: The forms, their weights, and the codings of their columns.
         epsilon: Privacy loss of one report.
 
     Examples:
-        >>> asked = Questionnaire.uniform({"sex": (2,), "age": (10,), "work": (9,)}, report_columns=2)
-        >>> report = JointReport(asked, epsilon=2.0)
-        >>> report.asked.forms
+        >>> design = FormDesign.uniform({"sex": (2,), "age": (10,), "work": (9,)}, report_columns=2)
+        >>> report = JointReport(design, epsilon=2.0)
+        >>> report.design.forms
         ((0, 1), (0, 2), (1, 2))
         >>> report.mechanism(90).subset_size
         11
     """
 
-    asked: Questionnaire
+    design: FormDesign
     epsilon: float
 
     def __post_init__(self) -> None:
-        _ = self.mechanism(int(self.asked.num_cells[0]))  # refuses an ε out of range
+        _ = self.mechanism(int(self.design.num_cells[0]))  # refuses an ε out of range
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """What `to_dict` made."""
-        return cls(Questionnaire.from_dict(fields), fields["epsilon"])
+        """Make a joint report from the plain values of `to_dict`."""
+        return cls(FormDesign.from_dict(fields), fields["epsilon"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Its arguments as plain values."""
-        return self.asked.to_dict() | {"epsilon": self.epsilon}
+        """Return its arguments as plain values."""
+        return self.design.to_dict() | {"epsilon": self.epsilon}
 
     @cached_property
     def widths(self) -> Codes:
-        """Number of cells in a report of every sheet."""
-        cells, sheets = np.unique(self.asked.num_cells, return_inverse=True)
+        """Number of cells in a report of each sheet."""
+        cells, sheets = np.unique(self.design.num_cells, return_inverse=True)
         return np.array([self.mechanism(int(n)).subset_size for n in cells], np.int64)[sheets]
 
     def mechanism(self, num_cells: int) -> SubsetSelection:
-        """The mechanism of all sheets with this many cells."""
+        """Return the mechanism of all sheets with this many cells."""
         return _mechanism(num_cells, self.epsilon)
 
     def privatize(self, codes: Codes) -> JointAnswers:
-        """One report for each record, from the codes (n, q) of all codings of all columns."""
-        sheets = self.asked.draw(len(codes))
-        truth = self.asked.cell(sheets, codes)
+        """Draw one report for each record, from the codes (n, q) of all codings of all columns."""
+        sheets = self.design.draw(len(codes))
+        truth = self.design.cell(sheets, codes)
         offsets = np.concatenate([[0], np.cumsum(self.widths[sheets])])
         cells = np.empty(offsets[-1], np.int32)
-        # Whoever has equally many cells is randomized together, whatever their columns.
-        num_cells = self.asked.num_cells[sheets]
+        # Records with equally many cells are randomized together, whatever their columns.
+        num_cells = self.design.num_cells[sheets]
         order = np.argsort((num_cells - 1).astype(np.uint16), kind="stable")  # 16 bits: by radix
         starts = np.flatnonzero(np.diff(num_cells[order], prepend=-1))
         for group in np.split(order, starts[1:]):
@@ -401,47 +396,47 @@ class JointReport:
     def probability_cells(
         self, answers: JointAnswers, codes: Codes, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Cells (n, 5) of the sheet, and of the set given the cell of each record's `codes` (n, q).
+        """Return cells (n, 5): sheet, and set given the cell of each record's `codes` (n, q).
 
         See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]: sheets have their shares,
-        whatever the record, and sets are a subset selection's.
+        whatever the record, and sets are those of a subset selection.
         """
-        drawn = self.asked.draw_cells(answers.sheets)
-        truth = self.asked.cell(answers.sheets, codes)
+        drawn = self.design.draw_cells(answers.sheets)
+        truth = self.design.cell(answers.sheets, codes)
         ends = np.zeros((2, len(truth), 4))
-        for rows, sets in self._by_size(answers):
-            mechanism = self.mechanism(int(self.asked.num_cells[answers.sheets[rows[0]]]))
+        for rows, mechanism, sets in self._by_size(answers):
             ends[:, rows] = mechanism.probability_cells(sets, truth[rows], rng)
         low, high = (np.column_stack(side) for side in zip(drawn, ends, strict=True))
         return low, high
 
     def log_ratio(self, answers: JointAnswers, codes: Codes, other: Codes) -> Array:
-        """$\\ln f(y | x) / f(y | x′)$ of whole reports, for records of `codes` (n, q)."""
-        cells = [self.asked.cell(answers.sheets, each) for each in (codes, other)]
+        """Return $\\ln f(y | x) / f(y | x′)$ of whole reports, for records of `codes` (n, q)."""
+        cells = [self.design.cell(answers.sheets, each) for each in (codes, other)]
         ratio = np.zeros(len(answers.sheets))
-        for rows, sets in self._by_size(answers):
-            mechanism = self.mechanism(int(self.asked.num_cells[answers.sheets[rows[0]]]))
+        for rows, mechanism, sets in self._by_size(answers):
             ratio[rows] = mechanism.log_ratio(sets, cells[0][rows], cells[1][rows])
         return ratio
 
-    def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, NDArray[np.int32]]]:
-        """Rows, and their sets (n, w), of all reports with equally many cells."""
-        num_cells = self.asked.num_cells[answers.sheets]
+    def _by_size(
+        self, answers: JointAnswers
+    ) -> Iterator[tuple[Codes, SubsetSelection, NDArray[np.int32]]]:
+        """Yield rows, mechanism and sets (n, w) of all reports with equally many cells."""
+        num_cells = self.design.num_cells[answers.sheets]
         for size in np.unique(num_cells):
-            rows = np.flatnonzero(num_cells == size)
-            width = np.arange(self.mechanism(int(size)).subset_size)
-            yield rows, answers.cells[answers.offsets[rows][:, None] + width]
+            rows, mechanism = np.flatnonzero(num_cells == size), self.mechanism(int(size))
+            width = np.arange(mechanism.subset_size)
+            yield rows, mechanism, answers.cells[answers.offsets[rows][:, None] + width]
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Names and types of the columns that a release holds them in."""
+        """Names and types of its columns in a release."""
         return {SHEET: pa.int32(), CELLS: pa.list_(pa.int32())}
 
     def possible(self, table: pa.Table) -> NDArray[np.bool_]:
-        """Which rows name a sheet, and as many increasing cells of it as a device does."""
+        """Return a mask of rows with a sheet, and with as many increasing cells as a device sends."""
         drawn, lists = (one_array(table.column(name)) for name in (SHEET, CELLS))
         drawn = drawn.fill_null(-1).to_numpy()
-        possible = (drawn >= 0) & (drawn < self.asked.num_sheets) & np.asarray(lists.is_valid())
+        possible = (drawn >= 0) & (drawn < self.design.num_sheets) & np.asarray(lists.is_valid())
         sheets = np.where(possible, drawn, 0)
         widths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
         possible &= widths == self.widths[sheets]
@@ -449,26 +444,26 @@ class JointReport:
         rows = np.repeat(np.arange(len(widths)), widths)
         rising = np.diff(cells, prepend=-1) > 0
         rising[(np.cumsum(widths) - widths)[widths > 0]] = True
-        wrong = ~rising | (cells < 0) | (cells >= self.asked.num_cells[sheets][rows])
+        wrong = ~rising | (cells < 0) | (cells >= self.design.num_cells[sheets][rows])
         return np.asarray(possible & (np.bincount(rows, wrong, len(widths)) == 0))
 
     def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
-        """Which rows (n,) no device sends, and why."""
+        """Yield masks of rows (n,) that no device sends, with the reason."""
         yield ~self.possible(table), "no device names these cells of these columns"
 
     def expected(self) -> dict[str, Any]:
-        """What to expect of it, before anyone reports; see `Randomizer.expected_noise`."""
-        cells = sorted(set(self.asked.num_cells.tolist()))
+        """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
+        cells = sorted(set(self.design.num_cells.tolist()))
         few, many = self.mechanism(cells[0]), self.mechanism(cells[-1])
         keep = sorted([few.probabilities[0], many.probabilities[0]])
         named = _span(f"{few.subset_size:,}", f"{many.subset_size:,}")
         out_of = _span(f"{cells[0]:,}", f"{cells[-1]:,}")
         truth = _span(*map(percent_at_most, keep))
-        fewest, most = self.asked.lengths
+        fewest, most = self.design.lengths
         return {
-            "column": f"{_span(str(fewest), str(most))} of {len(self.asked.columns)} columns, jointly",
+            "column": f"{_span(str(fewest), str(most))} of {len(self.design.columns)} columns, jointly",
             "mechanism": few.kind,
-            "columns": self.asked.columns,
+            "columns": self.design.columns,
             "report_columns": [fewest, most],
             "cells": [cells[0], cells[-1]],
             "keep": keep,
@@ -476,7 +471,7 @@ class JointReport:
         }
 
     def read(self, table: pa.Table) -> JointAnswers:
-        """The answers in a release's table, all of which are possible."""
+        """Read the answers in a release's table, all of which are possible."""
         drawn, lists = (one_array(table.column(name)) for name in (SHEET, CELLS))
         offsets = lists.offsets.to_numpy().astype(np.int64)
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())

@@ -1,11 +1,29 @@
-"""The rows of a release, in memory, in a Parquet file or a folder of them, read piece by piece.
+"""Rows of a release, in memory, in a Parquet file or a folder of shards, read piece by piece.
 
-Whoever only counts reports never holds more than a piece of them: memory grows with what is counted. A
-file's metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to
-stay where it is for as long as the table is used.
+To count reports takes no more than a piece of them in memory, which grows with the counts only. A file's
+metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to stay
+where it is for as long as the table is used.
 
 A folder has Parquet shards, and a public manifest that lists them with their rows: as many as
 a part has records, but for the last (`privot.randomizer.publishing`).
+
+**Report ids** are 128 random bits that distinguish a report sent again from another person's report.
+Every report carries an id, drawn on the device with the report and stored with it. A device that sends
+its report again sends the same bytes, and `collect` counts it once.
+
+**Order.** The rows of a release are in the order of their ids. Files are often sorted, and folders
+`country=FR` always are; reports in the order of their records would reveal, by their place alone, what
+the noise is there to hide. Ids are independent and uniform, so their order is a uniform permutation that
+is independent of the records, and reveals nothing beyond the ids, which are public. One pass over a
+release in the order of its ids shows that it holds each of them once, and a bucket of one prefix is a
+uniform share of any reports, so that more than memory holds are sorted by gathering bucket after bucket
+(`privot.randomizer.publishing`).
+
+**Privacy review.** Adjacency: any two records. An id is a draw of the cryptographic stream, independent
+of the record: fresh coins published beside the report, so the guarantee of the report is that of the
+pair. An id does link: whoever saw a report on its way recognizes it in the release, as they would by its
+content already. (Amplification by shuffling assumes that nobody did.) Two ids agree by chance with
+probability below $n^2/2^{129}$, $10^{-22}$ for $10^8$ people.
 """
 
 from __future__ import annotations
@@ -31,26 +49,6 @@ from privot.core.files import replacing_file
 from privot.mechanisms.samplers.entropy import random_words
 from privot.tables.files import damage_of
 
-# Report ids: 128 random bits that tell a report sent again from another person's report.
-#
-# Every report carries an id, drawn on the device with the report and kept with it. Who sends a report
-# again sends the same bytes, and `collect` counts it once. Ids are also the **order** of a release:
-# rows by increasing id. Files are often sorted, and folders `country=FR` always are; reports in the
-# order of their records would tell, by their place alone, what the noise is there to hide. Ids are
-# independent and uniform, so their order is a uniform permutation that is independent of the records,
-# and it tells a reader nothing beyond the ids, which are there to be read. A release in the order of
-# its ids is seen to hold each of them once as it passes by, and a bucket of one prefix is a uniform
-# share of any reports, so that more than memory holds are put in order by gathering bucket after
-# bucket (`privot.randomizer.publishing`).
-#
-# **Privacy review.** Adjacency: any two records. An id is a draw of the cryptographic stream that
-# knows nothing of the record: it is fresh coins published beside the report, so the guarantee of the
-# report is that of the pair. What an id does is link: whoever saw a report on its way recognizes it
-# in the release, as they would by its content already. (Amplification by shuffling assumes that
-# nobody did.) Two ids agree by chance with probability below $n^2/2^{129}$, $10^{-22}$ for $10^8$
-# people.
-
-
 # A release's column, which no column of a schema may be called.
 REPORT_ID = "report_id"
 ID_BYTES = 16
@@ -59,29 +57,29 @@ _FEW = 2**20
 
 
 def draw_ids(count: int) -> pa.Array:
-    """Fresh ids."""
+    """Draw fresh ids."""
     words = random_words(2 * count)
     return pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, count, [None, pa.py_buffer(words)])
 
 
 def id_words(ids: pa.Array) -> NDArray[np.uint64]:
-    """Ids as pairs of words (n, 2), whose order is that of the bytes."""
+    """Return ids as pairs of words (n, 2), whose order is that of the bytes."""
     buffer = ids.buffers()[1]
     words = np.frombuffer(buffer, ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
     return words.reshape(-1, 2).astype(np.uint64)
 
 
 def in_order(reports: pa.Table) -> pa.Table:
-    """The same reports by increasing id: in uniformly random order, for ids that are."""
+    """Sort reports by increasing id: in uniformly random order, as their ids are."""
     reports = reports.combine_chunks()
     return reports.take(pa.array(order_of(id_words(one_array(reports.column(REPORT_ID))))))
 
 
 def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The permutation that sorts pairs of words.
+    """Return the permutation that sorts pairs of words.
 
-    Places ride along in the last bits of the first words: to sort numbers takes a third of the time of
-    sorting places by them. Where the bits that are left do not tell words apart, they are sorted again.
+    Indices are stored in the last bits of the first words: to sort numbers takes a third of the time of
+    an argsort. Where the other bits do not distinguish words, they are sorted again.
     """
     if len(words) <= _FEW:
         last = np.uint64(_FEW - 1)
@@ -96,26 +94,26 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def shared_ids(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> int:
-    """How many ids, as pairs of words, two sets of distinct ones share.
+    """Count the ids, as pairs of words, that two sets of distinct ones share.
 
     >>> shared_ids(np.array([[1, 2], [3, 4]], "u8"), np.array([[3, 4], [1, 5]], "u8"))
     1
     """
-    # First words agree by chance once in 2^64 pairs: what is left to compare is little.
+    # First words agree by chance once in 2^64 pairs: little is left to compare.
     near = np.isin(first[:, 0], second[:, 0]), np.isin(second[:, 0], first[:, 0])
     found = ({*map(tuple, each[mask])} for each, mask in zip((first, second), near, strict=True))
     return len(set.intersection(*found))
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column's values in one piece."""
+    """Return a column's values in one piece."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def to_hex(ids: pa.Array) -> pa.Array:
-    """Ids as text, 32 digits each."""
+    """Return ids as text, 32 digits each."""
     text = id_words(ids).astype(">u8").tobytes().hex().encode()
     ends = np.arange(0, 2 * ID_BYTES * (len(ids) + 1), 2 * ID_BYTES, dtype=np.int32)
     texts = pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(text))
@@ -123,7 +121,7 @@ def to_hex(ids: pa.Array) -> pa.Array:
 
 
 def from_hex(texts: pa.Array) -> pa.Array:
-    """Ids of texts; null for what is not 32 hexadecimal digits."""
+    """Parse ids; null for what is not 32 hexadecimal digits."""
     valid = pc.fill_null(pc.match_substring_regex(texts, "^[0-9a-fA-F]{32}$"), False)
     digits = pc.if_else(valid, texts, "0" * 2 * ID_BYTES)
     joined = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], digits), "")[0].as_py()
@@ -134,7 +132,7 @@ def from_hex(texts: pa.Array) -> pa.Array:
 
 
 PIECE = 2**17
-# Whoever trains reads row groups in random order: many small ones mix better than few large ones.
+# Training reads row groups in random order: many small ones mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 METADATA_KEY = b"privot.randomizer"
 MANIFEST = "manifest.json"
@@ -155,7 +153,7 @@ class ReportTable:
 
     Arguments:
         dataset: An Arrow dataset: of tables in memory, of a file, or of several of either.
-        source: What error messages call it.
+        source: Name in error messages.
     """
 
     dataset: ds.Dataset
@@ -168,12 +166,12 @@ class ReportTable:
 
     @classmethod
     def of(cls, *tables: pa.Table) -> Self:
-        """Tables in memory, one after the other; no copy is made."""
+        """Wrap tables in memory, one after the other; no copy is made."""
         return cls(ds.dataset(pa.concat_tables(tables)))
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
-        """A file's or a folder's rows, not yet read, and the JSON of their randomizer, unchecked.
+        """Open a file or a folder; return its rows, not yet read, and their randomizer's unchecked JSON.
 
         Raises:
             PrivotError: if a file is missing, truncated, carries no randomizer, or another than the
@@ -217,31 +215,31 @@ class ReportTable:
                 )
 
     def pieces(self, size: int = PIECE) -> Iterator[pa.Table]:
-        """All rows in order, about `size` at a time."""
-        held: list[pa.RecordBatch] = []
+        """Yield all rows in order, about `size` at a time."""
+        batches: list[pa.RecordBatch] = []
         rows = 0
         try:
             # One thread that reads one batch ahead: more would hold more of the file.
             for batch in self.dataset.to_batches(
                 batch_size=size, batch_readahead=1, fragment_readahead=1, use_threads=False
             ):
-                held.append(batch)
+                batches.append(batch)
                 rows += batch.num_rows
                 if rows >= size:
-                    yield _joined(held)
-                    held, rows = [], 0
+                    yield _joined(batches)
+                    batches, rows = [], 0
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.source, error) from None
         if rows:
-            yield _joined(held)
+            yield _joined(batches)
 
     @property
     def in_memory(self) -> bool:
-        """Whether some rows are held as tables."""
+        """True if some rows are tables in memory."""
         return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
 
     def row_groups(self) -> list[RowGroup]:
-        """All row groups of files, in order; none is read."""
+        """List all row groups of files, in order; none is read."""
         return [
             RowGroup(part, part.row_groups[0].num_rows)
             for fragment in self.dataset.get_fragments()
@@ -249,7 +247,7 @@ class ReportTable:
         ]
 
     def read(self, group: RowGroup) -> pa.Table:
-        """One row group."""
+        """Read one row group."""
         try:
             table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
         except (pa.ArrowException, OSError) as error:
@@ -257,16 +255,16 @@ class ReportTable:
         return table.replace_schema_metadata(None)
 
     def id_words(self) -> NDArray[np.uint64]:
-        """The ids of all reports as pairs of words (n, 2), 16 bytes each."""
+        """Return the ids of all reports as pairs of words (n, 2), 16 bytes each."""
         return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
 
     def row_bytes(self) -> int:
-        """What a row takes in memory, judged by the first row group of files."""
+        """Return the bytes of a row in memory, judged by the first row group of files."""
         first = self.row_groups()[0]
         return int(self.read(first).nbytes // max(1, first.num_rows))
 
     def digest(self) -> str:
-        """A hash of all rows in order, whatever pieces and files they come in."""
+        """Return a hash of all rows in order, whatever pieces and files they come in."""
         streams: dict[str, list[Any]] = {}
         for piece in self.pieces():
             for name in piece.column_names:
@@ -291,7 +289,7 @@ def write_reports(
     randomizer: str,
     more: Mapping[bytes, bytes] | None = None,
 ) -> int:
-    """Write Parquet that carries the randomizer's JSON, and more of its kind; returns the rows."""
+    """Write Parquet that carries the randomizer's JSON, and `more` metadata; returns the row count."""
     rows = 0
     pieces = iter(pieces)
     first = next(pieces, None)
@@ -309,7 +307,7 @@ def write_reports(
 
 
 def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
-    """Bytes that determine a column, and whose concatenation over pieces does not depend on them."""
+    """Yield bytes that determine a column, and whose concatenation does not depend on its pieces."""
     yield np.asarray(column.is_valid()).tobytes()
     if pa.types.is_list(column.type):
         yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
@@ -329,12 +327,12 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
 
 
 def _leaf(field: pa.Field) -> str:
-    """A column's name in Parquet."""
+    """Return a column's name in Parquet."""
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """One table of batches, whose metadata may differ, without any."""
+    """Join batches, whose metadata may differ, into one table without metadata."""
     return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
 
 
@@ -348,7 +346,7 @@ def _unreadable(source: object, error: Exception) -> PrivotError:
 
 
 def require_raw(table: pa.Table) -> pa.Table:
-    """The table; refused if it is a release, whose noise would be taken for what people have."""
+    """Return the table; refused if it is a release, whose reports would be taken for raw records."""
     if METADATA_KEY in (table.schema.metadata or {}):
         raise PrivotError(
             "the table is a release, its records are noised already: give raw records, or learn from "
@@ -358,17 +356,17 @@ def require_raw(table: pa.Table) -> pa.Table:
 
 
 def shard_name(number: int) -> str:
-    """File name of a shard."""
+    """Return the file name of a shard."""
     return f"shard-{number:06d}.parquet"
 
 
 def write_manifest(folder: Path, rows: Sequence[int]) -> None:
-    """List a folder's shards, which hold so many rows."""
+    """Write the manifest of a folder of shards, which hold so many rows."""
     (folder / MANIFEST).write_text(manifest_text(rows), encoding="utf-8")
 
 
 def manifest_text(rows: Sequence[int]) -> str:
-    """What lists shards of so many rows."""
+    """Return the manifest of shards of so many rows."""
     fields = {
         "format": _FORMAT,
         "kind": "release",
@@ -379,12 +377,12 @@ def manifest_text(rows: Sequence[int]) -> str:
 
 
 def is_release(folder: Path) -> bool:
-    """Whether a folder has a manifest of shards."""
+    """Say whether a folder has a manifest of shards."""
     return (folder / MANIFEST).exists()
 
 
 def shard_files(folder: Path) -> list[Path]:
-    """The shards of a folder, in order; refused if it is not a release, or lacks one."""
+    """List the shards of a folder, in order; refused if it is not a release, or lacks one."""
     try:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version, names = fields["format"], [str(shard["file"]) for shard in fields["shards"]]

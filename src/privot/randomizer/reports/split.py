@@ -1,17 +1,17 @@
 """Split reports: one column, by a mechanism of its own, with a share of the budget.
 
-Raw values become projected unit coordinates or codes on the way in; reports become noisy unit
-coordinates or the codes that they support, with a mask of who reported them, on the way out. Between the
-two a release's table holds them, each in its layout. A point is noisy numbers in the column's own units
-(days or seconds since 1970, of a date), and where it may be missing one column more, which says what its
-flag says. A mechanism that names one code holds its label, one that reports a set of codes a list.
+Raw values are encoded as projected unit coordinates or codes; reports are read as noisy unit coordinates
+or the codes that they support, with a mask of who reported them. In between, a release's table holds
+them, each in its layout. A point is noisy numbers in the column's own units (days or seconds since 1970,
+of a date), and where it may be missing one column more, for its flag. A mechanism that reports one code
+holds its label, one that reports a set of codes a list.
 
 An image is one list of d numbers of 32 bits, its noisy pixels or cosine coefficients in unit
 coordinates. A report is an integer multiple of the mechanism's grid g, $2^{19}$ to $2^{20}$ of which
 make one unit of noise; a 32-bit float holds every integer below $2^{24}$ exactly, so numbers up to 16
-times the noise are kept to the bit, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing: no promise changes, all that is stored lies on the grid, and the likelihood errs by less
-than the density's own $2^{−19}$. Half the bytes are worth that.
+times the noise are stored to the bit, and larger ones are rounded to an even multiple of g. Rounding is
+post-processing: no guarantee changes, all that is stored lies on the grid, and the likelihood errs by
+less than the density's own $2^{−19}$, for half the bytes.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ _RELATIVE = 2.0**-49  # of numbers stored in the column's own units: some roundi
 
 
 class Layout(ABC):
-    """How the table of a release holds the reports of one column: columns of these `types`."""
+    """Layout of one column's reports in the table of a release: columns of these `types`."""
 
     types: dict[str, pa.DataType]
-    exact = False  # whether what is read needs no rounding to what was drawn
+    exact = False  # True if values as read need no rounding to those drawn
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
-        """Table columns of fresh reports of those who `reported` (n,); null elsewhere."""
+        """Return table columns of fresh reports of those who `reported` (n,); null elsewhere."""
         theirs = records if reported.all() else records[reported]
         return self.write(mechanism.privatize(theirs), mechanism, reported)
 
     @abstractmethod
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """Table columns of the reports of those who `reported` (n,); null elsewhere."""
+        """Return table columns of the reports of those who `reported` (n,); null elsewhere."""
 
     @abstractmethod
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """Reports (n, w), as near to what was drawn as the table's roundings leave them, and of whom."""
+        """Return reports (n, w), up to the table's rounding, and a mask of who reported."""
 
     def legible(self, table: pa.Table) -> pa.Table:
-        """The table without what would be larger to read than any report is."""
+        """Return the table without values that would be larger to read than any report."""
         return table
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Which rows hold what is stored of the possible reports nearest to them."""
+        """Return a mask of rows that equal, as stored, the possible reports nearest to them."""
         return np.ones(len(nearest), bool)
 
 
@@ -114,7 +114,7 @@ class Sets(Layout):
         return support, reported
 
     def legible(self, table: pa.Table) -> pa.Table:
-        """A list as long as a stranger likes would be a table as wide as that."""
+        """Return the table without overlong lists: a forged one would make a table as wide."""
         lists = one_array(table.column(self.name))
         long = np.asarray(pc.fill_null(pc.greater(pc.list_value_length(lists), self.most), False))
         return pa.table({self.name: lists.take(pa.array(np.arange(len(lists)), mask=long))})
@@ -135,8 +135,8 @@ class Numbers(Layout):
         """See `Layout`."""
         d = self.domain.dimension
         numbers = (*from_unit(self.domain, reports[:, :d]).T, *reports[:, d:].T)
-        held = [_nullable(column, reported) for column in numbers]
-        return {part: h.cast(k) for h, (part, k) in zip(held, self.types.items(), strict=True)}
+        made = [_nullable(column, reported) for column in numbers]
+        return {part: m.cast(k) for m, (part, k) in zip(made, self.types.items(), strict=True)}
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
         """See `Layout`."""
@@ -149,7 +149,7 @@ class Numbers(Layout):
         return values, reported
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Up to the roundings of units."""
+        """Compare up to the rounding of units; see `Layout`."""
         parts = [table.column(part).fill_null(0.0).to_numpy() for part in self.parts]
         stored = np.stack(parts, axis=1)
         again = from_unit(self.domain, nearest[:, : self.domain.dimension])
@@ -191,7 +191,7 @@ class Pixels(Layout):
         return points, reported
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """To the bit."""
+        """Compare to the bit; see `Layout`."""
         return np.asarray((self.read(table)[0] == nearest).all(axis=1))
 
 
@@ -200,9 +200,9 @@ class SplitReport:
     """One column's part of a report.
 
     Arguments:
-        name: What the schema calls the column.
-        column: What its values may be.
-        mechanism: How they are reported.
+        name: Name of the column in the schema.
+        column: Declaration of its values.
+        mechanism: Mechanism that reports them.
     """
 
     name: str
@@ -211,7 +211,7 @@ class SplitReport:
 
     @cached_property
     def layout(self) -> Layout:
-        """How a release's table holds it."""
+        """Layout in a release's table."""
         if self.mechanism.takes_codes:
             layout = Labels if self.mechanism.names_code else Sets
             return layout(self.name, cast("CodedColumn", self.column))
@@ -222,11 +222,11 @@ class SplitReport:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Names and types of the columns that a release holds it in."""
+        """Names and types of its columns in a release."""
         return self.layout.types
 
     def encode(self, table: pa.Table) -> NDArray[Any]:
-        """Raw values as what the mechanism takes: codes (n,), or projected unit coordinates (n, d)."""
+        """Encode raw values for the mechanism: codes (n,), or projected unit coordinates (n, d)."""
         if self.mechanism.takes_codes:
             return cast("CodedColumn", self.column).encode_codes(self.name, table)
         column = cast("PointColumn", self.column)
@@ -234,22 +234,22 @@ class SplitReport:
         return self.mechanism.records(units, column.domain)
 
     def privatize(self, records: NDArray[Any], reported: Mask) -> dict[str, pa.Array]:
-        """Table columns of fresh reports of those who report it (n,); null elsewhere."""
+        """Return table columns of fresh reports of those who `reported` (n,); null elsewhere."""
         return self.layout.privatize(self.mechanism, records, reported)
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """Its reports, on the grid that they were drawn on, and of whom; see `Release.reports`."""
+        """Read its reports, on the grid of the draws, and who reported; see `Release.reports`."""
         values, reported = self.layout.read(table)
         return values if self.layout.exact else self.mechanism.to_grid(values), reported
 
     def reported(self, table: pa.Table) -> Mask:
-        """Who reported it (n,), all of its columns."""
-        return np.asarray(np.logical_and.reduce(self._held(table)))
+        """Return a mask (n,) of who reported it, all of its columns."""
+        return np.asarray(np.logical_and.reduce(self._valid(table)))
 
     def faults(self, table: pa.Table) -> Iterator[tuple[Mask, str]]:
-        """Which rows (n,) no device sends, and why."""
-        held, reported = self._held(table), self.reported(table)
-        yield np.logical_or.reduce(held) & ~reported, f"column {self.name!r} is half reported"
+        """Yield masks of rows (n,) that no device sends, with the reason."""
+        valid, reported = self._valid(table), self.reported(table)
+        yield np.logical_or.reduce(valid) & ~reported, f"column {self.name!r} is half reported"
         legible = self.layout.legible(table)
         with np.errstate(all="ignore"):  # of numbers that are not finite, or absurd
             values, read = self.read(legible)
@@ -258,21 +258,21 @@ class SplitReport:
         what = f"column {self.name!r} holds what the randomizer does not report"
         yield reported & ~possible, what
 
-    def _held(self, table: pa.Table) -> list[Mask]:
+    def _valid(self, table: pa.Table) -> list[Mask]:
         return [np.asarray(pc.is_valid(table.column(part)).to_numpy()) for part in self.types]
 
     def guarantee(self, delta: float) -> PureDP | ApproximateDP:
-        """That of its mechanism, on the column's domain."""
+        """Return the guarantee of its mechanism, on the column's domain."""
         return self.mechanism.guarantee(self.column.domain, delta)
 
     def expected(self) -> dict[str, Any]:
-        """What to expect of it, before anyone reports; see `Randomizer.expected_noise`."""
-        told = self.mechanism.expected(self.column)
-        return {"column": self.name, "mechanism": self.mechanism.kind} | told
+        """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
+        noise = self.mechanism.expected(self.column)
+        return {"column": self.name, "mechanism": self.mechanism.kind} | noise
 
 
 def _nullable(numbers: NDArray[Any], reported: Mask) -> pa.Array:
-    """Numbers of those who `reported` (n,); null, and 0 in memory, elsewhere."""
+    """Return numbers of those who `reported` (n,); null, and 0 in memory, elsewhere."""
     if reported.all():
         return pa.array(numbers)
     values = np.zeros(len(reported), numbers.dtype)
@@ -283,18 +283,18 @@ def _nullable(numbers: NDArray[Any], reported: Mask) -> pa.Array:
 def privatize_columns(
     reports: Mapping[str, SplitReport], num_reported: int, encoded: Mapping[str, NDArray[Any]]
 ) -> dict[str, pa.Array]:
-    """Table columns of `num_reported` of these reports a record, drawn by fresh coins."""
+    """Return table columns of `num_reported` of these reports a record, drawn by fresh coins."""
     num_rows = max((len(values) for values in encoded.values()), default=0)
     chosen = draw_columns(num_rows, len(reports), num_reported)
-    # What is not reported is never randomized: nothing of it is left in memory under a null.
+    # Columns not reported are never randomized: nothing of them is left in memory under a null.
     parts = [r.privatize(encoded[n], chosen[:, i]) for i, (n, r) in enumerate(reports.items())]
     return {name: column for part in parts for name, column in part.items()}
 
 
 def draw_columns(num_rows: int, total: int, chosen: int) -> Mask:
-    """A uniformly random subset of `chosen` of `total` columns for each record, as a mask.
+    """Draw a uniformly random subset of `chosen` of `total` columns for each record, as a mask.
 
-    Fresh coins, which know nothing of the record. Ranks of independent 64-bit words are a uniform
+    Fresh coins, independent of the record. Ranks of independent 64-bit words are a uniform
     permutation but for ties (probability < 2^−50 a record), which are broken by position.
     """
     if chosen == total:

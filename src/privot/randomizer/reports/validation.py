@@ -1,16 +1,22 @@
-"""What is as it was made: a randomizer under its seal, and the reports that it can have sent.
+"""Randomizer checksums, programs for devices, and validation of reports.
 
-**The seal** of a randomizer's JSON is a hash against alteration by accident or by hand, not a signature:
-whoever can write the file can seal it again. What a randomizer promises is computed from its noise
-whenever it is read.
+**The checksum** (seal) of a randomizer's JSON is a hash against alteration by accident or by hand, not a
+signature: whoever can write the file can seal it again. The guarantee of a randomizer is computed from
+its noise whenever it is read.
 
-**Reports** come from strangers. A row that no device makes, or makes with probability below 2^−64
-whatever the record (`Mechanism.possible`), is told with the first reason found. What is left may still
-be a lie, of a kind that the mechanism bounds: no report, honest or made up, says more of a record than
-ε allows.
+**Programs** are the parts of a randomizer that a device needs, in integers and public numbers. Column
+kinds say how their values are read, mechanisms how they draw; `privot.device` runs it, and
+`docs/reference/wire.md` specifies it. A program is part of the randomizer's JSON, under its seal, and is
+computed again whenever that is read: one that draws otherwise than its mechanisms is refused.
 
-**Privacy review.** Done to what was received, by whoever receives it: post-processing, which costs
-nothing.
+**Reports** come from untrusted devices. A row that no device makes, or makes with probability below
+2^−64 whatever the record (`Mechanism.possible`), is reported with the first reason found. The others may
+still be forged, within bounds that the mechanism sets: no report, honest or forged, reveals more of a
+record than ε allows.
+
+**Privacy review.** A program is a function of the schema and the mechanisms, of no record; who draws by
+it has the mechanisms' guarantee, between any two records. Validation is done to what was received, by
+whoever receives it: post-processing, which costs nothing.
 """
 
 from __future__ import annotations
@@ -38,17 +44,6 @@ from privot.schema import Schema
 if TYPE_CHECKING:
     from privot.randomizer.randomizer import Randomizer
 
-# Programs: what of a randomizer a device needs, in integers and public numbers.
-#
-# Column kinds say how their values are taken, mechanisms how they draw; `privot.device` runs it, and
-# `docs/reference/wire.md` specifies it. A program is part of the randomizer's JSON, under its seal,
-# and is computed again whenever that is read: one that draws otherwise than its mechanisms is
-# refused.
-#
-# **Privacy review.** A function of the schema and the mechanisms, of no record. Who draws by it has
-# the mechanisms' guarantee, between any two records.
-
-
 VERSION = 2
 TIME_STEP = 3600
 
@@ -58,8 +53,8 @@ Program = dict[str, Any]
 def device_program(
     schema: Schema, joint: JointReport | None, splits: Mapping[str, SplitReport], num_reported: int
 ) -> Program | None:
-    """The program of a joint report and of split reports; None if devices cannot draw some of them."""
-    coded = {name: schema.coded[name] for name in joint.asked.columns} if joint else {}
+    """Return the program of a joint and of split reports; None if devices cannot draw some of them."""
+    coded = {name: schema.coded[name] for name in joint.design.columns} if joint else {}
     takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
     takes |= {name: split_take(split) for name, split in splits.items()}
     draws = {name: split.mechanism.program(split.column) for name, split in splits.items()}
@@ -82,27 +77,27 @@ def require_program(stated: object, computed: Program | None) -> None:
     """Refuse a program that is not that of the mechanisms beside it."""
     if stated != computed:
         raise PrivotError(
-            "the randomizer's program for devices is not that of its mechanisms, so nothing is promised "
+            "the randomizer's program for devices is not that of its mechanisms, so it has no guarantee "
             "there: calibrate it again"
         )
 
 
 def split_take(split: SplitReport) -> Program | None:
-    """How a device takes a split column's value."""
+    """Return the program by which a device reads a split column's value."""
     name, column = split.name, split.column
     codes = split.mechanism.takes_codes
     return column.code_program(name, [column.alphabet]) if codes else column.point_program(name)
 
 
 def _joint(joint: JointReport) -> Program:
-    asked = joint.asked
-    laws = {n: joint.mechanism(n).program() for n in sorted({*asked.num_cells.tolist()})}
+    design = joint.design
+    laws = {n: joint.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
     return {
-        "columns": asked.columns,
-        "sizes": list(asked.codings.values()),
-        "views": asked.views,
-        "forms": asked.forms,
-        "weights": asked.weights,
+        "columns": design.columns,
+        "sizes": list(design.codings.values()),
+        "views": design.views,
+        "forms": design.forms,
+        "weights": design.weights,
         "sets": {str(n): {"size": law["size"], "out": law["out"]} for n, law in laws.items()},
     }
 
@@ -129,9 +124,9 @@ def seal(**fields: Any) -> str:
 
 
 def unseal(text: str | bytes) -> dict[str, Any]:
-    """The fields of a sealed JSON; refused if it is damaged, altered, or from a newer version.
+    """Return the fields of a sealed JSON; refused if it is damaged, altered, or of another version.
 
-    Others than a randomizer's, by which somebody could mark reports, are left out.
+    Fields that no randomizer has, by which somebody could mark reports, are left out.
     """
     try:
         fields: dict[str, Any] = json.loads(text)
@@ -155,11 +150,11 @@ def unseal(text: str | bytes) -> dict[str, Any]:
 
 
 def seal_parts(parts: Randomizer) -> str:
-    """The sealed JSON of a randomizer's arguments, and of the guarantee and the program they lead to."""
-    held = [name for name in parts.schema.columns if name in parts.mechanisms]
+    """Return the sealed JSON of a randomizer's arguments, guarantee and program."""
+    split = [name for name in parts.schema.columns if name in parts.mechanisms]
     return seal(
         schema=parts.schema.to_dict(),
-        mechanisms={name: parts.mechanisms[name].to_dict() for name in held},
+        mechanisms={name: parts.mechanisms[name].to_dict() for name in split},
         report_columns=parts.report_columns,
         delta=parts.delta,
         joint=None if parts.joint is None else parts.joint.to_dict(),
@@ -170,7 +165,7 @@ def seal_parts(parts: Randomizer) -> str:
 
 
 def unseal_parts(text: str | bytes, make: Callable[..., Made]) -> tuple[Made, Guarantee, Any, str]:
-    """What is made of a randomizer's arguments; the guarantee and program stated; the sealed JSON."""
+    """Return the randomizer that `make` makes, the stated guarantee and program, and the sealed JSON."""
     fields = unseal(text)
     try:
         schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
@@ -178,18 +173,14 @@ def unseal_parts(text: str | bytes, make: Callable[..., Made]) -> tuple[Made, Gu
         joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
         several = schema, made, fields["report_columns"], fields["delta"], joint
         randomizer = make(*several, seeded and CandidatesReport.from_dict(schema, seeded))
-        return (
-            randomizer,
-            guarantee_from_dict(fields["guarantee"]),
-            fields["device"],
-            seal(**fields),
-        )
+        stated = guarantee_from_dict(fields["guarantee"])
+        return randomizer, stated, fields["device"], seal(**fields)
     except (KeyError, AttributeError, TypeError):
         raise PrivotError("the randomizer lacks parts: calibrate it again") from None
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a randomizer's file."""
+    """Read the text of a randomizer's file."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -203,7 +194,7 @@ def _fingerprint(fields: dict[str, Any]) -> str:
 
 
 def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
-    """Why each row of columns of these types cannot be a report; null where it can."""
+    """Return the reason why each row of columns of these types cannot be a report; null where it can."""
     found = _Reasons(table.num_rows)
     found.add(_is_null(table, REPORT_ID), "it has no id of 32 hexadecimal digits")
     for part in randomizer.parts:
@@ -218,10 +209,10 @@ def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
 
 
 def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | None:
-    """A report that cannot be, or is there again, and the reason, in words.
+    """Return the index of an impossible or repeated report, and the reason; None if there is none.
 
     Another report of the same id is no copy of it (`privot.collector.collecting`). Ids of reports
-    that are not in their order, or not once each, have to be in memory together.
+    that are out of order, or repeated, have to be in memory together.
     """
     last, first, rising = np.zeros((1, 2), np.uint64), 0, True
     for piece in rows.pieces():
@@ -237,7 +228,7 @@ def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | 
 
 
 def _repeated(rows: ReportTable) -> tuple[int, str] | None:
-    """The first report whose id and content were there before."""
+    """Return the first report whose id and content repeat an earlier one's."""
     words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in rows.pieces()])
     order = order_of(words)
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
@@ -248,22 +239,22 @@ def _repeated(rows: ReportTable) -> tuple[int, str] | None:
         places = np.flatnonzero(several[first : first + len(piece)])
         reports = piece.take(pa.array(places, pa.int64())).to_pylist()
         for row, report in zip(places, reports, strict=True):
-            told = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
-            if told in seen:
+            digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
+            if digest in seen:
                 return first + int(row), "it is there twice"
-            seen.add(told)
+            seen.add(digest)
         first += len(piece)
     return None
 
 
 def _less(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Whether pairs of words are in order."""
+    """Compare pairs of words."""
     high, low = first.T < second.T
     return np.asarray(high | ((first[:, 0] == second[:, 0]) & low))
 
 
 def require_possible(randomizer: Randomizer, rows: ReportTable) -> None:
-    """Refuse reports that cannot be, or are there again.
+    """Refuse impossible or repeated reports.
 
     Raises:
         PrivotError: naming the first row, and the reason.
@@ -272,7 +263,7 @@ def require_possible(randomizer: Randomizer, rows: ReportTable) -> None:
         row, reason = fault
         raise PrivotError(
             f"{rows.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
-            "keeps what can be, and quarantines the rest"
+            "accepts possible reports, and quarantines the rest"
         )
 
 

@@ -7,7 +7,7 @@ from labeled_images import records, schema_of
 from privot.mechanisms import Gaussian, RandomizedResponse
 from privot.mechanisms.additive_noise import choose_grid
 from privot.privacy import gaussian_epsilon
-from privot.randomizer import Randomizer, state_noise
+from privot.randomizer import Randomizer, randomizer_from_noise
 
 
 def test_noise_has_the_stated_size():
@@ -17,7 +17,7 @@ def test_noise_has_the_stated_size():
     """
     schema = schema_of()
     clean = records(300)
-    randomizer = state_noise(schema, 2.0, 1e-5, shares={"label": 4.0})
+    randomizer = randomizer_from_noise(schema, 2.0, 1e-5, shares={"label": 4.0})
     release = randomizer.privatize(clean, keep_order=True)
     units = clean["image"].reshape(300, -1) / 127.5 - 1
     noise = release.reports("image")[0] - units
@@ -37,10 +37,10 @@ def test_an_image_and_its_label_promise_together_what_both_spend():
     assert randomizer.guarantee.epsilon == pytest.approx(expected, rel=1e-6)
     assert randomizer.guarantee.epsilon >= expected
     assert randomizer.guarantee.delta == 1e-5
-    assert state_noise(schema, 2.0, 1e-5, shares={"label": 1.5}) == randomizer
+    assert randomizer_from_noise(schema, 2.0, 1e-5, shares={"label": 1.5}) == randomizer
 
 
 def test_expected_noise_is_one_number():
-    rows = state_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0}).expected_noise()
+    rows = randomizer_from_noise(schema_of(), 2.0, 1e-5, shares={"label": 4.0}).expected_noise()
     assert rows[0]["stddev"] == pytest.approx(2.0)
     assert "24 pixels" in rows[0]["in_words"]
