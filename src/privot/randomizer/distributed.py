@@ -93,7 +93,10 @@ def privatize_files(
         source: A Parquet file, or a folder of them.
         output: A path that ends in parquet, csv or csv.gz, or a folder.
         form: Columns to ignore.
-        left, part_rows, progress, log: See `privatize_records`; a task noises one part.
+        left: Treatment of what a killed run left: "refuse", "resume" or "discard" it.
+        part_rows: Records a task.
+        progress: Callback after every task.
+        log: Callback for messages about a resumed run.
 
     Raises:
         PrivotError: as `privatize_records`, and for a source whose rows are not counted.
