@@ -1,9 +1,9 @@
 """The audit of a randomizer: honest ones pass with a bound close by, dishonest ones are refuted.
 
-Bounds are asked for with confidence 1 − 1e-6: at most so often is an honest randomizer refuted. What a
+Bounds are computed with confidence 1 − 1e-6: at most so often is an honest randomizer refuted. What a
 bound has to reach lies six of its standard deviations (of 25 audits) below its mean, or more: a tight
 mechanism fails by chance once in 1e8 runs.
-What reports of several calls tell of each other is asked in `test_streams` and `test_trials`.
+Dependence between reports of several calls is tested in `test_streams` and `test_trials`.
 """
 
 from dataclasses import replace

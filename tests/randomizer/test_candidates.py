@@ -107,16 +107,16 @@ def test_json_holds_all_of_it(text):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "message"),
     [("epsilon", 3.0, "states ε = 4"), ("column", "w", "lacks parts"),
      ("dimension", 1000, "power of two"),
      ("coordinates", 4, "give all"), ("closest", 0, "closest"), ("label_weight", 0.3, "label_weight"),
      ("label", "v", "lacks parts")],
 )  # fmt: skip
-def test_altered_files_are_refused(field, value, told):
+def test_altered_files_are_refused(field, value, message):
     fields = unseal(made(VECTOR).to_json())
     fields["candidates"] |= {field: value}
-    with pytest.raises(PrivotError, match=told):
+    with pytest.raises(PrivotError, match=message):
         Randomizer.from_json(seal(**fields))
 
 

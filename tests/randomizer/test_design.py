@@ -30,9 +30,9 @@ def test_sheets_are_forms_in_views_that_pick_codings():
     assert DESIGN.num_sheets == 16
     for form, view in product(range(4), range(4)):
         sheet = 4 * form + view
-        asked = DESIGN.questions(sheet)
-        assert asked == tuple((c, view % len(list(CODINGS.values())[c])) for c in FORMS[form])
-        assert DESIGN.shape(sheet) == tuple(list(CODINGS.values())[c][k] for c, k in asked)
+        questions = DESIGN.questions(sheet)
+        assert questions == tuple((c, view % len(list(CODINGS.values())[c])) for c in FORMS[form])
+        assert DESIGN.shape(sheet) == tuple(list(CODINGS.values())[c][k] for c, k in questions)
         assert DESIGN.num_cells[sheet] == np.prod(DESIGN.shape(sheet))
     np.testing.assert_allclose(DESIGN.shares, np.repeat(WEIGHTS, 4) / 40)
 

@@ -112,10 +112,10 @@ def test_parts_of_a_killed_run_are_kept(tmp_path):
     source, output = tmp_path / "people.parquet", tmp_path / "release.parquet"
     with pytest.raises(Killed):
         privatize_files(RANDOMIZER, source, output, part_rows=10_000, progress=kill_all)
-    kept = {path.name: path.stat().st_ino for path in unfinished(output).glob("part-*.arrow")}
-    assert kept
+    before = {path.name: path.stat().st_ino for path in unfinished(output).glob("part-*.arrow")}
+    assert before
     done = privatize_files(RANDOMIZER, source, output, part_rows=10_000, left="resume")
-    assert done.resumed_rows >= 10_000 * len(kept)
+    assert done.resumed_rows >= 10_000 * len(before)
     assert each_once(output, NUM)
 
 

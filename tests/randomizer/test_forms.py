@@ -1,4 +1,4 @@
-"""The default forms: every pair is asked, equal columns alike, and the design is the least there is."""
+"""The default forms: every pair is covered, equal columns alike, and the design is optimal."""
 
 import math
 from itertools import combinations
@@ -30,8 +30,8 @@ def shares_by_length(sizes, epsilon):
 @pytest.mark.parametrize("sizes", [SIZES, [2, 2], [3] * 40, [40, 2, 3, 16]])
 def test_every_pair_is_asked_by_positive_weights(sizes, epsilon):
     forms, weights = choose_forms(sizes, epsilon)
-    asked = {pair for form in forms for pair in combinations(form, 2)}
-    assert asked == set(combinations(range(len(sizes)), 2))
+    covered = {pair for form in forms for pair in combinations(form, 2)}
+    assert covered == set(combinations(range(len(sizes)), 2))
     assert len(set(forms)) == len(forms) == len(weights)
     assert min(weights) > 0
     assert all(type(weight) is int for weight in weights)

@@ -44,8 +44,8 @@ def test_rows_move_with_their_ids():
 def test_text_gives_back_ids_and_nulls_what_is_none():
     ids = draw_ids(9)
     with_gap = pa.array([None, *ids.to_pylist()], ID_TYPE)
-    for kept in (ids, ids.slice(2, 5), with_gap):
-        assert from_hex(to_hex(kept)).equals(kept)
+    for some in (ids, ids.slice(2, 5), with_gap):
+        assert from_hex(to_hex(some)).equals(some)
     odd = pa.array(["0g" * ID_BYTES, "00" * 15, "", None, "AB" * ID_BYTES])
     assert from_hex(odd).to_pylist() == [None] * 4 + [b"\xab" * ID_BYTES]
 

@@ -1,4 +1,4 @@
-"""Expected errors: those of simulated reports, never below them, and wrong formulas are told apart.
+"""Expected errors: those of simulated reports, never below them; wrong formulas are rejected.
 
 Simulations are seeded: they hold or not for good.
 """
@@ -28,11 +28,11 @@ class Simulation:
         cells = np.indices(sizes).reshape(len(sizes), -1)
         self.cells = cells
         self.designs, self.offsets, self.weights, self.laws = [], [], [], []
-        for asked in self.combinations:
-            shape = [sizes[column] for column in asked]
+        for form in self.combinations:
+            shape = [sizes[column] for column in form]
             total = math.prod(shape)
             member = np.zeros((total, cells.shape[1]))
-            member[np.ravel_multi_index(cells[list(asked)], shape), range(cells.shape[1])] = 1
+            member[np.ravel_multi_index(cells[list(form)], shape), range(cells.shape[1])] = 1
             if report == "joint":
                 odds = math.exp(epsilon)
                 width = max(1, round(total / (1 + odds)))
@@ -54,10 +54,10 @@ class Simulation:
 
     def frequencies(self, index, codes, rng):
         """How often each cell is named, of the reports of one combination."""
-        asked = list(self.combinations[index])
-        shape = [self.sizes[column] for column in asked]
+        form = list(self.combinations[index])
+        shape = [self.sizes[column] for column in form]
         total = math.prod(shape)
-        truth = np.ravel_multi_index(codes[asked], shape)
+        truth = np.ravel_multi_index(codes[form], shape)
         if self.report == "split":
             drawn = np.zeros(total)
             for cell in range(total):
@@ -97,8 +97,8 @@ class Simulation:
             two.append([self._distance(wrong, set(pair)) for pair in combinations(axes, 2)])
         return np.mean(one), np.mean(two)
 
-    def _distance(self, wrong, kept):
-        dropped = tuple(axis for axis in range(len(self.sizes)) if axis not in kept)
+    def _distance(self, wrong, axes):
+        dropped = tuple(axis for axis in range(len(self.sizes)) if axis not in axes)
         return np.abs(wrong.sum(axis=dropped)).sum() / 2
 
 
@@ -146,7 +146,7 @@ def test_neither_the_other_columns_nor_the_share_of_pairs_may_be_forgotten():
     table = np.full(60, 1 / 60)
     _, measured = Simulation(sizes, "joint", 3, epsilon).errors(table, people, 30, seed=2)
     pairs = [(3, 4), (3, 5), (4, 5)]
-    # As if a report of three columns told of a pair what a report of the pair alone tells.
+    # As if a report of three columns had the information on a pair of a report of the pair alone.
     forgotten = np.mean([planned(pair, "joint", 2, epsilon, people)[1] for pair in pairs])
     assert forgotten < 0.75 * measured
     _, measured = Simulation(sizes, "joint", 2, epsilon).errors(table, people, 30, seed=2)
@@ -213,10 +213,10 @@ def test_the_mechanism_of_devices_has_the_error_too():
     for _ in range(40):
         codes = [rng.integers(size, size=people) for size in sizes.values()]
         answers = report.privatize(np.stack(codes, axis=1))
-        asked = answers.sheets == 0
-        named = np.repeat(asked, np.diff(answers.offsets))
+        drew = answers.sheets == 0
+        named = np.repeat(drew, np.diff(answers.offsets))
         own, other = report.mechanism(12).probabilities
-        often = np.bincount(answers.cells[named], minlength=12) / asked.sum()
+        often = np.bincount(answers.cells[named], minlength=12) / drew.sum()
         errors.append(np.abs((often - other) / (own - other) - 1 / 12).sum() / 2)
     _, alone = joint((3, 4), 2, 2.0, people // 3)
     assert np.mean(errors) == pytest.approx(alone[0, 1], rel=0.2)
@@ -230,7 +230,7 @@ def test_alphabets_too_large_for_a_joint_report_name_the_largest_k_that_fits():
 
 
 def test_forms_of_several_lengths_have_the_errors_of_their_shares():
-    """Half the people asked one column of two, half both: information adds up."""
+    """Half the people report one column of two, half both: information adds up."""
     design = FormDesign({"a": (3,), "b": (4,)}, ((0,), (1,), (0, 1)), (1, 1, 2))
     one, two = joint_errors(design, 2.0, 8000)
     alone, _ = joint((3, 4), 1, 2.0, 4000)

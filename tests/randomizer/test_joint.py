@@ -47,18 +47,18 @@ def one_person(num):
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_sets_have_the_law_of_subset_selection_over_the_product_alphabet(columns):
-    """Every form is asked equally often; the true cell is in with the mechanism's odds.
+    """Every form is equally frequent; the true cell is in with the mechanism's odds.
 
     The false-alarm rates are 1e-6 of forms, and 1e-7 of all cells, 31 at most: counts are binomial, of
     expectations above 1000, and beyond 6 standard deviations once in 5e8. A true cell that is named 10 %
-    more often is told apart, but for once in 1e13.
+    more often is detected, but for once in 1e13.
     """
     num = 60_000
     randomizer = Randomizer.calibrate(SCHEMA, 1.0, report_columns=columns)
     joint = randomizer.joint
     answers = randomizer.privatize(one_person(num)).joint_answers
-    asked = np.bincount(answers.sheets, minlength=joint.design.num_sheets)
-    assert asked.size == 1 or stats.chisquare(asked).pvalue > 1e-6
+    counts = np.bincount(answers.sheets, minlength=joint.design.num_sheets)
+    assert counts.size == 1 or stats.chisquare(counts).pvalue > 1e-6
     truth = {"age": 3, "sex": 1, "works": 2}
     codes, sizes = list(truth.values()), [5, 2, 3]
     for index, chosen in enumerate(combinations(range(3), columns)):

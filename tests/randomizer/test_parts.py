@@ -44,8 +44,10 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     with pytest.raises(Killed):
         stream(raw, output, part_rows=1024, progress=kill)
     monkeypatch.undo()
-    kept = Parts.begin(output, 1024, 10, RANDOMIZER.to_json(), _identity(raw), "resume").done()
-    assert kept
+    done_before = Parts.begin(
+        output, 1024, 10, RANDOMIZER.to_json(), _identity(raw), "resume"
+    ).done()
+    assert done_before
     assert not output.exists()
     (unfinished(output) / ".part-000009.arrow.0a0a.draft").write_bytes(b"half a part")
     with pytest.raises(PrivotError, match="left from a run that was stopped.*--resume"):
@@ -54,9 +56,9 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     monkeypatch.setattr(Randomizer, "privatize", noting)
     logged = []
     done = stream(raw, output, part_rows=1024, left="resume", log=logged.append)
-    assert done.resumed_rows == 1024 * len(kept)
+    assert done.resumed_rows == 1024 * len(done_before)
     assert each_once(output, NUM)
-    assert not set(noised) & {p for k in kept for p in range(1024 * k, 1024 * (k + 1))}
+    assert not set(noised) & {p for k in done_before for p in range(1024 * k, 1024 * (k + 1))}
     assert len(noised) == NUM - done.resumed_rows
     assert "1 unfinished parts were deleted" in logged[0]
     assert "budget is spent twice" in logged[0]

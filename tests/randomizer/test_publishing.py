@@ -55,8 +55,8 @@ def test_reports_come_in_random_order(release, tmp_path):
 
 
 def test_order_is_kept_by_explicit_choice_only():
-    kept = RANDOMIZER.privatize(people(0, NUM), keep_order=True)
-    assert np.array_equal(who(kept), np.arange(NUM))
+    ordered = RANDOMIZER.privatize(people(0, NUM), keep_order=True)
+    assert np.array_equal(who(ordered), np.arange(NUM))
     with pytest.raises(TypeError):
         RANDOMIZER.privatize(people(0, NUM), True)
 

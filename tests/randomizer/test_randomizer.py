@@ -31,10 +31,10 @@ def test_noise_is_scaled_to_each_side_and_has_the_promised_scale():
         scale = 4 / share * half_side
         assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 1e-6
         assert stats.kstest(noise, stats.laplace(scale=scale * 1.1).cdf).pvalue < 1e-6
-    kept = np.mean(release.table["sex"].to_numpy() == table["sex"].to_numpy())
+    same = np.mean(release.table["sex"].to_numpy() == table["sex"].to_numpy())
     expected = np.exp(share) / (np.exp(share) + 1)
     # 5.5 standard deviations: false-alarm rate 4e-8 each.
-    assert abs(kept - expected) < 5.5 * np.sqrt(expected * (1 - expected) / num)
+    assert abs(same - expected) < 5.5 * np.sqrt(expected * (1 - expected) / num)
 
 
 def test_a_second_call_draws_fresh_noise():

@@ -56,7 +56,7 @@ def who(lines):
     return {round(float(line.split(b",")[0])): line for line in lines[1:]}
 
 
-def kept(folder, account="state"):
+def stored(folder, account="state"):
     return os.listdir(folder / account / "pipes")
 
 
@@ -83,7 +83,7 @@ def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
     assert (len(got), code) == (2001, 2)
     assert "the reports did not all go through" in err
     assert "Exception" not in err
-    (left,) = kept(folder)
+    (left,) = stored(folder)
     for held in (folder / "state", folder / "state" / "pipes"):
         assert held.stat().st_mode & 0o077 == 0
     # A plain run again is refused, and gives the reader nothing.
@@ -97,7 +97,7 @@ def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
     assert code == 0, err
     assert out[:2001] == got
     assert set(who(out)) == set(range(NUM))
-    assert kept(folder) == []
+    assert stored(folder) == []
     assert left not in err
     out, code, err = whole(folder, "--resume", source="moved.csv")
     assert (out, code) == ([], 2)
@@ -118,7 +118,7 @@ def test_nor_is_a_file_written_of_records_whose_reports_a_pipe_has_kept(folder, 
         assert sorted(os.listdir(folder)) == ["people.csv", "randomizer.json", "state"]
     _, code, err = privatize("--discard")
     assert code == 0, err
-    assert kept(folder) == []
+    assert stored(folder) == []
 
 
 def test_what_a_message_names_is_no_hash_that_others_can_try_records_on(folder):
@@ -126,7 +126,7 @@ def test_what_a_message_names_is_no_hash_that_others_can_try_records_on(folder):
     names = set()
     for account in ("state", "other"):
         broken(start(folder, account=account))
-        names.update(kept(folder, account))
+        names.update(stored(folder, account))
     assert len(names) == 2
 
 
@@ -137,7 +137,7 @@ def test_reports_few_enough_for_the_pipe_to_hold_are_not_taken_for_read(folder):
     assert process.stdout.read(10)
     process.stdout.close()
     assert process.wait()[0] == 2
-    assert len(kept(folder)) == 1
+    assert len(stored(folder)) == 1
     out, code, _ = whole(folder, "--resume")
     assert (len(out), code) == (501, 0)
 
@@ -145,17 +145,17 @@ def test_reports_few_enough_for_the_pipe_to_hold_are_not_taken_for_read(folder):
 def test_records_that_come_on_a_pipe_are_known_again_by_their_bytes(folder):
     got, code, _ = broken(start(folder, source="-", stdin="people.csv"))
     assert code == 2
-    (left,) = kept(folder)
+    (left,) = stored(folder)
     out, code, err = whole(folder, source="-", sent="people.csv")
     assert (out, code) == ([], 2)
     assert "--resume" in err
     csv.write_csv(people(5, NUM), folder / "others.csv")
     out, code, err = whole(folder, source="-", sent="others.csv")  # other people: their own run
     assert (len(out), code) == (NUM - 5 + 1, 0)
-    assert kept(folder) == [left]
+    assert stored(folder) == [left]
     out, code, err = whole(folder, "--resume", source="-", sent="people.csv")
     assert (code, out[:2001]) == (0, got), err
-    assert kept(folder) == []
+    assert stored(folder) == []
 
 
 def test_a_kill_while_sending_keeps_the_reports(folder):
@@ -178,7 +178,7 @@ def test_what_is_kept_is_discarded_by_explicit_choice_only(folder):
     first, second = who(got), who(out)
     assert set(second) == set(range(NUM))
     assert np.mean([first[k] == second[k] for k in first]) < 0.01  # a second report, as was said
-    assert kept(folder) == []
+    assert stored(folder) == []
 
 
 def test_a_state_folder_that_cannot_be_written_is_told_first(folder):

@@ -1,4 +1,4 @@
-"""One budget for many columns: what is asked for is reached, in every mixture, and not wasted."""
+"""One budget for many columns: the requested ε is reached, in every mixture, and not wasted."""
 
 import math
 from fractions import Fraction

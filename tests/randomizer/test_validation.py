@@ -1,4 +1,4 @@
-"""A sealed randomizer is read as it was written, or not at all; what no device can send is told."""
+"""A sealed randomizer is read as it was written, or not at all; impossible reports are reported."""
 
 import json
 
@@ -193,8 +193,8 @@ def test_what_is_possible_bounds_what_one_report_says(mechanism):
     far = far[noise.possible(far, domain)]
     angle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     records = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    told = noise.log_likelihood(far[None], records[:, None])
-    ratio = (told.max(axis=0) - told.min(axis=0)).max()
+    found = noise.log_likelihood(far[None], records[:, None])
+    ratio = (found.max(axis=0) - found.min(axis=0)).max()
     if mechanism == "gaussian":
         diameter = 2.0
         bound = diameter * (diameter + noise._reach(2)[1]) / noise.stddev**2

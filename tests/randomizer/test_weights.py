@@ -1,4 +1,4 @@
-"""Pairs of larger weight are told better, at the same promise; what is no pair of columns is refused."""
+"""Pairs of larger weight have smaller errors, at the same guarantee; other pairs are refused."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_a_heavy_pair_errs_less_and_the_others_more(epsilon):
     others = ~np.eye(6, dtype=bool)
     others[0, 2] = others[2, 0] = False
     assert np.all(after[others] > before[others])
-    assert np.all(np.isfinite(after[others]))  # nobody stops to be asked
+    assert np.all(np.isfinite(after[others]))  # no pair is left out
 
 
 def test_equal_weights_are_what_calibration_takes():

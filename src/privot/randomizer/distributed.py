@@ -93,10 +93,10 @@ def privatize_files(
         source: A Parquet file, or a folder of them.
         output: A path that ends in parquet, csv or csv.gz, or a folder.
         form: Columns to ignore.
-        left: As in `privatize_records`.
-        part_rows: Rows of a part; a task noises one part.
-        progress: As in `privatize_records`.
-        log: As in `privatize_records`.
+        left: Treatment of what a killed run left: "refuse", "resume" or "discard" it.
+        part_rows: Records a task.
+        progress: Callback after every task.
+        log: Callback for messages about a resumed run.
 
     Raises:
         PrivotError: as `privatize_records`, and for a source whose rows are not counted.

@@ -1,4 +1,4 @@
-"""Plans of long vectors: means err as planned, and stand-ins are told worse where means are noisy."""
+"""Plans of long vectors: means err as planned; simulated accuracy falls with the noise of means."""
 
 import numpy as np
 import pytest
@@ -49,13 +49,13 @@ def test_means_of_noise_err_by_what_is_planned():
     randomizer = Randomizer.calibrate(SCHEMA, 4.0, mechanism="laplace")
     assert isinstance(randomizer.mechanisms["v"], Laplace)
     label = np.array(["a", "b"])[rng.integers(2, size=people)]
-    told, other = randomizer.mechanisms["label"].probabilities
+    same, other = randomizer.mechanisms["label"].probabilities
     errors = []
     for _ in range(30):
         release = randomizer.privatize({n: np.zeros(people) for n in NAMES} | {"label": label})
         y, said = release.reports("v")[0], release.reports("label")[0]
         for code in (0, 1):
-            weight = ((said[:, 0] == code) - other) / (told - other)
+            weight = ((said[:, 0] == code) - other) / (same - other)
             errors.append(np.linalg.norm((weight[:, None] * y).mean(axis=0) * 2))
     # Their mean is within a forty-fifth, so the false-alarm rate is below 1e-10.
     assert np.mean(errors) == pytest.approx(way(4.0, people).error, rel=0.15)
