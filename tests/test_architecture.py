@@ -33,8 +33,8 @@ LARGE = {"mechanisms": 11, "privacy": 11}
 MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 60_000, 211, 31
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.shuffle", "account.sliced", "campaign.serve", "central.adapt", "central.fit",
-    "central.fit_integral", "central.train", "curator.fit", "curator.run", "curator.sample",
+    "account.shuffle", "account.slices", "campaign.serve", "central.adapt", "central.fit",
+    "central.fit_integral", "curator.fit", "curator.run", "curator.sample",
     "evaluation.evaluate", "randomizer.calibrate", "randomizer.privatize", "waves.fit_waves",
     "waves.report",
 }  # fmt: skip

@@ -5,7 +5,7 @@ projection, exactly rounded noise. Processor time of one thread, so that other w
 less.
 
 Usage:
-    python -m studies sliced.timing -o docs/results/sliced/timing.json
+    python -m studies sliced.timing -o docs/results/central/timing.json
 """
 
 from __future__ import annotations

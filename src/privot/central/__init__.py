@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from privot.core.errors import lazy_names, naming_extra
 
 with naming_extra("privot.central", "learn"):
-    from privot.central.fitting import MixtureSettings, SlicedModel, fit
+    from privot.central.fitting import CentralModel, SumSettings, fit
     from privot.privacy.ledger import BudgetExhausted, Ledger
 
 if TYPE_CHECKING:
     from privot.central.adaptation.classifier import AdaptationSettings, AdaptedClassifier
     from privot.central.adaptation.rounds import adapt
     from privot.central.records import records_of
-    from privot.central.slice_fit import SlicedSettings
+    from privot.central.slice_fit import SliceSettings
     from privot.central.slices import SlicePlan, Slices, SlicingMechanism
 
 # Imported when they are used: tables by noisy sums need no PyTorch.
@@ -24,7 +24,7 @@ _PLACES = {
     "AdaptationSettings": "privot.central.adaptation.classifier",
     "AdaptedClassifier": "privot.central.adaptation.classifier",
     "SlicePlan": "privot.central.slices",
-    "SlicedSettings": "privot.central.slice_fit",
+    "SliceSettings": "privot.central.slice_fit",
     "Slices": "privot.central.slices",
     "SlicingMechanism": "privot.central.slices",
     "adapt": "privot.central.adaptation.rounds",
@@ -38,13 +38,13 @@ __all__ = [
     "AdaptationSettings",
     "AdaptedClassifier",
     "BudgetExhausted",
+    "CentralModel",
     "Ledger",
-    "MixtureSettings",
     "SlicePlan",
-    "SlicedModel",
-    "SlicedSettings",
+    "SliceSettings",
     "Slices",
     "SlicingMechanism",
+    "SumSettings",
     "adapt",
     "fit",
     "records_of",

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -35,23 +35,31 @@ from privot.central.table_fit import (
     fit_table,
     plan_table,
 )
-from privot.core.errors import MOST_STEPS, PrivotError, load_object, require_count, require_seed
+from privot.core.errors import (
+    MOST_STEPS,
+    PrivotError,
+    load_object,
+    require_choice,
+    require_count,
+    require_seed,
+)
 from privot.models import Checkpoint, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.schema import Box, Schema
 from privot.training import Progress
 
 if TYPE_CHECKING:
-    from privot.central.slice_fit import SlicedSettings
+    from privot.central.slice_fit import SliceSettings
 
 # What a fit by rounds of noisy sums may be told; what is left open follows from ε, records and size.
 
 
+Method = Literal["sums", "slices"]
 _NORM = 0.5  # of an image's, were all pixels 1: what is longer is made darker
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixtureSettings:
+class SumSettings:
     """What rounds of noisy sums are to tell; None is chosen from ε, δ and the number of records.
 
     Arguments:
@@ -109,7 +117,7 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlicedModel(Model):
+class CentralModel(Model):
     """A distribution of records, learned from noisy slices or sums of private ones.
 
     Arguments:
@@ -121,7 +129,7 @@ class SlicedModel(Model):
         history: Loss over the steps; None if it was not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("central", 5, "privot sliced fit")
+    kind: ClassVar[ModelKind] = ModelKind("central", 5, "privot central fit")
 
     law: Law
     records: SchemaRecords
@@ -196,11 +204,11 @@ def fit(
     *,
     epsilon: float,
     delta: float = 1e-5,
-    settings: MixtureSettings | SlicedSettings | None = None,
+    method: Method | SumSettings | SliceSettings | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> SlicedModel:
+) -> CentralModel:
     """Learn a model of private records through noisy sums or slices, keeping (ε, δ).
 
     Arguments:
@@ -208,9 +216,10 @@ def fit(
         schema: What a record may be: columns of a table, or images and their label.
         epsilon: ε of the whole run.
         delta: δ of the whole run.
-        settings: What is released, and what is made of it. By default `MixtureSettings`, rounds of
-            noisy sums, where the schema is of images, of vectors in boxes with at most one column of
-            codes beside them, or of columns with codes or numbers alone.
+        method: `"sums"`, a mixture by a few noisy sums of all records, or `"slices"`, a network trained
+            on noisy slices of batches; `SumSettings` or `SliceSettings` in place of the name change its
+            settings. By default sums where the schema allows them: one of images, of vectors in boxes
+            with at most one column of codes beside them, or of columns with codes or numbers alone.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
             Without it, the run counts in memory only and cannot be resumed. Either way it is entered
             in the account of its records, and the curator is warned if it is not the first.
@@ -225,8 +234,8 @@ def fit(
     given = raw_table(table, schema)
     path = None if checkpoint is None else Path(checkpoint)
     run = Run(given, schema, epsilon, delta, path, resume, progress)
-    settings = settings or usual_settings(schema)
-    if not isinstance(settings, MixtureSettings):
+    settings = settings_of(method, schema)
+    if not isinstance(settings, SumSettings):
         return _by_tensors("fit_slices", run, settings, "a fit by slices")
     if schema.images:
         return _by_tensors("fit_image_sums", run, settings, "a fit of images")
@@ -235,20 +244,37 @@ def fit(
     return fit_table_sums(run, settings)
 
 
-def _by_tensors(name: str, run: Run, settings: Any, purpose: str) -> SlicedModel:
-    model: SlicedModel = load_object(f"{_TENSOR_FITS}:{name}", purpose)(run, settings)
+def _by_tensors(name: str, run: Run, settings: Any, purpose: str) -> CentralModel:
+    model: CentralModel = load_object(f"{_TENSOR_FITS}:{name}", purpose)(run, settings)
     return model
 
 
-def usual_settings(schema: Schema) -> MixtureSettings | SlicedSettings:
-    """Rounds of noisy sums, for labeled images and vectors and for tables of codes; else slices."""
-    coded = set(schema.columns) == set(schema.coded)
-    if schema.images or coded or holds_vectors(schema):
-        return MixtureSettings()
-    settings: SlicedSettings = load_object(
-        "privot.central.slice_fit:SlicedSettings", "a fit by slices"
-    )()
-    return settings
+def settings_of(
+    method: Method | SumSettings | SliceSettings | None, schema: Schema
+) -> SumSettings | SliceSettings:
+    """Return the settings of a method given by name, by settings, or by default for the schema.
+
+    Raises:
+        PrivotError: for an unknown name, or sums of a schema that they cannot learn.
+    """
+    fits_sums = bool(schema.images) or set(schema.columns) == set(schema.coded)
+    fits_sums = fits_sums or holds_vectors(schema)
+    if method is None:
+        method = "sums" if fits_sums else "slices"
+    if isinstance(method, str):
+        require_choice("method", method, get_args(Method))
+        if method == "slices":
+            place = "privot.central.slice_fit:SliceSettings"
+            settings: SliceSettings = load_object(place, "a fit by slices")()
+            return settings
+        method = SumSettings()
+    if isinstance(method, SumSettings) and not fits_sums:
+        raise PrivotError(
+            f"method 'sums' cannot learn columns {', '.join(schema.columns)} together: it takes images, "
+            "vectors in boxes with at most one column of codes, or columns with codes or numbers alone; "
+            "use method 'slices'"
+        )
+    return method
 
 
 def holds_vectors(schema: Schema) -> bool:
@@ -286,7 +312,7 @@ class Run:
 
     @contextmanager
     def rounds(
-        self, plan: SumPlan, records: tuple[NDArray[Any], ...], settings: MixtureSettings
+        self, plan: SumPlan, records: tuple[NDArray[Any], ...], settings: SumSettings
     ) -> Iterator[Rounds]:
         """The rounds of a plan on these records; the ledger is closed at the end."""
         ledger = open_ledger(plan, self.path, self.resume)
@@ -301,17 +327,17 @@ class Run:
         law: Law,
         records: SchemaRecords,
         plan: Plan,
-        settings: MixtureSettings | SlicedSettings,
+        settings: SumSettings | SliceSettings,
         releases: int | None = None,
         history: History | None = None,
-    ) -> SlicedModel:
+    ) -> CentralModel:
         """The model of what was learned."""
         budget = {"epsilon": self.epsilon, "delta": self.delta}
         made_with = budget | asdict(settings) | {"estimator": law.kind}
-        return SlicedModel(law, records, plan, releases or plan.uses, made_with, history)
+        return CentralModel(law, records, plan, releases or plan.uses, made_with, history)
 
 
-def fit_table_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
+def fit_table_sums(run: Run, settings: SumSettings) -> CentralModel:
     """Latent classes of a table of codes, by one round of noisy counts of pairs."""
     count, coded = len(run.table), CodedTable(run.schema)
     plan = plan_table(coded, run.epsilon, run.delta, count)

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.central.components import ImageMixture, LabeledVectors, VectorMixture
-from privot.central.fitting import MixtureSettings, Run, SlicedModel
+from privot.central.fitting import CentralModel, Run, SumSettings
 from privot.central.moments import (
     LEVELS,
     Components,
@@ -39,7 +39,7 @@ from privot.central.moments import (
     shrink_covariances,
 )
 from privot.central.records import ImageRecords, records_of
-from privot.central.slice_fit import SlicedSettings, train_network
+from privot.central.slice_fit import SliceSettings, train_network
 from privot.central.slices import SlicingMechanism
 from privot.central.sums import NoisySums, Rounds, SumPlan, open_ledger, sensitivity
 from privot.core.errors import PrivotError
@@ -223,7 +223,7 @@ class VectorRecipe:
     @classmethod
     def of(
         cls,
-        settings: MixtureSettings,
+        settings: SumSettings,
         epsilon: float,
         delta: float,
         count: int,
@@ -325,7 +325,7 @@ def _nearest(points: Floats, centers: Floats) -> Floats:
 # Fits of images and vectors by noisy sums, and of networks by noisy slices: what needs PyTorch.
 
 
-def fit_image_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
+def fit_image_sums(run: Run, settings: SumSettings) -> CentralModel:
     """A mixture of labeled images, by rounds of noisy sums."""
     count, records = len(run.table), ImageRecords(run.schema, degree=1)
     recipe = ImageRecipe.of(settings, run.epsilon, run.delta, count, records)
@@ -338,7 +338,7 @@ def fit_image_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
         return run.model(fit_images(rounds, records, recipe), records, plan, settings)
 
 
-def fit_vector_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
+def fit_vector_sums(run: Run, settings: SumSettings) -> CentralModel:
     """A mixture of labeled vectors, by two rounds of noisy sums."""
     count, vectors = len(run.table), LabeledVectors(run.schema)
     recipe = VectorRecipe.of(settings, run.epsilon, run.delta, count, vectors)
@@ -350,7 +350,7 @@ def fit_vector_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
         return run.model(fit_vectors(rounds, vectors, recipe), records, plan, settings)
 
 
-def fit_slices(run: Run, settings: SlicedSettings) -> SlicedModel:
+def fit_slices(run: Run, settings: SliceSettings) -> CentralModel:
     """A network, trained on noisy slices."""
     records = records_of(run.schema, **settings.features)
     values, labels = records.encode(run.table)

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from privot.central.fitting import MixtureSettings
+from privot.central.fitting import SumSettings
 from privot.central.records import ImageRecords
 from privot.central.sums import Integers, NoisySums, Records, SumPlan, sensitivity
 from privot.core.errors import PrivotError
@@ -275,7 +275,7 @@ class ImageRecipe:
     @classmethod
     def of(
         cls,
-        settings: MixtureSettings,
+        settings: SumSettings,
         epsilon: float,
         delta: float,
         count: int,

@@ -138,7 +138,7 @@ class ReleaseSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlicedSettings(ReleaseSettings):
+class SliceSettings(ReleaseSettings):
     """What is released of a curator's records, and what is made of it; see `ReleaseSettings`, too.
 
     Arguments:
@@ -434,7 +434,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 def train_network(
     mechanism: SlicingMechanism,
     records: Records,
-    settings: SlicedSettings,
+    settings: SliceSettings,
     checkpoint: Checkpoint,
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
@@ -485,7 +485,7 @@ class SliceObjective:
         mechanism: SlicingMechanism,
         pooled: PooledMean,
         network: LabeledNetwork,
-        settings: SlicedSettings,
+        settings: SliceSettings,
     ) -> None:
         self.mechanism, self.pooled, self.network = mechanism, pooled, network
         self.settings = settings

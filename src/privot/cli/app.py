@@ -40,15 +40,14 @@ account_app.command("laplace")(account.laplace)
 account_app.command("gaussian")(account.gaussian)
 account_app.command("randomized-response")(account.randomized_response)
 account_app.command("shuffle")(account.shuffle)
-account_app.command("sliced")(account.sliced)
+account_app.command("slices")(account.slices)
 account_app.command("spent")(account.spent)
 account_app.command("adopt")(account.adopt)
-sliced_app = typer.Typer(
-    help="A trusted curator learns through noisy slices.", no_args_is_help=True
+central_app = typer.Typer(
+    help="A trusted curator learns through noisy sums or slices.", no_args_is_help=True
 )
-sliced_app.command("fit")(central.fit)
-sliced_app.command("train")(central.train)
-sliced_app.command("adapt")(central.adapt)
+central_app.command("fit")(central.fit)
+central_app.command("adapt")(central.adapt)
 integral_app = typer.Typer(
     help="Publish draws that protect data sets as a whole; a curator is trusted.",
     no_args_is_help=True,
@@ -82,7 +81,7 @@ app.command("sample")(curator.sample)
 app.command("check")(evaluation.check)
 app.command("evaluate")(evaluation.evaluate)
 app.add_typer(account_app, name="account")
-app.add_typer(sliced_app, name="sliced")
+app.add_typer(central_app, name="central")
 app.add_typer(integral_app, name="integral")
 app.add_typer(campaign_app, name="campaign")
 app.add_typer(waves_app, name="waves")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from central.mixtures.tables import SCHEMA, people
-from privot.central import MixtureSettings, fit
+from privot.central import SumSettings, fit
 from privot.central.table_fit import CodedTable, PairCounts, fit_pairs, plan_table
 from privot.core.errors import PrivotError
 
@@ -87,5 +87,5 @@ def test_noiseless_pairs_are_explained():
 
 
 def test_the_number_of_classes_can_be_given():
-    model = fit(people(500), SCHEMA, epsilon=1.0, settings=MixtureSettings(classes=3))
+    model = fit(people(500), SCHEMA, epsilon=1.0, method=SumSettings(classes=3))
     assert model.law.sampler.atoms.num_classes == 3

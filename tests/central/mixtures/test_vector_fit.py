@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from central.mixtures.labeled_points import of, points, schema, table
-from privot.central import MixtureSettings, fit
+from privot.central import SumSettings, fit
 from privot.central.components import LabeledVectors
 from privot.central.image_fit import VectorRecipe
 from privot.core.errors import PrivotError
@@ -14,7 +14,7 @@ VECTORS = LabeledVectors(schema())
 
 @pytest.mark.parametrize("components", [None, 1])
 def test_moments_of_labels_and_their_heaps_are_learned(components):
-    model = fit(table(), schema(), epsilon=4.0, settings=MixtureSettings(components=components))
+    model = fit(table(), schema(), epsilon=4.0, method=SumSettings(components=components))
     drawn, kinds = of(model.sample(20_000, seed=0))
     true, known = points()
     assert (kinds == "a").mean() == pytest.approx(0.7, abs=0.03)
@@ -35,7 +35,7 @@ def test_moments_of_labels_and_their_heaps_are_learned(components):
 
 def test_there_are_as_many_components_as_are_heard():
     few, more, many = (
-        VectorRecipe.of(MixtureSettings(), epsilon, 1e-5, count, VECTORS).components
+        VectorRecipe.of(SumSettings(), epsilon, 1e-5, count, VECTORS).components
         for epsilon, count in ((0.5, 500), (1.0, 6000), (10.0, 60_000))
     )
     assert (few, many) == (1, 20)
@@ -48,7 +48,7 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing():
     enough = int(str(told.value).split("give ")[1].split(" rows")[0].replace(",", ""))
 
     def planned(count):
-        recipe = VectorRecipe.of(MixtureSettings(), 0.5, 1e-5, count, VECTORS)
+        recipe = VectorRecipe.of(SumSettings(), 0.5, 1e-5, count, VECTORS)
         return recipe.plan(0.5, 1e-5, count, VECTORS)
 
     assert planned(enough).uses == 2

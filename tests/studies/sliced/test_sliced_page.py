@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from privot.central import MixtureSettings
+from privot.central import SumSettings
 from privot.central.moments import ImageRecipe
 from privot.central.records import records_of
 from privot.privacy.published_slice_bounds import published_stddev
@@ -221,7 +221,7 @@ def test_what_was_tried_on_held_out_images(page):
 def test_usual_frequencies_are_the_default():
     images = records_of(SCHEMA, degree=1)
     usual = {
-        epsilon: ImageRecipe.of(MixtureSettings(), epsilon, DELTA, 60_000, images).residual_low_pass
+        epsilon: ImageRecipe.of(SumSettings(), epsilon, DELTA, 60_000, images).residual_low_pass
         for epsilon in comparison.USUAL
     }
     assert usual == comparison.USUAL

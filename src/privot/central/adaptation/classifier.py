@@ -178,7 +178,7 @@ class AdaptedClassifier(Learned):
         history: None: its losses are of several stages.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot sliced adapt")
+    kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot central adapt")
 
     classifier: Classifier
     plan: SumPlan
