@@ -30,10 +30,12 @@ import pyarrow as pa
 import torch
 
 from privot import integral
-from privot.central import SlicePlan, SliceSettings, SlicingMechanism, fit, records_of
-from privot.central.slices import accounted_grid
+from privot.central import SliceSettings, fit
+from privot.central.records import records_of
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.core.errors import PrivotError
-from privot.integral import PointSpace, UniformBox
+from privot.integral import PointSpace
+from privot.integral.references import UniformBox
 from privot.privacy.accounts import accounts
 from privot.privacy.ledger import Ledger
 from privot.schema import Schema

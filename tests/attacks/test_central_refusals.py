@@ -11,27 +11,14 @@ from typer.testing import CliRunner
 
 from central.declared_images import image_records, image_schema, image_table
 from privot import integral
-from privot.central import (
-    AdaptationSettings,
-    Ledger,
-    SlicePlan,
-    SliceSettings,
-    SlicingMechanism,
-    fit,
-)
-from privot.central.slices import accounted_grid
+from privot.central import AdaptationSettings, SliceSettings, fit
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.cli.app import app
 from privot.core.errors import PrivotError
-from privot.integral import (
-    Categorical,
-    ClippedRatioSettings,
-    NetworkSettings,
-    Normal,
-    PointSpace,
-    RecordSpace,
-    Uniform,
-    UniformBox,
-)
+from privot.integral import ClippedRatioSettings, PointSpace, RecordSpace
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import Categorical, Normal, Uniform, UniformBox
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.randomizer import Randomizer
 from privot.schema import Schema

@@ -10,7 +10,8 @@ from commands import privot
 from privot import Schema, integral, load
 from privot.central import AdaptationSettings, CentralModel, adapt
 from privot.core.errors import PrivotError
-from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel, NetworkSettings
+from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
+from privot.integral.learners import NetworkSettings
 from privot.local import LocalModel
 from privot.tables.files import read_table
 

@@ -14,21 +14,15 @@ from typer.testing import CliRunner
 
 from central.declared_images import image_schema, image_table
 from privot import integral
-from privot.central import (
-    AdaptationSettings,
-    AdaptedClassifier,
-    CentralModel,
-    Ledger,
-    SlicePlan,
-    SliceSettings,
-    SlicingMechanism,
-    adapt,
-    fit,
-    records_of,
-)
+from privot.central import AdaptationSettings, CentralModel, SliceSettings, adapt, fit
+from privot.central.adaptation.classifier import AdaptedClassifier
+from privot.central.records import records_of
+from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.cli.app import app
 from privot.core.errors import PrivotError
-from privot.integral import ClippedRatioSettings, PointSpace, UniformBox
+from privot.integral import ClippedRatioSettings, PointSpace
+from privot.integral.references import UniformBox
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from central.declared_images import image_schema, image_table
-from privot.central import SlicePlan, SliceSettings, fit
-from privot.central.slices import accounted_grid
+from privot.central import SliceSettings, fit
+from privot.central.slices import SlicePlan, accounted_grid
 from privot.schema.columns.array import tensor_values
 
 SCHEMA = image_schema((6, 6), 2)

@@ -4,8 +4,10 @@ import torch
 from torch import nn
 
 from central.declared_images import image_records, image_table
-from privot.central import Ledger, SlicePlan, SliceSettings, SlicingMechanism, fit
+from privot.central import SliceSettings, fit
 from privot.central.slice_fit import ReleaseSettings, smoothed_sliced_loss
+from privot.central.slices import SlicePlan, SlicingMechanism
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.schema.columns.array import tensor_values
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from privot.central import Ledger, SlicePlan, SliceSettings, SlicingMechanism
+from privot.central import SliceSettings
 from privot.central.slice_fit import PooledMean, smoothed_sliced_loss, spread_loss
-from privot.central.slices import Slices
+from privot.central.slices import SlicePlan, Slices, SlicingMechanism
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import Ledger
 from privot.transport.exact import transport_cost_1d
 
 

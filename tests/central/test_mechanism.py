@@ -4,9 +4,10 @@ import torch
 from scipy import stats
 
 from central.declared_images import image_records
-from privot.central import BudgetExhausted, Ledger, SlicePlan, SliceSettings, SlicingMechanism
-from privot.central.slices import accounted_grid
+from privot.central import SliceSettings
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import BudgetExhausted, Ledger
 
 IMAGES = image_records((4, 4), unit="person", num_labels=2, low_pass=2)
 

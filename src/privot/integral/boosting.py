@@ -308,7 +308,7 @@ def mollify(
     The records serve only to place the window of a tilt that is not normalized.
 
     Examples:
-        >>> from privot.integral import StandardNormal
+        >>> from privot.integral.references import StandardNormal
         >>> records = np.random.default_rng(0).normal(1.0, 1.0, (100, 1))
         >>> density = mollify(lambda x: x[:, 0], records, StandardNormal(1), epsilon=1.0)
         >>> density.epsilon <= 1.0

@@ -8,11 +8,13 @@ import torch
 
 import privot.central.adaptation.rounds
 from laws.model import LearnedLaws
-from privot.central import AdaptationSettings, AdaptedClassifier, Ledger, adapt
+from privot.central import AdaptationSettings, adapt
+from privot.central.adaptation.classifier import AdaptedClassifier
 from privot.central.adaptation.rounds import Course, shares
 from privot.central.sums import Rounds, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
+from privot.privacy.ledger import Ledger
 from privot.training.loop import train
 
 SETTINGS = AdaptationSettings(

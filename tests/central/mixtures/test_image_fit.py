@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from central.declared_images import image_schema, image_table
-from privot.central import SumSettings, fit, records_of
+from privot.central import SumSettings, fit
 from privot.central.image_fit import k_means
 from privot.central.moments import ImageRecipe
+from privot.central.records import records_of
 from privot.core.errors import PrivotError
 from privot.schema.columns.array import tensor_values
 

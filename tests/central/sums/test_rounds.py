@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from privot.central import BudgetExhausted, Ledger
 from privot.central.sums import Rounds, SumMechanism, SumPlan
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
+from privot.privacy.ledger import BudgetExhausted, Ledger
 
 PLAN = SumPlan((1.0, 1.0, 1.0), 1e-5, 20)
 

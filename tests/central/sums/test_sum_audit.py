@@ -13,12 +13,12 @@ import pytest
 
 from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
-from privot.central import Ledger
 from privot.central.adaptation.classifier import ClassProducts, ClassSums
 from privot.central.moments import Components, PixelSums, ResidualProducts
 from privot.central.sums import SumMechanism, SumPlan
 from privot.central.table_fit import PairCounts
 from privot.privacy import gaussian_epsilon
+from privot.privacy.ledger import Ledger
 
 EPSILON, DELTA = 2.0, 0.05
 # One pixel, two labels: images as long as may be, of different labels, are as far apart as any.

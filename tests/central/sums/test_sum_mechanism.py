@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from privot.central import BudgetExhausted, Ledger
 from privot.central.sums import SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import BudgetExhausted, Ledger
 
 
 @dataclass(frozen=True)
