@@ -20,9 +20,11 @@ def test_labels_can_be_asked_for(tmp_path):
     model = learn({"steps": 30, "generated": 20})
     assert set(drawn(model, 50, where={"label": "1"})[1]) == {1}
     assert set(drawn(model, 50, where={"label": [0, 1]})[1]) == {0, 1}
-    with pytest.raises(PrivotError, match="give one of 0, 1"):
+    with pytest.raises(PrivotError, match="the value '7': use '0', '1'"):
         model.sample(2, where={"label": "7"})
-    with pytest.raises(PrivotError, match="only labels of images"):
+    with pytest.raises(PrivotError, match="no value: give at least one"):
+        model.sample(2, where={"label": []})
+    with pytest.raises(PrivotError, match="conditions on label alone"):
         model.sample(2, where={"image": "7"})
 
 

@@ -51,12 +51,12 @@ def test_fit_images(tmp_path):
     with np.load(samples) as arrays:
         assert arrays["x"].shape == (20, 6, 6)
         assert set(arrays["y"]) <= {"0", "1"}
-    asked = run.invoke(app, f"sample {model} -n 9 --where y=1 -o {samples} --force".split())
-    assert asked.exit_code == 0, asked.output
+    sampled = run.invoke(app, f"sample {model} -n 9 --where y=1 -o {samples} --force".split())
+    assert sampled.exit_code == 0, sampled.output
     with np.load(samples) as arrays:
         assert set(arrays["y"]) == {"1"}
     refused = run.invoke(app, f"sample {model} --where x=1 -o {samples} --force".split())
-    assert "only labels of images" in str(refused.exception)
+    assert "conditions on y alone" in str(refused.exception)
     again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model} --force".split())
     assert isinstance(again.exception, PrivotError)
     assert "has counted 60 releases already" in str(again.exception)

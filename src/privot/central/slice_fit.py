@@ -4,10 +4,10 @@ Per release one step of Adam on
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-that is d times the smoothed sliced loss (`privot.central.slice_fit`) with its mean part taken from all
-releases (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without bias as
-the inner product of the residuals of two independent halves of the generated batch, so that small
-batches do not shrink the spread. Weights are averaged.
+that is d times the smoothed sliced loss (`privot.central.slice_fit`) with its mean part taken from
+all releases (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without
+bias as the inner product of the residuals of two independent halves of the generated batch, so that
+small batches do not shrink the spread. Weights are averaged.
 
 A budget that runs out (a resumed run may lack what a kill cost) ends the releases, not the fit: the
 pooled mean is followed to the end, or, by the published loss, the weights are left as they are.
@@ -24,9 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.components import LabeledLaw
-from privot.central.records import RecordMap, Records
+from privot.central.fitting import CentralModel, Run
+from privot.central.mixtures import LabeledLaw
+from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import Counted, SlicePlan, Slices, SlicingMechanism
+from privot.central.sums import open_ledger
 from privot.core.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
@@ -45,6 +47,7 @@ from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
 from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
+from privot.training.parallel import threads_for
 from privot.training.settings import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
@@ -114,7 +117,7 @@ class ReleaseSettings:
         """The scheme of batches that the adjacency is accounted with."""
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
-    def accounting(self, count: int, records: RecordMap, grid: float = 0.0) -> SlicedAccounting:
+    def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
         """The setting of a run on that many records, whose privacy is accounted."""
         return SlicedAccounting(
             dim=records.num_labels * records.width,
@@ -129,7 +132,7 @@ class ReleaseSettings:
             unit=records.unit,
         )
 
-    def plan(self, epsilon: float, delta: float, count: int, records: RecordMap) -> SlicePlan:
+    def plan(self, epsilon: float, delta: float, count: int, records: FeatureMap) -> SlicePlan:
         """The releases that keep (ε, δ) of that many records."""
         steps = 1 if self.sampling == "none" else self.steps
         return SlicePlan.calibrate(
@@ -378,7 +381,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     def __init__(
         self,
-        records: Records,
+        records: FeatureRecords,
         latent_dim: int,
         hidden: tuple[int, ...],
         seed: int = 0,
@@ -422,7 +425,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     @classmethod
     def of_tensors(
-        cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, records: FeatureRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `LabeledLaw`."""
         shape = (fields["latent_dim"], tuple(fields["hidden"]))
@@ -431,9 +434,25 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return network.eval()
 
 
+def fit_slices(run: Run, settings: SliceSettings) -> CentralModel:
+    """Train a network on noisy slices."""
+    records = records_of(run.schema, **settings.features)
+    values, labels = records.encode(run.table)
+    plan = settings.plan(run.budget.epsilon, run.budget.delta, len(values), records)
+    ledger = open_ledger(plan, run.path, run.resume)
+    mechanism = SlicingMechanism(values, labels, records, ledger)
+    state = Checkpoint(run.path, {"ledger": ledger.id}, run.resume)
+    try:
+        with threads_for(0):
+            law, history = train_network(mechanism, records, settings, state, run.progress)
+    finally:
+        ledger.close()
+    return run.model(law, records, plan, settings, ledger.spent, history)
+
+
 def train_network(
     mechanism: SlicingMechanism,
-    records: Records,
+    records: FeatureRecords,
     settings: SliceSettings,
     checkpoint: Checkpoint,
     progress: Progress | None,

@@ -6,9 +6,8 @@ import torch
 
 from central.declared_images import image_schema, image_table
 from privot.central import SumSettings, fit
-from privot.central.image_fit import k_means
-from privot.central.moments import ImageRecipe
-from privot.central.records import records_of
+from privot.central.mixture_fit import ImageFit, k_means
+from privot.central.sums import Budget
 from privot.core.errors import PrivotError
 from privot.schema.columns.array import tensor_values
 
@@ -64,8 +63,7 @@ def test_images_without_labels_and_in_color():
 def test_settings_follow_the_budget():
     images = image_schema((28, 28), 10)
     few, many = (
-        ImageRecipe.of(SumSettings(), epsilon, 1e-5, 60_000, records_of(images, degree=1))
-        for epsilon in (1.0, 10.0)
+        ImageFit.of(images, SumSettings(), Budget(epsilon, 1e-5, 60_000)) for epsilon in (1.0, 10.0)
     )
     assert (few.components, many.components) == (1, 19)
     assert (few.residual_low_pass, many.residual_low_pass) == (14, 18)
@@ -76,16 +74,16 @@ def test_settings_follow_the_budget():
 
 
 def test_what_noise_would_drown_is_refused_and_costs_nothing():
-    records = records_of(image_schema((28, 28), 10), degree=1)
-    with pytest.raises(PrivotError, match=r"noise of .* give [\d,]+ images") as told:
-        ImageRecipe.of(SumSettings(), 1.0, 1e-5, 500, records).plan(1.0, 1e-5, 500, records)
-    enough = int(str(told.value).split("give ")[1].split(" images")[0].replace(",", ""))
-    assert ImageRecipe.of(SumSettings(), 1.0, 1e-5, enough, records).plan(
-        1.0, 1e-5, enough, records
-    )
+    def planned(count, **settings):
+        schema = image_schema((28, 28), 10)
+        return ImageFit.of(schema, SumSettings(**settings), Budget(1.0, 1e-5, count)).plan()
+
+    with pytest.raises(PrivotError, match=r"noise of .* give [\d,]+ images") as refused:
+        planned(500)
+    enough = int(str(refused.value).split("give ")[1].split(" images")[0].replace(",", ""))
+    assert planned(enough).uses == 2
     assert 1000 < enough < 4000
-    few = ImageRecipe.of(SumSettings(low_pass=3), 1.0, 1e-5, 500, records)
-    assert few.plan(1.0, 1e-5, 500, records).uses == 2
+    assert planned(500, low_pass=3).uses == 2
 
 
 def test_impossible_settings_are_refused():

@@ -7,7 +7,7 @@ import torch
 from central.mixtures.labeled_points import of, schema, table
 from laws.model import ModelLaws
 from privot.central import CentralModel, fit
-from privot.central.components import VectorMixture
+from privot.central.mixtures import VectorMixture
 
 
 @pytest.fixture(scope="module")

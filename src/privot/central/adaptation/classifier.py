@@ -292,12 +292,12 @@ class ClassSums:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.classifier.num_classes
 
     @property
     def width(self) -> int:
-        """See `Question`: the record, and the constant."""
+        """See `Query`: the record, and the constant."""
         return self.dim + 1
 
     @property
@@ -306,7 +306,7 @@ class ClassSums:
         return self.norm / LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         x = torch.from_numpy(records[0])
         flat = x.flatten(1).double()
         flat = flat.clamp_min(0.0) if self.non_negative else flat
@@ -337,12 +337,12 @@ class ClassProducts:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.classifier.num_classes
 
     @property
     def width(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.basis.shape[1]
 
     @property
@@ -351,7 +351,7 @@ class ClassProducts:
         return self.norm / PRODUCT_LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         x = torch.from_numpy(records[0])
         classes = self.classifier.classes(x).numpy()
         residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])
