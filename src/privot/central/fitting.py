@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger, raw_table
 from privot.core.errors import (
+    MOST_COORDINATES,
     MOST_STEPS,
     PrivotError,
     load_object,
@@ -66,8 +67,50 @@ _LAWS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumSettings:
-    """Settings of a fit by noisy sums; None is chosen from ε, δ and the number of records.
+class Settings:
+    """Settings of a fit; counts are whole numbers within limits.
+
+    Arguments:
+        seed: Seed of starts and of other public draws; never of noise.
+    """
+
+    seed: int = 0
+
+    # The largest value of each count; the least is 1. A count whose default is None may be None.
+    most: ClassVar[dict[str, int]] = {}
+
+    def __post_init__(self) -> None:
+        for name, most in self.most.items():
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name, 0) is not None:
+                object.__setattr__(self, name, require_count(name, value, most))
+        object.__setattr__(self, "seed", require_seed(self.seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(Settings):
+    """Settings of a fit that trains a network.
+
+    Arguments:
+        hidden: Widths of the network's hidden layers.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights.
+        seed: Seed of weights and of public batches; never of noise.
+    """
+
+    hidden: tuple[int, ...] = (256, 256)
+    learning_rate: float = 2e-3
+    averaging: float = 0.995
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumSettings(Settings):
+    """Settings of a fit by noisy sums, beside those of `Settings`; None is chosen from public numbers.
 
     Arguments:
         components: Components of each label's mixture (images, vectors).
@@ -76,7 +119,6 @@ class SumSettings:
         norm: Length beyond which an image is made darker, in units of a white image's; of vectors,
             beyond which one is shortened, in units of the longest from the middle.
         classes: Latent classes (tables); by default as many as explain what was released.
-        seed: Seed of starts and of other public draws; never of noise.
 
     Examples:
         >>> SumSettings(components=3).norm
@@ -88,17 +130,15 @@ class SumSettings:
     residual_low_pass: int | None = None
     norm: float = 0.5
     classes: int | None = None
-    seed: int = 0
 
-    counts: ClassVar[tuple[str, ...]] = ("components", "low_pass", "residual_low_pass", "classes")
+    most: ClassVar[dict[str, int]] = dict.fromkeys(
+        ("components", "low_pass", "residual_low_pass", "classes"), MOST_STEPS
+    )
 
     def __post_init__(self) -> None:
-        for name in self.counts:
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, require_count(name, value, MOST_STEPS))
+        super().__post_init__()
         if not 0 < self.norm <= 1:
             raise PrivotError(f"norm {self.norm}: give a share of a white image's, up to 1")
-        object.__setattr__(self, "seed", require_seed(self.seed))
 
 
 class RecordMap(ABC):

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.fitting import CentralModel, Run
+from privot.central.fitting import CentralModel, NetworkSettings, Run
 from privot.central.mixtures import LabeledLaw
 from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import Counted, SlicePlan, Slices, SlicingMechanism
@@ -38,7 +38,6 @@ from privot.core.errors import (
     PrivotError,
     require_choice,
     require_count,
-    require_seed,
 )
 from privot.models import NOWHERE, Checkpoint, History
 from privot.privacy.ledger import BudgetExhausted
@@ -56,8 +55,8 @@ from privot.transport.exact import transport_cost_1d
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseSettings:
-    """What every run through noisy slices decides.
+class ReleaseSettings(NetworkSettings):
+    """Settings of every run through noisy slices; see `NetworkSettings`, too.
 
     Arguments:
         steps: Number of releases.
@@ -67,10 +66,7 @@ class ReleaseSettings:
         orthonormal: Whether a release's directions are a frame (k ≤ d).
         method: Accounting by `"pld"` (least noise, seconds) or `"rdp"`.
         q: Exponent of the sliced loss, 1 or 2.
-        hidden: Widths of a network's hidden layers.
-        learning_rate: Peak learning rate of Adam.
-        averaging: Decay of the moving average of the weights.
-        seed: Of initial weights and latents; never of noise, batches or directions.
+        seed: Seed of initial weights and latents; never of noise, batches or directions.
     """
 
     steps: int
@@ -80,12 +76,7 @@ class ReleaseSettings:
     orthonormal: bool = False
     method: Method = "pld"
     q: int = 2
-    hidden: tuple[int, ...] = (256, 256)
-    learning_rate: float = 2e-3
-    averaging: float = 0.995
-    seed: int = 0
 
-    # Most of each count; the least is 1.
     most: ClassVar[dict[str, int]] = {
         "steps": MOST_STEPS,
         "batch_size": MOST_PEOPLE,
@@ -93,11 +84,7 @@ class ReleaseSettings:
     }
 
     def __post_init__(self) -> None:
-        for name, most in self.most.items():
-            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
-        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
-        object.__setattr__(self, "hidden", widths)
-        object.__setattr__(self, "seed", require_seed(self.seed))
+        super().__post_init__()
         _ = self.training  # refuses what cannot learn, before anything is spent on it
         hints = get_type_hints(type(self))
         for field in fields(self):
