@@ -30,10 +30,12 @@ import pyarrow as pa
 import torch
 
 from privot import integral
-from privot.central import SlicedSettings, SlicePlan, SlicingMechanism, fit, records_of
-from privot.central.slices import accounted_grid
+from privot.central import SliceSettings, fit
+from privot.central.records import records_of
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.core.errors import PrivotError
-from privot.integral import PointSpace, UniformBox
+from privot.integral import PointSpace
+from privot.integral.references import UniformBox
 from privot.privacy.accounts import accounts
 from privot.privacy.ledger import Ledger
 from privot.schema import Schema
@@ -53,7 +55,7 @@ fork_in_c = ctypes.PyDLL(None).fork  # none of Python's hooks run
 
 
 @dataclass(frozen=True)
-class Settings(SlicedSettings):
+class Settings(SliceSettings):
     """A plan whose noise nobody calibrated: counted is how often, not how much."""
 
     def plan(self, epsilon, delta, count, records):
@@ -63,7 +65,7 @@ class Settings(SlicedSettings):
 @cache
 def plan(steps=RELEASES):
     grid = 2.0**-18
-    settings = SlicedSettings(batch_size=20, num_projections=4, low_pass=2)
+    settings = SliceSettings(batch_size=20, num_projections=4, low_pass=2)
     accounting = settings.accounting(len(VALUES), IMAGES, accounted_grid(grid, 1000))
     return SlicePlan(accounting, 1.0, steps, 1e-3, grid)
 
@@ -195,7 +197,7 @@ class Run:
                 TABLE,
                 SCHEMA,
                 epsilon=1.0,
-                settings=settings,
+                method=settings,
                 checkpoint=path,
                 resume=resume,
                 progress=progress,

@@ -59,7 +59,7 @@ RECIPES = {
     "sliced.gs_wgan": "What GS-WGAN's published code spends, counted step by step.",
     "sliced.vectors": "Labeled vectors by noisy sums, judged by classifiers that are trained on draws.",
     "sliced.timing": "Processor time of a release of noisy slices.",
-    "sliced.page": "Writes docs/results/sliced.md from its rows.",
+    "sliced.page": "Writes docs/results/central.md from its rows.",
     "integral.clients": "Divergence of a hundred clients' mixtures, beside the optimum.",
     "integral.curves": "Likelihood and coverage against epsilon, on a ring, a line, at random.",
     "integral.bernstein": "The Bernstein mechanism with the best settings that a search finds.",

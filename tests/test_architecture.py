@@ -32,8 +32,8 @@ MOST_MODULE_LINES, MOST_MODULES = 600, 10
 MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_900, 201, 31
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.noise", "account.shuffle", "account.sliced", "campaign.serve", "central.adapt",
-    "central.fit", "central.fit_integral", "central.train", "curator.fit", "curator.run",
+    "account.noise", "account.shuffle", "account.slices", "campaign.serve", "central.adapt",
+    "central.fit", "central.fit_integral", "curator.fit", "curator.run",
     "curator.sample", "evaluation.evaluate", "evaluation.plan", "randomizer.calibrate",
     "randomizer.privatize", "schema.new", "waves.report",
 }  # fmt: skip

@@ -13,7 +13,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from privot.integral import PointSpace, UniformBox, fit
+from privot.integral import PointSpace, fit
+from privot.integral.references import UniformBox
 
 plt.style.use("privot.report.paper")
 

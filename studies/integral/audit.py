@@ -27,8 +27,9 @@ import numpy as np
 import torch
 
 from privot.audit.statistics import audit
-from privot.integral import StandardNormal, TiltedDensity, boost, clip_ratio
-from privot.integral.density import make_grid
+from privot.integral import boost, clip_ratio
+from privot.integral.density import TiltedDensity, make_grid
+from privot.integral.references import StandardNormal
 from studies.common.densities import Array
 from studies.common.rows import gather
 from studies.integral.targets import ring

@@ -24,9 +24,12 @@ from typing import Any
 import numpy as np
 
 from privot.core.errors import PrivotError
-from privot.integral import BoostSettings, Edges, StandardNormal, TiltedDensity, boost
+from privot.integral import BoostSettings, boost
+from privot.integral.density import TiltedDensity
+from privot.integral.references import StandardNormal
 from privot.integral.tilts import (
     BOUND,
+    Edges,
     fat_enough,
     gain,
     gain_limit,

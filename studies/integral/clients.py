@@ -29,15 +29,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    Reference,
-    TiltedDensity,
-    TruncatedNormal,
-    boost,
-    clip_ratio,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
+from privot.integral.density import TiltedDensity
+from privot.integral.references import Reference, TruncatedNormal
 from studies.common.densities import Array, Grid, kullback_leibler
 from studies.common.rows import write_rows
 from studies.integral.targets import Mixture, client, envelope

@@ -21,8 +21,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from privot.core.errors import PrivotError
-from privot.integral import BoostSettings, StandardNormal, boost
+from privot.integral import BoostSettings, boost
 from privot.integral.boosting import mollify
+from privot.integral.references import StandardNormal
 from privot.report.panels import (
     DIM,
     INK,

@@ -5,7 +5,7 @@ on them. Here both moments come of noisy sums: one mean of all target records an
 principal directions of the source (public), one covariance; the map is the optimal transport of
 Gaussians. It is the plainest use of noisy sums: no classes, one round.
 
-**Privacy.** Two Gaussian mechanisms on the target, `replace_one`, composed exactly: questions, shares
+**Privacy.** Two Gaussian mechanisms on the target, `replace_one`, composed exactly: queries, shares
 and shrinkage are those of `privot.central.adaptation`, with one class. All else is public, or
 post-processing.
 

@@ -71,12 +71,12 @@ class FeatureRecords:
         self.width = classifier.h.in_features
 
     def prepare(self, values: Tensor) -> Tensor:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         return values
 
     @torch.no_grad()
     def features(self, prepared: Tensor) -> Tensor:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         return self.classifier.features(prepared.float())
 
 

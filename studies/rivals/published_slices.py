@@ -56,7 +56,7 @@ class PublishedSlicesSettings:
 
 @dataclass(frozen=True)
 class AppendedLabels:
-    """Records R·r/‖r‖ of rows r = (pixels, weighted one-hot label); a `RecordMap`."""
+    """Records R·r/‖r‖ of rows r = (pixels, weighted one-hot label); a `FeatureMap`."""
 
     width: int
     radius: float
@@ -65,11 +65,11 @@ class AppendedLabels:
     unit: str = "image"
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Rows as they come; see `RecordMap`."""
+        """Rows as they come; see `FeatureMap`."""
         return values
 
     def features(self, prepared: Tensor) -> Tensor:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         return self.radius * prepared / prepared.norm(dim=1, keepdim=True).clamp_min(1e-12)
 
 

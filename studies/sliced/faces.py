@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image, UnidentifiedImageError
 
-from privot.central import SlicedSettings, fit
+from privot.central import SliceSettings, fit
 from privot.central.records import records_of
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
@@ -44,7 +44,7 @@ SCHEMA = Schema.from_dict(
         "columns": {"face": {"kind": "array", "shape": [SIDE, SIDE, 3], "bounds": [0, 255]}},
     }
 )
-PAPER = SlicedSettings(
+PAPER = SliceSettings(
     batch_size=256,
     num_projections=2000,
     degree=1,
@@ -59,12 +59,12 @@ PAPER = SlicedSettings(
 _SHOWN = 64
 
 
-def settings_for(people: int, steps: int | None = None) -> SlicedSettings:
+def settings_for(people: int, steps: int | None = None) -> SliceSettings:
     """The paper's settings for that many photographs: a hundred epochs, if not so many steps."""
     return replace(PAPER, steps=steps or EPOCHS * people // PAPER.batch_size)
 
 
-def noise_of(people: int, settings: SlicedSettings, epsilon: float = EPSILON) -> float:
+def noise_of(people: int, settings: SliceSettings, epsilon: float = EPSILON) -> float:
     """Deviation of the noise on a slice that keeps (ε, 10⁻⁶), in the diameter of the records' ball.
 
     That is the paper's unit, whose records have norm ½; here they have norm 1.
@@ -124,7 +124,7 @@ def run(chosen: argparse.Namespace) -> None:
     settings = settings_for(table.num_rows, chosen.steps)
     resume = chosen.checkpoint is not None and chosen.checkpoint.exists()
     model = fit(
-        table, SCHEMA, epsilon=chosen.epsilon, delta=DELTA, settings=settings,
+        table, SCHEMA, epsilon=chosen.epsilon, delta=DELTA, method=settings,
         checkpoint=chosen.checkpoint, resume=resume,
     )  # fmt: skip
     chosen.output.mkdir(parents=True, exist_ok=True)

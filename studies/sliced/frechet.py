@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from privot.central import SlicedModel
+from privot.central import CentralModel
 from privot.schema.columns.array import tensor_values
 from studies.common.image_features import load_classifier, save_classifier, train_classifier
 from studies.common.image_judge import ImageJudge
@@ -36,7 +36,7 @@ def judge_models(models: Sequence[Path], data: Path, classifier: Path) -> list[d
     floor = judge.score(clean[:NUM_JUDGED]).to_dict()
     rows = []
     for path in models:
-        model = SlicedModel.load(path)
+        model = CentralModel.load(path)
         images = tensor_values(model.sample(NUM_JUDGED, seed=0)["image"])
         rows.append(
             {

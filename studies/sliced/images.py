@@ -4,7 +4,7 @@ Protocol (Rakotomamonjy, Ralaivola 2021, table 2): 60 000 synthetic images with 
 pixels in [0, 1]; scikit-learn's `LogisticRegression(max_iter=5000)` and its default `MLPClassifier`
 are trained on them and tested on the real test images; δ = 1e-5, `replace_one`.
 
-**What was chosen how.** The defaults of `privot.central.MixtureSettings` follow from ε and the number of
+**What was chosen how.** The defaults of `privot.central.SumSettings` follow from ε and the number of
 images; their constants were chosen on 10 000 held-out *training* images of both data sets
 (`--held-out` judges by these). Such looks at training data are in no ε, as usual in this literature.
 
@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor
 
-from privot.central import MixtureSettings, SlicedModel, fit
+from privot.central import CentralModel, SumSettings, fit
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 from studies.common.rows import write_row
@@ -64,7 +64,7 @@ def load_split(path: Path, split: str) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x).float() / 255, torch.from_numpy(y.astype(np.int64))
 
 
-def drawn(model: SlicedModel, count: int, seed: int) -> tuple[Tensor, Tensor]:
+def drawn(model: CentralModel, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Images (count, 28, 28), as many of each label, moved if the model's schema says so, and labels."""
     labels = torch.arange(10).repeat_interleave(count // 10)
     parts = [
@@ -88,7 +88,7 @@ def accuracies(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, seed: int) 
 
 
 def judged(
-    path: Path, epsilon: float, settings: MixtureSettings, chosen: argparse.Namespace
+    path: Path, epsilon: float, settings: SumSettings, chosen: argparse.Namespace
 ) -> dict[str, Any]:
     """Fit, draw, train classifiers on the draws, test them."""
     x, y = load_split(path, "train")
@@ -99,7 +99,7 @@ def judged(
     table = as_table(x, y)
     started = time.perf_counter()
     schema = declared(augment=AUGMENT) if chosen.augment else SCHEMA
-    model = fit(table, schema, epsilon=epsilon, delta=DELTA, settings=settings)
+    model = fit(table, schema, epsilon=epsilon, delta=DELTA, method=settings)
     seconds = round(time.perf_counter() - started, 1)
     if chosen.model is not None:
         model.save(chosen.model)
@@ -136,7 +136,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """The command line."""
-    settings = MixtureSettings(
+    settings = SumSettings(
         components=chosen.components,
         low_pass=chosen.low_pass,
         residual_low_pass=chosen.residual_low_pass,

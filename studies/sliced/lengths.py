@@ -9,7 +9,7 @@ the more so the smaller δ is.
 The law is computed by one Fourier transform, each $Y_j$ rounded to the nearest of $2^{18}$ cells.
 
 Usage:
-    python -m studies sliced.lengths -o docs/results/sliced
+    python -m studies sliced.lengths -o docs/results/central
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _draw_tail(middle: Axes, right: Axes) -> None:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("-o", "--output", type=Path, default=Path("docs/results/sliced"))
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/results/central"))
 
 
 def run(chosen: argparse.Namespace) -> None:

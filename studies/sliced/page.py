@@ -4,7 +4,7 @@
 
 Reads `images.json`, `held_out.json`, `vectors.json`, `tables.json`, `rivals.json`, `tuning.json`,
 `adaptation.json`, `timing.json`, `frechet.json`, and what papers published (`published_images.json`,
-`published_adaptation.json`), in `docs/results/sliced`, and rewrites the tables of the page
+`published_adaptation.json`), in `docs/results/central`, and rewrites the tables of the page
 (`studies.common.pages`). Noise is what the accountant works out on the spot.
 """
 
@@ -214,7 +214,7 @@ def _promise(rows: Rows) -> tuple[str, str]:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    page_options(parser, "sliced")
+    page_options(parser, "central")
 
 
 def run(chosen: argparse.Namespace) -> None:

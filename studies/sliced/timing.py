@@ -5,7 +5,7 @@ projection, exactly rounded noise. Processor time of one thread, so that other w
 less.
 
 Usage:
-    python -m studies sliced.timing -o docs/results/sliced/timing.json
+    python -m studies sliced.timing -o docs/results/central/timing.json
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from statistics import median
 
 import torch
 
-from privot.central import Ledger, SlicePlan, SlicingMechanism, records_of
-from privot.central.slices import accounted_grid
+from privot.central.records import records_of
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.schema import Schema
 from privot.training.parallel import threads_for

@@ -34,7 +34,7 @@ from scipy.fft import dctn
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from privot.central import MixtureSettings, SlicedSettings, fit
+from privot.central import SliceSettings, SumSettings, fit
 from privot.schema import Schema
 from studies.common.rows import write_row
 from studies.rivals.dp_merf import DPMERFSettings, fit_dp_merf
@@ -82,13 +82,13 @@ def declared(side: int) -> Schema:
 
 
 def fitted(
-    x: Floats, y: Floats, settings: MixtureSettings | SlicedSettings, chosen: argparse.Namespace
+    x: Floats, y: Floats, settings: SumSettings | SliceSettings, chosen: argparse.Namespace
 ) -> Drawn:
     """Draws of a model of ours."""
     schema = declared(chosen.side)
     names = schema.columns["vector"].table_columns("vector")
     table = pa.table(dict(zip(names, x.T, strict=True)) | {"label": [str(label) for label in y]})
-    model = fit(table, schema, epsilon=chosen.epsilon, delta=DELTA, settings=settings)
+    model = fit(table, schema, epsilon=chosen.epsilon, delta=DELTA, method=settings)
     drawn = model.sample(chosen.count, seed=chosen.seed)
     vectors = np.stack([drawn[name].to_numpy() for name in names], axis=1)
     labels = np.array([int(label) for label in drawn["label"].to_pylist()])
@@ -115,9 +115,9 @@ def rival(x: Floats, y: Floats, chosen: argparse.Namespace) -> Drawn:
 
 Method = Callable[[Floats, Floats, argparse.Namespace], Drawn]
 METHODS: dict[str, Method] = {
-    "mixture": lambda x, y, c: fitted(x, y, MixtureSettings(seed=c.seed), c),
-    "gaussian": lambda x, y, c: fitted(x, y, MixtureSettings(components=1, seed=c.seed), c),
-    "slices": lambda x, y, c: fitted(x, y, SlicedSettings(steps=c.steps, seed=c.seed), c),
+    "mixture": lambda x, y, c: fitted(x, y, SumSettings(seed=c.seed), c),
+    "gaussian": lambda x, y, c: fitted(x, y, SumSettings(components=1, seed=c.seed), c),
+    "slices": lambda x, y, c: fitted(x, y, SliceSettings(steps=c.steps, seed=c.seed), c),
     "dp_merf": rival,
     "real": lambda x, y, c: Drawn(x, y),
 }

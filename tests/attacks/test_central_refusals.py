@@ -11,27 +11,14 @@ from typer.testing import CliRunner
 
 from central.declared_images import image_records, image_schema, image_table
 from privot import integral
-from privot.central import (
-    AdaptationSettings,
-    Ledger,
-    SlicedSettings,
-    SlicePlan,
-    SlicingMechanism,
-    fit,
-)
-from privot.central.slices import accounted_grid
+from privot.central import AdaptationSettings, SliceSettings, fit
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.cli.app import app
 from privot.core.errors import PrivotError
-from privot.integral import (
-    Categorical,
-    ClippedRatioSettings,
-    NetworkSettings,
-    Normal,
-    PointSpace,
-    RecordSpace,
-    Uniform,
-    UniformBox,
-)
+from privot.integral import ClippedRatioSettings, PointSpace, RecordSpace
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import Categorical, Normal, Uniform, UniformBox
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -77,7 +64,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "command",
     [
-        "sliced fit release.parquet --schema schema.toml --epsilon 8 -o out",
+        "central fit release.parquet --schema schema.toml --epsilon 8 -o out",
         "integral fit release.parquet --schema schema.toml --epsilon 8 --draws 2 -o out",
     ],
 )
@@ -108,7 +95,7 @@ def test_nor_in_python():
 )
 def test_settings_that_cannot_learn_are_refused_at_once(changes, message):
     with pytest.raises(PrivotError, match=message):
-        SlicedSettings(**changes)
+        SliceSettings(**changes)
     with pytest.raises(PrivotError, match=message):
         AdaptationSettings(epsilon=1.0, unit="person", **changes)
 
@@ -116,7 +103,7 @@ def test_settings_that_cannot_learn_are_refused_at_once(changes, message):
 @pytest.mark.parametrize("name", ["batch_size", "num_projections", "steps"])
 def test_releases_of_nothing_are_refused_at_once(name):
     with pytest.raises(PrivotError, match=f"{name} 0 cannot be"):
-        SlicedSettings(**{name: 0})
+        SliceSettings(**{name: 0})
 
 
 def test_networks_of_densities_learn_at_such_rates_too():
@@ -158,11 +145,11 @@ def test_records_that_cannot_be_are_refused_before_noise_is_sought(
     def sought(*_):
         raise AssertionError
 
-    monkeypatch.setattr(SlicedSettings, "plan", sought)
-    settings = SlicedSettings(steps=20, batch_size=20)
+    monkeypatch.setattr(SliceSettings, "plan", sought)
+    settings = SliceSettings(steps=20, batch_size=20)
     with pytest.raises(PrivotError, match=message) as refusal:
         fit(
-            table, image_schema((6, 6), 2), epsilon=8.0, settings=settings,
+            table, image_schema((6, 6), 2), epsilon=8.0, method=settings,
             checkpoint=tmp_path / "run",
         )  # fmt: skip
     assert "\n" not in str(refusal.value)

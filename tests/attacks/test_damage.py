@@ -8,9 +8,10 @@ import pytest
 from central.declared_images import image_schema
 from commands import privot
 from privot import Schema, integral, load
-from privot.central import AdaptationSettings, SlicedModel, adapt
+from privot.central import AdaptationSettings, CentralModel, adapt
 from privot.core.errors import PrivotError
-from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel, NetworkSettings
+from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
+from privot.integral.learners import NetworkSettings
 from privot.local import LocalModel
 from privot.tables.files import read_table
 
@@ -22,7 +23,7 @@ bounds = [0, 10]
 kind = "categorical"
 categories = ["red", "green", "blue"]
 """
-SLICED = "--epsilon 50 --delta 1e-3 --steps 20 --batch-size 30"
+SLICED = "--method slices --epsilon 50 --delta 1e-3 --steps 20 --batch-size 30"
 FITS = {
     "latent_classes": (LocalModel, "fit release.parquet"),
     "generator": (
@@ -30,11 +31,14 @@ FITS = {
         "fit release.parquet --estimator generator --steps 20 --batch-size 20",
     ),
     "sliced_images": (
-        SlicedModel,
-        f"sliced train digits.npz --schema digits.json --low-pass 3 {SLICED} --epsilon 500",
+        CentralModel,
+        f"central fit digits.npz --schema digits.json --low-pass 3 {SLICED} --epsilon 500",
     ),
-    "sliced_table": (SlicedModel, f"sliced train people.csv --schema schema.toml {SLICED}"),
-    "mixture": (SlicedModel, "sliced fit people.csv --schema schema.toml --epsilon 50"),
+    "sliced_table": (
+        CentralModel,
+        f"central fit people.csv --schema schema.toml {SLICED}",
+    ),
+    "mixture": (CentralModel, "central fit people.csv --schema schema.toml --epsilon 50"),
     "integral_trees": (
         IntegralModel,
         "integral fit people.csv --schema schema.toml --epsilon 1 --draws 5 --estimator trees",

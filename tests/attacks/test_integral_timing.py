@@ -7,18 +7,10 @@ how many there were. Uniform, clustered and few records must cost the same, in e
 import numpy as np
 import pytest
 
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    CustomReference,
-    NetworkSettings,
-    PointSpace,
-    StandardNormal,
-    TiltedDensity,
-    UniformBox,
-    fit,
-    learners,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings, PointSpace, fit, learners
+from privot.integral.density import TiltedDensity
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import CustomReference, StandardNormal, UniformBox
 from privot.integral.tilts import ConstantTilt
 
 QUICK = NetworkSettings(hidden=(8,), steps=20, batch_size=64)

@@ -42,7 +42,7 @@ def stopped(folder):
     assert not run.fit(stop=30)
     return {
         "epsilon": 1.0,
-        "settings": SETTINGS,
+        "method": SETTINGS,
         "checkpoint": folder / "run",
         "resume": True,
     }
@@ -67,7 +67,7 @@ def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
     shutil.copytree(tmp_path / "old state", state_folder)
     shutil.copy(tmp_path / "old", tmp_path / "run.ledger")
     with pytest.raises(PrivotError, match=r"behind its checkpoint, which holds what 50 releases"):
-        fit(*ARGUMENTS, epsilon=1.0, settings=SETTINGS, checkpoint=tmp_path / "run", resume=True)
+        fit(*ARGUMENTS, epsilon=1.0, method=SETTINGS, checkpoint=tmp_path / "run", resume=True)
 
 
 def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
@@ -82,8 +82,8 @@ def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
 def test_a_finished_fit_is_not_resumed_by_the_command(tmp_path):
     image_schema((6, 6)).save(tmp_path / "schema.json")
     np.savez(tmp_path / "data.npz", image=np.random.default_rng(0).random((60, 6, 6)))
-    line = "sliced train data.npz --schema schema.json --low-pass 3 --epsilon 50 --delta 1e-3"
-    line = f"{line} --steps 20 --batch-size 20 -o model".split()
+    line = "central fit data.npz --schema schema.json --low-pass 3 --epsilon 50 --delta 1e-3"
+    line = f"{line} --method slices --steps 20 --batch-size 20 -o model".split()
     done = privot(tmp_path, *line)
     assert done.returncode == 0, done.stderr
     before = {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()}

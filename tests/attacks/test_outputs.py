@@ -67,13 +67,13 @@ COMMANDS = {
     "evaluate": Command(
         "evaluate model --against people.csv -n 50", "new.html", ("model", "people.csv")
     ),
-    "sliced train": Command(
-        f"sliced train people.csv --schema schema.toml {SLICED}",
+    "central fit": Command(
+        f"central fit people.csv --method slices --schema schema.toml {SLICED}",
         "new",
         ("people.csv", "schema.toml"),
     ),
-    "sliced adapt": Command(
-        "sliced adapt data.npz target.npz --unit person --epsilon 500 --delta 1e-3 --training-steps 4",
+    "central adapt": Command(
+        "central adapt data.npz target.npz --unit person --epsilon 500 --delta 1e-3 --training-steps 4",
         "new",
         ("data.npz", "target.npz"),
     ),
@@ -108,7 +108,7 @@ def made(tmp_path_factory):
         "privatize people.csv -r randomizer.json",
         "privatize people.csv -r randomizer.json -o reports.csv",
         "fit release.parquet -o model",
-        COMMANDS["sliced train"].line + " -o slices",
+        COMMANDS["central fit"].line + " -o slices",
         COMMANDS["integral fit"].line + " -o secret",
     ):
         done = typed(folder, line)

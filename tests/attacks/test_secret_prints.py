@@ -7,14 +7,9 @@ import pytest
 
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    NetworkSettings,
-    PointSpace,
-    UniformBox,
-    fit,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings, PointSpace, fit
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import UniformBox
 
 
 def test_an_integer_that_no_column_holds_is_refused_without_its_digits():

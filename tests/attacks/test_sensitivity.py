@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from central.declared_images import image_records
-from privot.central import SlicedSettings
+from privot.central import SliceSettings
 from privot.central.records import TableRecords
 from privot.central.slices import SlicingMechanism
 from privot.core.errors import PrivotError
@@ -36,7 +36,7 @@ def test_rows_are_no_further_apart_than_accounted(record_map, degree):
     values = torch.tensor(list(itertools.product(WILD, repeat=3)), dtype=torch.float64)
     if records.schema.images:
         values = values[:, None]
-    settings = SlicedSettings(steps=2, batch_size=2, num_projections=records.width, method="rdp")
+    settings = SliceSettings(steps=2, batch_size=2, num_projections=records.width, method="rdp")
     plan = settings.plan(8, 1e-5, len(values), records)
     mechanism = SlicingMechanism(values, None, records, Ledger(plan))
     rows = mechanism._project(np.arange(len(values)), torch.eye(records.width))
@@ -45,6 +45,6 @@ def test_rows_are_no_further_apart_than_accounted(record_map, degree):
 
 def test_rows_of_another_table_are_refused():
     records = TableRecords(SCHEMA)
-    plan = SlicedSettings(steps=2, batch_size=2, method="rdp").plan(8, 1e-5, 9, records)
+    plan = SliceSettings(steps=2, batch_size=2, method="rdp").plan(8, 1e-5, 9, records)
     with pytest.raises(PrivotError, match=r"rows have shape \(4,\): give \(3,\)"):
         SlicingMechanism(torch.rand(9, 4), None, records, Ledger(plan))

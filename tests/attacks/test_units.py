@@ -14,21 +14,15 @@ from typer.testing import CliRunner
 
 from central.declared_images import image_schema, image_table
 from privot import integral
-from privot.central import (
-    AdaptationSettings,
-    AdaptedClassifier,
-    Ledger,
-    SlicedModel,
-    SlicedSettings,
-    SlicePlan,
-    SlicingMechanism,
-    adapt,
-    fit,
-    records_of,
-)
+from privot.central import AdaptationSettings, CentralModel, SliceSettings, adapt, fit
+from privot.central.adaptation.classifier import AdaptedClassifier
+from privot.central.records import records_of
+from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.cli.app import app
 from privot.core.errors import PrivotError
-from privot.integral import ClippedRatioSettings, PointSpace, UniformBox
+from privot.integral import ClippedRatioSettings, PointSpace
+from privot.integral.references import UniformBox
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
@@ -72,10 +66,10 @@ def promises_visits(folder, model):
 
 
 def test_slices_of_a_table_promise_what_its_schema_says(tmp_path):
-    settings = SlicedSettings(**QUICK, **NETWORK)
-    model = fit(VISITS, SCHEMA, **BUDGET, settings=settings, checkpoint=tmp_path / "run")
+    settings = SliceSettings(**QUICK, **NETWORK)
+    model = fit(VISITS, SCHEMA, **BUDGET, method=settings, checkpoint=tmp_path / "run")
     promises_visits(tmp_path / "model", model)
-    assert isinstance(model, SlicedModel)
+    assert isinstance(model, CentralModel)
     (ledger,) = tmp_path.glob("run*ledger*")
     assert "person" not in ledger.read_text()
 
@@ -84,9 +78,9 @@ def test_images_and_adaptations_state_whom_a_record_belongs_to(tmp_path):
     with pytest.raises(TypeError, match="unit"):
         AdaptationSettings(epsilon=1.0)
     x = torch.rand(200, 6, 6)
-    settings = SlicedSettings(**QUICK, **NETWORK, low_pass=2)
+    settings = SliceSettings(**QUICK, **NETWORK, low_pass=2)
     schema = image_schema((6, 6), unit="visit")
-    model = fit(image_table(x), schema, **BUDGET, settings=settings)
+    model = fit(image_table(x), schema, **BUDGET, method=settings)
     promises_visits(tmp_path / "images", model)
     small = {"rounds": 1, "training_steps": 2, "feature_dim": 4, "channels": (), "hidden": (4,)}
     settings = AdaptationSettings(epsilon=99.0, delta=1e-3, unit="visit", **small)
@@ -107,7 +101,7 @@ def test_integral_models_state_it_and_schemas_are_not_contradicted(tmp_path):
 
 def test_a_plan_for_persons_releases_nothing_of_visits():
     records = records_of(SCHEMA)
-    visits = SlicedSettings(**QUICK).plan(8.0, 1e-3, 300, records)
+    visits = SliceSettings(**QUICK).plan(8.0, 1e-3, 300, records)
     assert visits.guarantee.unit == "visit"
 
     def persons(grid):
@@ -134,14 +128,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-FIT = "--epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
+FIT = "--method slices --epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        f"sliced train visits.csv --schema schema.toml {FIT} -o model",
-        f"sliced train images.npz --schema images.json --low-pass 2 {FIT} -o model",
+        f"central fit visits.csv --schema schema.toml {FIT} -o model",
+        f"central fit images.npz --schema images.json --low-pass 2 {FIT} -o model",
         "integral fit visits.csv --schema schema.toml --epsilon 1 --draws 2 --estimator trees "
         "-o model",
         "plan schema.toml --epsilon 4 --people 5000",
@@ -150,7 +144,7 @@ FIT = "--epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
         "account noise gaussian --epsilon 1 --sensitivity 1 --delta 1e-6 --unit visit",
         "account noise randomized-response --epsilon 1 --categories 3 --unit visit",
         "account shuffle --epsilon 1 --people 5000 --delta 1e-6 --unit visit",
-        "account sliced --stddev 2 --delta 1e-6 --dim 50 --num-projections 20 --records 1000 "
+        "account slices --stddev 2 --delta 1e-6 --dim 50 --num-projections 20 --records 1000 "
         "--radius 1 --steps 4 --batch-size 20 --unit visit",
     ],
 )
@@ -159,13 +153,14 @@ def test_every_command_prints_the_unit(folder, command):
     assert done.exit_code == 0, (done.output, done.exception)
     assert "visit" in done.stdout
     assert "person" not in done.output
-    if command.startswith("sliced"):
+    if command.startswith("central"):
         assert "make sure that no visit has two" in done.stderr
 
 
 def test_a_schema_says_its_own_unit(folder):
     refused = run.invoke(
-        app, f"sliced train visits.csv --schema schema.toml --unit person {FIT} -o model".split()
+        app,
+        f"central fit visits.csv --schema schema.toml --unit person {FIT} -o model".split(),
     )
     assert refused.exit_code == 2
     assert "--unit" in refused.output

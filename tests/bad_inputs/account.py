@@ -3,7 +3,7 @@
 
 from bad_inputs.cases import cases
 
-SLICED = "account sliced --delta 1e-5 --dim 8 --num-projections 4 --records 1000 --radius 1"
+SLICED = "account slices --delta 1e-5 --dim 8 --num-projections 4 --records 1000 --radius 1"
 CASES = cases(
     *(
         (f"account noise laplace --sensitivity 1 --epsilon {value}", "epsilon")

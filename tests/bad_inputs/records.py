@@ -26,7 +26,7 @@ def everywhere(content, says):
         (LINE, says, name),
         ("schema check schema.toml --against bad.csv", says, name),
         ("evaluate model --against bad.csv -o out.html", says, name),
-        (f"sliced fit bad.csv {against} -o out", says, name),
+        (f"central fit bad.csv {against} -o out", says, name),
         (f"integral fit bad.csv {against} --draws 5 -o out", says, name),
     )
 

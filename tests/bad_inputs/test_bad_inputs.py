@@ -9,6 +9,7 @@ from bad_inputs import (
     account,
     audit,
     calibrate,
+    central,
     check,
     collect,
     datasets,
@@ -20,14 +21,13 @@ from bad_inputs import (
     records,
     sample,
     schema,
-    sliced,
     usage,
     waves,
 )
 from bad_inputs.cases import require_refused, run_refused
 
-TABLE = (account, audit, calibrate, check, collect, datasets, demo, evaluate, fit, integral, plan,
-         records, sample, schema, sliced, usage, waves)  # fmt: skip
+TABLE = (account, audit, calibrate, central, check, collect, datasets, demo, evaluate, fit, integral,
+         plan, records, sample, schema, usage, waves)  # fmt: skip
 CASES = [
     pytest.param(case, id=f"{module.__name__.rpartition('.')[2]}: {case.id}")
     for module in TABLE

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from privot.central import records_of
+from privot.central.records import records_of
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
 

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from central.declared_images import image_schema, image_table
-from privot.central import SlicedSettings, SlicePlan, fit
-from privot.central.slices import accounted_grid
+from privot.central import SliceSettings, fit
+from privot.central.slices import SlicePlan, accounted_grid
 from privot.schema.columns.array import tensor_values
 
 SCHEMA = image_schema((6, 6), 2)
@@ -16,8 +16,8 @@ SHORT = {"batch_size": 20, "num_projections": 12, "low_pass": 3}
 
 def learn(settings, table=None, schema=SCHEMA, **more):
     table = image_table(*data()) if table is None else table
-    settings = SlicedSettings(**SHORT | settings)
-    return fit(table, schema, epsilon=8.0, delta=1e-3, settings=settings, **more)
+    settings = SliceSettings(**SHORT | settings)
+    return fit(table, schema, epsilon=8.0, delta=1e-3, method=settings, **more)
 
 
 def data(count=400):

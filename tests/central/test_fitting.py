@@ -5,8 +5,8 @@ import pytest
 
 from central.declared_images import image_schema, image_table
 from central.halves import SCHEMA, data, drawn, learn
-from privot.central import MixtureSettings, SlicedSettings
-from privot.central.fitting import fit, usual_settings
+from privot.central import SliceSettings, SumSettings
+from privot.central.fitting import fit, settings_of
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 
@@ -68,24 +68,27 @@ def test_files_and_whole_numbers_of_numpy_are_taken(tmp_path):
 
 
 def test_sums_are_the_usual_way_and_slices_of_what_has_no_codes():
-    assert usual_settings(image_schema((6, 6), 2)) == MixtureSettings()
+    assert settings_of(None, image_schema((6, 6), 2)) == SumSettings()
     table = {"a": {"kind": "numeric", "bounds": [0, 1]}, "b": {"kind": "boolean"}}
-    assert usual_settings(Schema.from_dict({"columns": table})) == MixtureSettings()
+    assert settings_of(None, Schema.from_dict({"columns": table})) == SumSettings()
     many = {"kind": "vector", "columns": list("pqrst"), "bounds": [[0, 1]] * 5}
     labeled = Schema.from_dict({"columns": {"b": table["b"], "features": many}})
-    assert usual_settings(labeled) == MixtureSettings()
+    assert settings_of(None, labeled) == SumSettings()
     beside = Schema.from_dict({"columns": table | {"features": many}})
-    assert usual_settings(beside) == SlicedSettings()
+    assert settings_of(None, beside) == SliceSettings()
+    assert settings_of("slices", labeled) == SliceSettings()
+    with pytest.raises(PrivotError, match="method 'sums' cannot learn columns a, b, features"):
+        settings_of("sums", beside)
+    with pytest.raises(PrivotError, match="method is 'trees'"):
+        settings_of("trees", labeled)
 
 
 def test_a_run_by_sums_goes_on_where_it_was_stopped(tmp_path):
     table, path = image_table(*data()), tmp_path / "run"
-    settings = MixtureSettings(components=2, low_pass=3, residual_low_pass=3)
+    settings = SumSettings(components=2, low_pass=3, residual_low_pass=3)
 
     def learned(**how):
-        return fit(
-            table, SCHEMA, epsilon=8.0, delta=1e-3, settings=settings, checkpoint=path, **how
-        )
+        return fit(table, SCHEMA, epsilon=8.0, delta=1e-3, method=settings, checkpoint=path, **how)
 
     class KilledError(Exception):
         pass

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from central.declared_images import image_records, image_schema, image_table
-from privot.central import records_of
+from privot.central.records import records_of
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_values

@@ -4,8 +4,10 @@ import torch
 from torch import nn
 
 from central.declared_images import image_records, image_table
-from privot.central import Ledger, SlicedSettings, SlicePlan, SlicingMechanism, fit
+from privot.central import SliceSettings, fit
 from privot.central.slice_fit import ReleaseSettings, smoothed_sliced_loss
+from privot.central.slices import SlicePlan, SlicingMechanism
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.schema.columns.array import tensor_values
 
@@ -52,7 +54,7 @@ def test_network_learns_colors(monkeypatch):
 
     monkeypatch.setattr(ReleaseSettings, "plan", plan)
     images, _ = reddish(60)
-    settings = SlicedSettings(
+    settings = SliceSettings(
         low_pass=52,
         degree=1,
         scale=60.0,
@@ -65,7 +67,7 @@ def test_network_learns_colors(monkeypatch):
         averaging=0.9,
     )
     table, schema = image_table(images.movedim(1, 3)), image_records((64, 64, 3)).schema
-    model = fit(table, schema, epsilon=10.0, delta=1e-3, settings=settings)
+    model = fit(table, schema, epsilon=10.0, delta=1e-3, method=settings)
     drawn = tensor_values(model.sample(40, seed=0)["image"])
     assert drawn.shape == (40, 64, 64, 3)
     red, green, blue = drawn.mean(axis=(0, 1, 2))

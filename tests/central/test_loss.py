@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from privot.central import Ledger, SlicedSettings, SlicePlan, SlicingMechanism
+from privot.central import SliceSettings
 from privot.central.slice_fit import PooledMean, smoothed_sliced_loss, spread_loss
-from privot.central.slices import Slices
+from privot.central.slices import SlicePlan, Slices, SlicingMechanism
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import Ledger
 from privot.transport.exact import transport_cost_1d
 
 
@@ -62,7 +63,7 @@ DIM = 24
 
 def plan(stddev=0.25, records=300, **fields):
     """A plan for records of `DIM` coordinates whose noise nobody calibrated."""
-    settings = SlicedSettings(**{"batch_size": 20} | fields)
+    settings = SliceSettings(**{"batch_size": 20} | fields)
     accounting = settings.accounting(records, Coordinates(), 2.0**-13)
     steps = 1 if settings.release == "once" else settings.steps
     return SlicePlan(accounting, stddev, steps, 1e-3, 2.0**-18)

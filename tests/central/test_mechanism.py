@@ -4,9 +4,10 @@ import torch
 from scipy import stats
 
 from central.declared_images import image_records
-from privot.central import BudgetExhausted, Ledger, SlicedSettings, SlicePlan, SlicingMechanism
-from privot.central.slices import accounted_grid
+from privot.central import SliceSettings
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import BudgetExhausted, Ledger
 
 IMAGES = image_records((4, 4), unit="person", num_labels=2, low_pass=2)
 
@@ -30,7 +31,7 @@ def mechanism(records=IMAGES, values=None, labels=None, **settings):
     if values is None:
         values, labels = data()
     fields = {"steps": 40, "batch_size": 20}
-    plan = uncalibrated(SlicedSettings(**fields | settings), len(values), records)
+    plan = uncalibrated(SliceSettings(**fields | settings), len(values), records)
     return SlicingMechanism(values, labels, records, Ledger(plan))
 
 
@@ -168,7 +169,7 @@ def test_what_cannot_be_used_is_refused():
     with pytest.raises(PrivotError, match="NaN"):
         mechanism(values=values / 0 * 0, labels=labels)
     with pytest.raises(PrivotError, match="do not fit a plan"):
-        plan = uncalibrated(SlicedSettings(steps=3, batch_size=9), 200, IMAGES)
+        plan = uncalibrated(SliceSettings(steps=3, batch_size=9), 200, IMAGES)
         SlicingMechanism(values, labels, IMAGES, Ledger(plan))
     with pytest.raises(PrivotError, match="batch"):
         mechanism(batch_size=301)

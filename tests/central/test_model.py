@@ -9,7 +9,7 @@ import pytest
 from central.declared_images import image_table
 from central.halves import SCHEMA, data, drawn, learn
 from laws.model import ModelLaws
-from privot.central import SlicedModel, fit
+from privot.central import CentralModel, fit
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 
@@ -20,16 +20,18 @@ def test_labels_can_be_asked_for(tmp_path):
     model = learn({"steps": 30, "generated": 20})
     assert set(drawn(model, 50, where={"label": "1"})[1]) == {1}
     assert set(drawn(model, 50, where={"label": [0, 1]})[1]) == {0, 1}
-    with pytest.raises(PrivotError, match="give one of 0, 1"):
+    with pytest.raises(PrivotError, match="the value '7': use '0', '1'"):
         model.sample(2, where={"label": "7"})
-    with pytest.raises(PrivotError, match="only labels of images"):
+    with pytest.raises(PrivotError, match="no value: give at least one"):
+        model.sample(2, where={"label": []})
+    with pytest.raises(PrivotError, match="conditions on label alone"):
         model.sample(2, where={"image": "7"})
 
 
 def test_saved_and_loaded(tmp_path):
     for model in (learn({"steps": 30, "generated": 20}), mixed()):
         model.save(tmp_path / "model")
-        again = SlicedModel.load(tmp_path / "model")
+        again = CentralModel.load(tmp_path / "model")
         assert again.guarantee == model.guarantee
         for one, other in zip(drawn(model, 5), drawn(again, 5)):
             assert np.allclose(one, other, atol=1e-5)
@@ -38,9 +40,9 @@ def test_saved_and_loaded(tmp_path):
         assert "seconds" not in public
     (tmp_path / "model" / "weights.safetensors").write_bytes(b"x")
     with pytest.raises(PrivotError, match="is damaged"):
-        SlicedModel.load(tmp_path / "model")
+        CentralModel.load(tmp_path / "model")
     with pytest.raises(PrivotError, match="cannot be read"):
-        SlicedModel.load(tmp_path / "nothing")
+        CentralModel.load(tmp_path / "nothing")
 
 
 @cache

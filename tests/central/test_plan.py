@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from central.halves import learn
-from privot.central import SlicePlan
+from privot.central.slices import SlicePlan
 from privot.core.errors import PrivotError
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.training import Interrupted

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from privot.audit.statistics import audit
-from privot.central import Ledger, SlicePlan, SlicingMechanism
-from privot.central.slices import accounted_grid
+from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
+from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 
 # A large δ: events that reach ε are then frequent enough to be counted.

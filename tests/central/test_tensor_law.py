@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from central.declared_images import image_records
-from privot.central import components
-from privot.central.components import LabeledLaw
+from privot.central import mixtures
+from privot.central.mixtures import LabeledLaw
 
 
 class Bright(LabeledLaw):
@@ -37,7 +37,7 @@ def drawn(where, count=4000, of=None):
 
 
 def test_labels_follow_the_shares(monkeypatch):
-    monkeypatch.setattr(components, "PIECE", 1500)
+    monkeypatch.setattr(mixtures, "PIECE", 1500)
     pieces = drawn({})
     assert [len(piece) for piece in pieces] == [1500, 1500, 1000]
     assert abs(np.concatenate(pieces).mean() - 0.8) < 0.03

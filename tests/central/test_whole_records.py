@@ -8,14 +8,15 @@ from central.declared_images import image_schema, image_table
 from central.halves import SHORT, data
 from central.mixtures import labeled_points
 from privot import integral
-from privot.central import MixtureSettings, SlicedSettings, fit, table_fit
+from privot.central import SliceSettings, SumSettings, fit, table_fit
 from privot.core.errors import PrivotError
+from privot.integral.learners import NetworkSettings
 from privot.privacy.accounts import RepeatedRecords, accounts
 from privot.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("little_noise")
 
-SUMS, SLICES = MixtureSettings(components=2), SlicedSettings(**SHORT, steps=4, generated=20)
+SUMS, SLICES = SumSettings(components=2), SliceSettings(**SHORT, steps=4, generated=20)
 CODES = Schema.from_dict(
     {
         "columns": {
@@ -49,7 +50,7 @@ def with_other_labels(table, label):
 
 
 # Whose records they are is tested, not what is learned of them.
-SHORTLY = integral.NetworkSettings(hidden=(8,), steps=5, batch_size=64)
+SHORTLY = NetworkSettings(hidden=(8,), steps=5, batch_size=64)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,7 @@ def kill(*at):
 )
 def test_a_run_goes_on_with_its_own_labels_only(records, settings, tmp_path):
     schema, table, label = records()
-    how = {"epsilon": 8.0, "settings": settings, "checkpoint": tmp_path / "run"}
+    how = {"epsilon": 8.0, "method": settings, "checkpoint": tmp_path / "run"}
     with pytest.raises(KilledError):
         fit(table, schema, **how, progress=kill)
     ledger = (tmp_path / "run.ledger").read_bytes()
@@ -88,11 +89,11 @@ def test_methods_share_an_account_of_the_same_records(tmp_path):
     values, labels = data()
     for columns in ((values,), (values, labels)):
         schema, table = image_schema((6, 6), len(columns)), image_table(*columns)
-        fit(table, schema, epsilon=8.0, settings=SUMS)
+        fit(table, schema, epsilon=8.0, method=SUMS)
         with pytest.warns(RepeatedRecords, match="2 runs"):
-            fit(table, schema, epsilon=8.0, settings=SLICES)
+            fit(table, schema, epsilon=8.0, method=SLICES)
     schema, table, _ = codes()
-    fit(table, schema, epsilon=8.0, settings=SLICES)
+    fit(table, schema, epsilon=8.0, method=SLICES)
     settings = integral.ClippedRatioSettings(network=SHORTLY)
     model = integral.fit(table, schema, draws=3, epsilon=1.0, settings=settings)
     with pytest.warns(RepeatedRecords, match="2 runs"):

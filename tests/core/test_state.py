@@ -10,8 +10,9 @@ import pytest
 
 from privot import integral
 from privot.core.errors import PrivotError
-from privot.integral import PointSpace, UniformBox
+from privot.integral import PointSpace
 from privot.integral.model import DrawPlan
+from privot.integral.references import UniformBox
 from privot.privacy.accounts import charge, fingerprint
 from privot.privacy.ledger import Ledger
 

@@ -8,8 +8,10 @@ import pytest
 from scipy.stats import norm
 
 from privot.core.errors import PrivotError
-from privot.integral import BoostSettings, NetworkSettings, StandardNormal, boost
+from privot.integral import BoostSettings, boost
 from privot.integral.boosting import BOUND, coefficients
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import StandardNormal
 
 QUICK = NetworkSettings(hidden=(16,), steps=100, batch_size=256)
 UNTRAINED = NetworkSettings(hidden=(2,), steps=1, batch_size=8)

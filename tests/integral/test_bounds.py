@@ -7,18 +7,13 @@ import pytest
 from scipy.stats import norm
 
 from privot.core.errors import PrivotError
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    Edges,
-    NetworkSettings,
-    StandardNormal,
-    boost,
-    clip_ratio,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
 from privot.integral.boosting import coefficients
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import StandardNormal
 from privot.integral.tilts import (
     BOUND,
+    Edges,
     fat_enough,
     gain,
     gain_limit,

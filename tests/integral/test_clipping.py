@@ -8,13 +8,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privot.core.errors import PrivotError
-from privot.integral import (
-    ClippedRatioSettings,
-    CustomReference,
-    StandardNormal,
-    clip_ratio,
-    mollify,
-)
+from privot.integral import ClippedRatioSettings, clip_ratio
+from privot.integral.boosting import mollify
+from privot.integral.references import CustomReference, StandardNormal
 
 X = np.linspace(-6, 6, 6001)
 STEP = X[1] - X[0]

@@ -3,14 +3,9 @@
 import pytest
 
 from laws.tilted import TiltedLaws
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    CustomReference,
-    NetworkSettings,
-    boost,
-    clip_ratio,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import CustomReference
 
 QUICK = NetworkSettings(hidden=(16, 16), steps=40, batch_size=256, learning_rate=0.03)
 

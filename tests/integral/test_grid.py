@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from laws.reference import ReferenceLaws
-from privot.integral import (
+from privot.integral.density import make_grid
+from privot.integral.references import (
     Categorical,
     CustomReference,
     Integers,
@@ -13,7 +14,6 @@ from privot.integral import (
     StandardNormal,
     Uniform,
 )
-from privot.integral.density import make_grid
 
 MIXED = ProductReference(
     (Uniform(0.0, 1.0), Categorical((0.2, 0.3, 0.5)), Integers(-2, 2), Normal(1.0, 0.5))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.integral import Categorical, Integers, Normal, Uniform
-from privot.integral.references import marginal_from_dict
+from privot.integral.references import Categorical, Integers, Normal, Uniform, marginal_from_dict
 
 
 @pytest.mark.parametrize(

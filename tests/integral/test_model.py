@@ -8,15 +8,9 @@ import pytest
 
 from privot import Schema, integral
 from privot.core.errors import PrivotError
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    CustomReference,
-    IntegralModel,
-    NetworkSettings,
-    PointSpace,
-    StandardNormal,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel, PointSpace
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import CustomReference, StandardNormal
 from privot.privacy import ApproximateDP
 from privot.privacy.ledger import BudgetExhausted
 

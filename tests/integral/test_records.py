@@ -8,16 +8,9 @@ import pytest
 
 from laws.model import ModelLaws
 from privot.core.errors import PrivotError
-from privot.integral import (
-    Categorical,
-    ClippedRatioSettings,
-    IntegralModel,
-    NetworkSettings,
-    Normal,
-    RecordSpace,
-    SecureGenerator,
-    fit,
-)
+from privot.integral import ClippedRatioSettings, IntegralModel, RecordSpace, fit
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import Categorical, Normal, SecureGenerator
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""

@@ -5,7 +5,7 @@ import pytest
 
 from laws.reference import ReferenceLaws
 from privot.core.errors import PrivotError
-from privot.integral import (
+from privot.integral.references import (
     Categorical,
     CustomReference,
     Integers,

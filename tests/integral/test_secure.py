@@ -3,7 +3,8 @@
 import numpy as np
 from scipy import stats
 
-from privot.integral import SecureGenerator, references
+from privot.integral import references
+from privot.integral.references import SecureGenerator
 
 DRAWS = SecureGenerator()
 

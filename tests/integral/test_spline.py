@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from privot.integral import Normal
 from privot.integral.learners import fit_spline
+from privot.integral.references import Normal
 
 X = np.linspace(-6, 6, 6001)
 STEP = X[1] - X[0]

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.integral import (
-    BoostSettings,
-    ClippedRatioSettings,
-    CustomReference,
-    NetworkSettings,
-    StandardNormal,
-)
+from privot.integral import BoostSettings, ClippedRatioSettings
+from privot.integral.learners import NetworkSettings
+from privot.integral.references import CustomReference, StandardNormal
 from privot.integral.tilts import fit_log_ratio, pack, unpack
 
 QUICK = NetworkSettings(hidden=(8,), steps=30, batch_size=64)

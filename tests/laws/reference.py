@@ -7,7 +7,7 @@ cells that expect 50 draws or more, where the statistic has the tail of its limi
 import numpy as np
 from scipy.stats import chi2
 
-from privot.integral import SecureGenerator
+from privot.integral.references import SecureGenerator
 
 FALSE_ALARM = 5e-7
 LEAST_EXPECTED = 50

@@ -5,7 +5,7 @@ import pytest
 
 from laws.reference import FALSE_ALARM, chi_square
 from privot.core.errors import PrivotError
-from privot.integral import UniformBox
+from privot.integral.references import UniformBox
 
 EPSILON = 1.5
 

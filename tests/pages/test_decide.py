@@ -98,7 +98,9 @@ def test_pictures_of_reports():
 
 def test_a_curators_table():
     row = stated_row("a table of ten columns with its pairs")
-    (found,) = recorded("sliced/tables.json", epsilon=1.0, estimator="mixture (privot.sliced.fit)")
+    (found,) = recorded(
+        "central/tables.json", epsilon=1.0, estimator="mixture (privot.central.fit)"
+    )
     assert figures(row["accuracy"]) == [points(found["one_way"]), points(found["two_way"])]
     assert delta(row) == 1e-6
 
@@ -108,7 +110,7 @@ def test_a_curators_pictures():
         row = stated_row(start)
         rows = [
             each
-            for each in recorded("sliced/images.json", method="mixture", data=data, held_out=False)
+            for each in recorded("central/images.json", method="mixture", data=data, held_out=False)
             if round(each["epsilon"], 6) == 1 and each["residual_low_pass"] == 14
         ]
         assert {(each["neighboring"], each["delta"]) for each in rows} == {
@@ -122,7 +124,7 @@ def test_a_curators_pictures():
 
 def test_labels_from_a_public_set():
     row = stated_row("labels for pictures")
-    path, pair = "sliced/adaptation.json", "mnist_usps"
+    path, pair = "central/adaptation.json", "mnist_usps"
     sums = recorded(path, pair=pair, method="sums", epsilon=10.0)
     source = recorded(path, pair=pair, method="source")
     measured = [points(mean(each["accuracy"] for each in rows)) for rows in (sums, source)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 
-from privot.central import SlicedModel
+from privot.central import CentralModel
 from privot.demo.datasets import LabeledImages
 from studies import recipes
 from studies.__main__ import main
@@ -191,7 +191,7 @@ def test_a_kept_model_is_judged(folder):
         "sliced.images --data {0}/mnist.npz --epsilon 200 --components 1 --low-pass 2 "
         "--residual-low-pass 2 --count 100 --augment --model model -o out",
     )
-    assert SlicedModel.load(folder / "model").releases == 2
+    assert CentralModel.load(folder / "model").releases == 2
     run(
         folder,
         "sliced.frechet model --data {0}/mnist.npz --classifier {0}/judge.safetensors -o out",

@@ -14,7 +14,7 @@ from studies.integral import page as integral
 from studies.sliced import page as sliced
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PAGES = {"entropic": entropic, "images": images, "integral": integral, "sliced": sliced}
+PAGES = {"entropic": entropic, "images": images, "integral": integral, "central": sliced}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -30,7 +30,7 @@ def test_every_table_is_that_of_the_rows(name):
 
 @pytest.mark.slow
 def test_noise_on_the_page_is_the_accountants(tmp_path):
-    page = RESULTS / "sliced.md"
+    page = RESULTS / "central.md"
     known = sliced.tables_of(folder_of(page))
     assert known["accounting"]() in page.read_text(encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""Learning through noisy sums and slices: a curator is trusted with records, releases are public.
+"""Models of records that a trusted curator holds, learned through noisy sums or noisy slices.
 
-`SumMechanism` and `SlicingMechanism` alone touch private data. What is learned from their releases keeps
-the guarantee that a ledger has counted.
+`SumMechanism` (`privot.central.sums`) and `SlicingMechanism` (`privot.central.slices`) alone touch
+private data. Everything learned from their releases keeps the guarantee that a ledger has counted.
 """
 
 from typing import TYPE_CHECKING
@@ -9,43 +9,22 @@ from typing import TYPE_CHECKING
 from privot.core.errors import lazy_names, naming_extra
 
 with naming_extra("privot.central", "learn"):
-    from privot.central.fitting import MixtureSettings, SlicedModel, fit
-    from privot.privacy.ledger import BudgetExhausted, Ledger
+    from privot.central.fitting import CentralModel, SumSettings, fit
 
 if TYPE_CHECKING:
-    from privot.central.adaptation.classifier import AdaptationSettings, AdaptedClassifier
+    from privot.central.adaptation.classifier import AdaptationSettings
     from privot.central.adaptation.rounds import adapt
-    from privot.central.records import records_of
-    from privot.central.slice_fit import SlicedSettings
-    from privot.central.slices import SlicePlan, Slices, SlicingMechanism
+    from privot.central.slice_fit import SliceSettings
 
-# Imported when they are used: tables by noisy sums need no PyTorch.
+# Imported on first use: tables by noisy sums need no PyTorch.
 _PLACES = {
     "AdaptationSettings": "privot.central.adaptation.classifier",
     "AdaptedClassifier": "privot.central.adaptation.classifier",
-    "SlicePlan": "privot.central.slices",
-    "SlicedSettings": "privot.central.slice_fit",
-    "Slices": "privot.central.slices",
-    "SlicingMechanism": "privot.central.slices",
+    "SliceSettings": "privot.central.slice_fit",
     "adapt": "privot.central.adaptation.rounds",
-    "records_of": "privot.central.records",
 }
 __getattr__ = lazy_names(__name__, _PLACES)
-# Kinds of models that another module knows.
+# Kinds of models that another module defines.
 MODEL_CLASSES = {"central.classifier": "AdaptedClassifier"}
 
-__all__ = [
-    "AdaptationSettings",
-    "AdaptedClassifier",
-    "BudgetExhausted",
-    "Ledger",
-    "MixtureSettings",
-    "SlicePlan",
-    "SlicedModel",
-    "SlicedSettings",
-    "Slices",
-    "SlicingMechanism",
-    "adapt",
-    "fit",
-    "records_of",
-]
+__all__ = ["AdaptationSettings", "CentralModel", "SliceSettings", "SumSettings", "adapt", "fit"]

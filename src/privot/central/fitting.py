@@ -1,13 +1,17 @@
-"""Fitting a model from a curator's records: by rounds of noisy sums, or through noisy slices.
+"""Fits of a curator's records, by rounds of noisy sums or through noisy slices, and their models.
 
 A mechanism owns the records; everything here sees releases only, so the guarantee of the plan is the
-model's, however it is learned (post-processing), and all of its folder may be published: times, which
-depend on raw records, are in checkpoints alone, which stay with the curator.
+model's, however it is learned (post-processing), and the whole folder of a model may be published.
+Times, which depend on raw records, are in checkpoints alone, which stay with the curator.
 
-- **Sums** of all records (`privot.sliced.sums`), a few rounds, each a Gaussian mechanism: what is wanted
-  are means and products of few coordinates, and a plain noisy sum tells them with the least noise.
-- **Slices** of batches (`privot.sliced.releases`), fresh ones at each of thousands of steps: a network
+- **Sums** of all records (`privot.central.sums`), a few rounds, each a Gaussian mechanism: where
+  means and products of few coordinates are wanted, a plain noisy sum estimates them with the least
+  noise.
+- **Slices** of batches (`privot.central.slices`), fresh ones at each of thousands of steps: a network
   is trained on a distance between distributions.
+
+What differs between kinds of records are three parts: a `RecordMap`, which encodes rows of a schema; a
+`SumFit`, which plans rounds for it and estimates from their answers; and a `Law`, which draws rows.
 
 **Resuming.** The checkpoint holds what was learned, or released; the ledger is a file of its own that is
 never behind (`privot.privacy.ledger`). After a kill, releases that were counted but whose effect was
@@ -16,115 +20,261 @@ lost stay spent. Losses in the history are functions of releases.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger, raw_table
-from privot.central.table_fit import (
-    CodedTable,
-    Law,
-    SchemaRecords,
-    TableMixture,
-    fit_table,
-    plan_table,
+from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger, raw_table
+from privot.core.errors import (
+    MOST_COORDINATES,
+    MOST_STEPS,
+    PrivotError,
+    load_object,
+    require_choice,
+    require_count,
+    require_seed,
 )
-from privot.core.errors import MOST_STEPS, PrivotError, load_object, require_count, require_seed
+from privot.local.model import read_condition
 from privot.models import Checkpoint, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.schema import Box, Schema
 from privot.training import Progress
 
 if TYPE_CHECKING:
-    from privot.central.slice_fit import SlicedSettings
+    from privot.central.slice_fit import SliceSettings
 
-# What a fit by rounds of noisy sums may be told; what is left open follows from ε, records and size.
-
-
-_NORM = 0.5  # of an image's, were all pixels 1: what is longer is made darker
+Method = Literal["sums", "slices"]
+PIECE = 16_384  # rows drawn at once
+# Imported on use, since most need PyTorch: the fit of each kind of records by sums, and the law of each
+# kind of model with the map of its records.
+_FITS = {
+    "images": "privot.central.mixture_fit:ImageFit",
+    "vectors": "privot.central.mixture_fit:VectorFit",
+    "tables": "privot.central.table_fit:TableFit",
+}
+_LAWS = {
+    "classes": ("privot.central.table_fit:TableMixture", "privot.central.table_fit:CodedRecords"),
+    "mixture": ("privot.central.mixtures:ImageMixture", "privot.central.records:ImageRecords"),
+    "vectors": ("privot.central.mixtures:VectorMixture", "privot.central.records:VectorRecords"),
+    "network": ("privot.central.slice_fit:LabeledNetwork", "privot.central.records:records_of"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixtureSettings:
-    """What rounds of noisy sums are to tell; None is chosen from ε, δ and the number of records.
+class Settings:
+    """Settings of a fit; counts are whole numbers within limits.
 
     Arguments:
-        components: Of images and vectors, for each label.
-        low_pass: Of images: frequencies of components' means, along each axis.
-        residual_low_pass: Of images: frequencies in which the rest varies, along each axis.
-        norm: Of images: length, in units of a white one's, beyond which an image is made darker; of
-            vectors, in units of the longest from the middle, beyond which one is made shorter.
-        classes: Of tables: latent classes; by default as many as explain what was released.
-        seed: Of starts and what else is drawn in public; never of noise.
+        seed: Seed of starts and of other public draws; never of noise.
+    """
+
+    seed: int = 0
+
+    # The largest value of each count; the least is 1. A count whose default is None may be None.
+    most: ClassVar[dict[str, int]] = {}
+
+    def __post_init__(self) -> None:
+        for name, most in self.most.items():
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name, 0) is not None:
+                object.__setattr__(self, name, require_count(name, value, most))
+        object.__setattr__(self, "seed", require_seed(self.seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(Settings):
+    """Settings of a fit that trains a network.
+
+    Arguments:
+        hidden: Widths of the network's hidden layers.
+        learning_rate: Peak learning rate of Adam.
+        averaging: Decay of the moving average of the weights.
+        seed: Seed of weights and of public batches; never of noise.
+    """
+
+    hidden: tuple[int, ...] = (256, 256)
+    learning_rate: float = 2e-3
+    averaging: float = 0.995
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumSettings(Settings):
+    """Settings of a fit by noisy sums, beside those of `Settings`; None is chosen from public numbers.
+
+    Arguments:
+        components: Components of each label's mixture (images, vectors).
+        low_pass: Frequencies of components' means, along each axis (images).
+        residual_low_pass: Frequencies of the covariances within components, along each axis (images).
+        norm: Length beyond which an image is made darker, in units of a white image's; of vectors,
+            beyond which one is shortened, in units of the longest from the middle.
+        classes: Latent classes (tables); by default as many as explain what was released.
+
+    Examples:
+        >>> SumSettings(components=3).norm
+        0.5
     """
 
     components: int | None = None
     low_pass: int | None = None
     residual_low_pass: int | None = None
-    norm: float = _NORM
+    norm: float = 0.5
     classes: int | None = None
-    seed: int = 0
 
-    counts: ClassVar[tuple[str, ...]] = ("components", "low_pass", "residual_low_pass", "classes")
+    most: ClassVar[dict[str, int]] = dict.fromkeys(
+        ("components", "low_pass", "residual_low_pass", "classes"), MOST_STEPS
+    )
 
     def __post_init__(self) -> None:
-        for name in self.counts:
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, require_count(name, value, MOST_STEPS))
+        super().__post_init__()
         if not 0 < self.norm <= 1:
             raise PrivotError(f"norm {self.norm}: give a share of a white image's, up to 1")
-        object.__setattr__(self, "seed", require_seed(self.seed))
 
 
-# Models that a curator learns through noisy releases: drawing records, and what they promise.
+class RecordMap(ABC):
+    """A public map from rows of a schema to arrays: a function of one row and of the schema alone."""
+
+    schema: Schema
+
+    @property
+    def unit(self) -> str:
+        """Whom one record belongs to: the guarantee is per unit."""
+        return self.schema.unit
+
+    @property
+    def label(self) -> str | None:
+        """Column of codes that labels the records; None if there is none."""
+        return None
+
+    @property
+    def num_labels(self) -> int:
+        """Number of labels; 1 where there are none."""
+        return 1 if self.label is None else self.schema.coded[self.label].alphabet.size
+
+    @abstractmethod
+    def encode(self, table: pa.Table) -> tuple[Any, ...]:
+        """Return rows as arrays or tensors whose first axis is the rows'."""
+
+    def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
+        """Return 1 for labels (num_labels,) that meet a condition, 0 for others.
+
+        Raises:
+            PrivotError: for another column, or a value that the schema does not declare.
+        """
+        if others := [name for name in where if name != self.label]:
+            raise PrivotError(
+                f"where names {', '.join(others)}: this model knows conditions on "
+                f"{self.label or 'no column'} alone; draw more, and select rows"
+            )
+        allowed = np.ones(self.num_labels, np.float32)
+        for codes in read_condition(self.schema, where).values():
+            if not codes:
+                raise PrivotError(f"where gives column {self.label!r} no value: give at least one")
+            allowed = np.zeros(self.num_labels, np.float32)
+            allowed[codes] = 1.0
+        return allowed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values of which the map is built again."""
+        return {"schema": self.schema.to_dict()}
 
 
-# Laws of tensors, imported when a model has one: tables by sums need no PyTorch.
-_TENSOR_LAWS = {
-    "network": "privot.central.slice_fit:LabeledNetwork",
-    "mixture": "privot.central.components:ImageMixture",
-    "vectors": "privot.central.components:VectorMixture",
-}
+class Law(ABC):
+    """A distribution of records, whatever release it was learned from."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def pieces(
+        self, records: Any, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
+    ) -> Iterator[pa.Table]:
+        """Draw records that meet a condition, in pieces."""
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """Return plain values that, beside the arrays, `build` needs."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the numbers of the law by name."""
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Build the law of these fields and arrays."""
+
+
+class SumFit(ABC):
+    """The fit of one kind of records by rounds of noisy sums.
+
+    Arguments:
+        records: Map of the records.
+    """
+
+    records: RecordMap
+
+    @classmethod
+    @abstractmethod
+    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
+        """Choose what the settings leave open, from public numbers alone."""
+
+    @abstractmethod
+    def plan(self) -> SumPlan:
+        """Return the plan of the rounds; refuse one whose noise would hide what it releases.
+
+        Raises:
+            PrivotError: where the budget or the number of records is too small: a public computation.
+        """
+
+    @abstractmethod
+    def learn(self, rounds: Rounds) -> Law:
+        """Learn the law of the records from rounds of the plan."""
 
 
 class Plan(Protocol):
-    """What could be released: `SumPlan` or `SlicePlan`."""
+    """The releases of a run, `SumPlan` or `SlicePlan`."""
 
     @property
     def guarantee(self) -> ApproximateDP:
-        """Of all releases together."""
+        """Guarantee of all releases together."""
 
     @property
     def uses(self) -> int:
-        """Releases that are declared."""
+        """Number of releases that are declared."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlicedModel(Model):
-    """A distribution of records, learned from noisy slices or sums of private ones.
+class CentralModel(Model):
+    """A distribution of records, learned from noisy sums or slices of private ones.
 
     Arguments:
-        law: What records are drawn from.
+        law: The law that records are drawn from.
         records: The public map of the records it was learned from.
-        plan: What could be released.
-        releases: How many releases were made.
+        plan: The releases that were declared.
+        releases: Number of releases that were made.
         made_with: Settings of the fit, plain values.
         history: Loss over the steps; None if it was not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("central", 5, "privot sliced fit")
+    kind: ClassVar[ModelKind] = ModelKind("central", 6, "privot central fit")
 
     law: Law
-    records: SchemaRecords
+    records: RecordMap
     plan: Plan
     releases: int
     made_with: dict[str, Any]
@@ -132,18 +282,18 @@ class SlicedModel(Model):
 
     @property
     def guarantee(self) -> ApproximateDP:
-        """What was spent: the guarantee of all releases that were counted."""
+        """The guarantee of all releases that were declared."""
         return self.plan.guarantee
 
     @property
     def schema(self) -> Schema:
-        """What one record may be."""
+        """Schema of the records."""
         return self.records.schema
 
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """See `Model`; of a table `where` may name any column, of images their label."""
+        """See `Model`; `where` may name any column of a table of codes, else the label."""
         return self.law.pieces(self.records, num_rows, rng, where)
 
     def fields(self) -> dict[str, Any]:
@@ -165,17 +315,8 @@ class SlicedModel(Model):
         """See `Model`."""
         fields = stored.fields
         kind, schema = fields["law"].pop("kind"), Schema.from_dict(fields["records"].pop("schema"))
-        records: SchemaRecords
-        law: type[Law]
-        if kind == TableMixture.kind:
-            records, law = CodedTable(schema), TableMixture
-        else:
-            purpose = f"a model of kind {kind!r}"
-            make = load_object("privot.central.records:records_of", purpose)
-            records, law = (
-                make(schema, **fields["records"]),
-                load_object(_TENSOR_LAWS[kind], purpose),
-            )
+        law, make = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
+        records = make(schema, **fields["records"])
         plan: Plan
         if "ratios" in fields["plan"]:
             plan = SumPlan.from_dict(fields["plan"])
@@ -186,80 +327,106 @@ class SlicedModel(Model):
         return cls(built, records, plan, fields["releases"], fields["made_with"], stored.history)
 
 
-# What fits by tensors, imported when it is used: tables of codes need no PyTorch.
-_TENSOR_FITS = "privot.central.image_fit"
-
-
 def fit(
     table: Any,
     schema: Schema,
     *,
     epsilon: float,
     delta: float = 1e-5,
-    settings: MixtureSettings | SlicedSettings | None = None,
+    method: Method | SumSettings | SliceSettings | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> SlicedModel:
+) -> CentralModel:
     """Learn a model of private records through noisy sums or slices, keeping (ε, δ).
 
     Arguments:
         table: Private records: a table (pandas, polars, pyarrow, dict) or the path of one.
-        schema: What a record may be: columns of a table, or images and their label.
+        schema: Schema of a table's columns, or of images and their label.
         epsilon: ε of the whole run.
         delta: δ of the whole run.
-        settings: What is released, and what is made of it. By default `MixtureSettings`, rounds of
-            noisy sums, where the schema is of images, of vectors in boxes with at most one column of
-            codes beside them, or of columns with codes or numbers alone.
+        method: `"sums"`, a mixture by a few noisy sums of all records, or `"slices"`, a network trained
+            on noisy slices of batches; `SumSettings` or `SliceSettings` in place of the name change its
+            settings. By default sums where the schema allows them: one of images, of vectors in boxes
+            with at most one column of codes beside them, or of columns with codes or numbers alone.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
             Without it, the run counts in memory only and cannot be resumed. Either way it is entered
             in the account of its records, and the curator is warned if it is not the first.
         resume: Whether to go on with checkpoint and ledger.
-        progress: Told after every step.
+        progress: Callback after every step.
 
     Raises:
         PrivotError: for input or settings that cannot be used, a ledger of another plan, or a run to
             be resumed that is finished.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
+
+    Examples:
+        >>> people = {"old": [True, False] * 500, "sick": [True, False, False, False] * 250}
+        >>> schema = Schema.from_dict({"columns": {name: {"kind": "boolean"} for name in people}})
+        >>> model = fit(people, schema, epsilon=1.0, method=SumSettings(classes=2))
+        >>> print(model.guarantee)
+        ε = 1, δ = 1e-05, replace_one, per person
+        >>> model.sample(3, seed=0).num_rows
+        3
     """
     given = raw_table(table, schema)
     path = None if checkpoint is None else Path(checkpoint)
-    run = Run(given, schema, epsilon, delta, path, resume, progress)
-    settings = settings or usual_settings(schema)
-    if not isinstance(settings, MixtureSettings):
-        return _by_tensors("fit_slices", run, settings, "a fit by slices")
-    if schema.images:
-        return _by_tensors("fit_image_sums", run, settings, "a fit of images")
-    if holds_vectors(schema):
-        return _by_tensors("fit_vector_sums", run, settings, "a fit of vectors")
-    return fit_table_sums(run, settings)
-
-
-def _by_tensors(name: str, run: Run, settings: Any, purpose: str) -> SlicedModel:
-    model: SlicedModel = load_object(f"{_TENSOR_FITS}:{name}", purpose)(run, settings)
+    budget = Budget(epsilon, delta, given.num_rows, schema.unit)
+    run = Run(given, schema, budget, path, resume, progress)
+    settings = settings_of(method, schema)
+    if isinstance(settings, SumSettings):
+        return run.by_sums(settings)
+    model: CentralModel = load_object("privot.central.slice_fit:fit_slices", "a fit by slices")(
+        run, settings
+    )
     return model
 
 
-def usual_settings(schema: Schema) -> MixtureSettings | SlicedSettings:
-    """Rounds of noisy sums, for labeled images and vectors and for tables of codes; else slices."""
-    coded = set(schema.columns) == set(schema.coded)
-    if schema.images or coded or holds_vectors(schema):
-        return MixtureSettings()
-    settings: SlicedSettings = load_object(
-        "privot.central.slice_fit:SlicedSettings", "a fit by slices"
-    )()
-    return settings
+def settings_of(
+    method: Method | SumSettings | SliceSettings | None, schema: Schema
+) -> SumSettings | SliceSettings:
+    """Return the settings of a method given by name, by settings, or by default for the schema.
+
+    Raises:
+        PrivotError: for an unknown name, or sums of a schema that they cannot learn.
+    """
+    kind = kind_of_records(schema)
+    if method is None:
+        method = "sums" if kind else "slices"
+    if isinstance(method, str):
+        require_choice("method", method, get_args(Method))
+        if method == "slices":
+            place = "privot.central.slice_fit:SliceSettings"
+            settings: SliceSettings = load_object(place, "a fit by slices")()
+            return settings
+        method = SumSettings()
+    if isinstance(method, SumSettings) and kind is None:
+        raise PrivotError(
+            f"method 'sums' cannot learn columns {', '.join(schema.columns)} together: it takes images, "
+            "vectors in boxes with at most one column of codes, or columns with codes or numbers alone; "
+            "use method 'slices'"
+        )
+    return method
 
 
-def holds_vectors(schema: Schema) -> bool:
-    """Whether rows are vectors in boxes, never missing, and at most one column of codes."""
+def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables"] | None:
+    """Return the kind of records that sums take a schema's rows for; None if they cannot learn them.
+
+    Vectors are rows of vectors in boxes, never missing, and at most one column of codes.
+    """
+    if schema.images:
+        return "images"
+    if set(schema.columns) == set(schema.coded):
+        return "tables"
     vectors = [name for name in schema.columns if name not in schema.coded]
-    return bool(vectors) and len(schema.coded) <= 1 and all(
+    if len(schema.coded) <= 1 and all(
         name in schema.vectors
         and isinstance(schema.vectors[name].domain, Box)
         and not schema.columns[name].nullable
         for name in vectors
-    )  # fmt: skip
+    ):
+        return "vectors"
+    return None
 
 
 @dataclass(frozen=True)
@@ -268,53 +435,46 @@ class Run:
 
     Arguments:
         table: The records.
-        schema: What one may be.
-        epsilon: ε of the whole run.
-        delta: δ of the whole run.
-        path: Of the checkpoint.
+        schema: Their schema.
+        budget: ε and δ of the whole run, and how many records there are.
+        path: File of the checkpoint.
         resume: Whether to go on from it.
         progress: Callback after every step.
     """
 
     table: pa.Table
     schema: Schema
-    epsilon: float
-    delta: float
+    budget: Budget
     path: Path | None
     resume: bool
     progress: Progress | None
 
-    @contextmanager
-    def rounds(
-        self, plan: SumPlan, records: tuple[NDArray[Any], ...], settings: MixtureSettings
-    ) -> Iterator[Rounds]:
-        """The rounds of a plan on these records; the ledger is closed at the end."""
+    def by_sums(self, settings: SumSettings) -> CentralModel:
+        """Fit by rounds of noisy sums; the ledger is closed at the end."""
+        kind = kind_of_records(self.schema)
+        assert kind is not None
+        chosen: type[SumFit] = load_object(_FITS[kind], f"a fit of {kind}")
+        fit_ = chosen.of(self.schema, settings, self.budget)
+        plan = fit_.plan()
+        parts = tuple(np.asarray(part) for part in fit_.records.encode(self.table))
         ledger = open_ledger(plan, self.path, self.resume)
         state = Checkpoint(self.path, {"ledger": ledger.id} | asdict(settings), self.resume)
         try:
-            yield Rounds(SumMechanism(records, ledger), state, self.progress)
+            law = fit_.learn(Rounds(SumMechanism(parts, ledger), state, self.progress))
         finally:
             ledger.close()
+        return self.model(law, fit_.records, plan, settings)
 
     def model(
         self,
         law: Law,
-        records: SchemaRecords,
+        records: RecordMap,
         plan: Plan,
-        settings: MixtureSettings | SlicedSettings,
+        settings: SumSettings | SliceSettings,
         releases: int | None = None,
         history: History | None = None,
-    ) -> SlicedModel:
-        """The model of what was learned."""
-        budget = {"epsilon": self.epsilon, "delta": self.delta}
+    ) -> CentralModel:
+        """Return the model of a law that was learned."""
+        budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
         made_with = budget | asdict(settings) | {"estimator": law.kind}
-        return SlicedModel(law, records, plan, releases or plan.uses, made_with, history)
-
-
-def fit_table_sums(run: Run, settings: MixtureSettings) -> SlicedModel:
-    """Latent classes of a table of codes, by one round of noisy counts of pairs."""
-    count, coded = len(run.table), CodedTable(run.schema)
-    plan = plan_table(coded, run.epsilon, run.delta, count)
-    with run.rounds(plan, (coded.encode(run.table),), settings) as rounds:
-        sampler = fit_table(rounds, coded, count, settings.classes, settings.seed)
-        return run.model(TableMixture(sampler), coded, plan, settings)
+        return CentralModel(law, records, plan, releases or plan.uses, made_with, history)

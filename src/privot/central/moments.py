@@ -1,74 +1,63 @@
-"""What rounds ask of labeled images: sums of pixels by component, and products of what is left.
+r"""Moments of mixtures by noisy sums: the queries about images and vectors, and their estimates.
 
-**Sums.** The slot of an image is its label and, among that label's components, the one whose center is
-nearest in low frequencies. Its vector are its pixels, cut to [0, 1] and rounded **down** to 1/1024, and
-a constant c, which counts. Pixels have no sign, and so no two vectors point apart. An image that is
-longer than the public norm ρ is made darker until it is as long; so $R^2 = ρ^2 + c^2$.
+Three queries assign a record to a slot: its label and, among that label's components, the one whose
+center is nearest (images: in low frequencies), or the label alone. All is a function of one record, of
+public numbers and of centers that were released.
 
-**Products.** The vector are low frequencies of the image less its component's center, cut to a public
-length and rounded towards zero; the slot is the label. Moment 2: any two records' have a non-negative
-inner product, whatever their signs (`privot.central.sums`).
+- `PixelSums`: sums of the pixels of images.
+- `ResidualProducts`: products of low frequencies of images less their component's center, by label.
+- `LiftedProducts`: counts, means and covariances of vectors' components, in one round.
 
-All is a function of one image, of public numbers and of centers that were released.
+`shrink_covariances` and `shrink_to_zero` reduce the noise of what was released, by empirical Bayes.
+
+**Privacy review.** Adjacency `replace_one`; Δ is the mechanism's, by the radius, which is checked
+there (`privot.central.sums`). Products of vectors with themselves have a non-negative inner product
+for any two records, whatever their signs, and pixels have no sign: Δ is √2 and not 2 times the
+longest.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from privot.central.fitting import MixtureSettings
 from privot.central.records import ImageRecords
-from privot.central.sums import Integers, NoisySums, Records, SumPlan, sensitivity
-from privot.core.errors import PrivotError
-from privot.privacy import calibrate_gaussian
-from privot.privacy.rounding import at_most
-
-# Covariances of classes from noisy ones, by empirical Bayes.
-#
-# A released covariance has Gaussian noise of a public standard deviation e, so it can be shrunk as it
-# should be:
-#
-# 1. The average C̄ over classes has entries $C̄_{ij} = Λ_{ij} + N(0, e^2/2)$: shrink towards a
-#    diagonal prior $Λ_{ii} ∝ 1/(1 + f_i^2/4)$, the fall-off of natural images with frequency f
-#    (public), with prior variances $κ Λ_{ii} Λ_{jj}$ as under a Wishart law; κ by moments.
-# 2. Each class deviates from C̄ by a matrix whose entries, in the eigenbasis of C̄ with eigenvalues
-#    λ, have prior variances $κ′ λ_i λ_j$: shrink by $κ′λ_iλ_j/(κ′λ_iλ_j + e_c^2/2)$.
-#
-# References:
-#     Chen, *Estimation of a covariance matrix under conjugate priors* (1979), for the Wishart shape.
-
-
-# Products of lifted vectors by component: count, mean and covariance of each, in one round.
-#
-# The slot of a row is its label and, among that label's components, the one whose center c is
-# nearest. Its vector is $z = (r, a)$, r = x − c cut to the public length ρ, with the anchor a = .7 ρ,
-# rounded towards zero. The sum of $z z^\top$ holds the number of rows times a², the sum of r times a,
-# and the sum of $r r^\top$: of one question, of moment 2, whose vectors never point apart whatever
-# their signs (`privot.central.sums`), so that Δ is √2 and not 2 times the longest.
-#
-# **Privacy review.** Adjacency `replace_one`; Δ is the mechanism's, by the radius, which is checked
-# there. All is a function of one row, of public numbers and of centers that were released.
-
+from privot.central.sums import Integers, NoisySums, Records
 
 Floats = NDArray[np.float64]
-
-_LEAST = 0.02  # of the smallest prior variance: eigenvalues of the average
+LEVELS = 1024  # of a pixel
+LENGTH = 4096  # integer length of a residual of the largest length
+_FLOOR = 0.02  # of the eigenvalues of the average, in units of the smallest prior variance
+# The constant that counts, in norms: its noise, and what it costs the pixels, are then both small.
+_COUNT = 0.3
+_ANCHOR = 0.7  # in lengths of a residual
+_TINY = 1e-12
 
 
 def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Floats:
-    """Covariances (classes, p, p) from symmetric matrices with noise; not all need be positive.
+    r"""Estimate covariances (classes, p, p) from symmetric matrices with noise; some may be indefinite.
+
+    A released covariance has Gaussian noise of a public standard deviation e:
+
+    1. The average C̄ over classes has entries $C̄_{ij} = Λ_{ij} + N(0, e^2/2)$: it is shrunk towards a
+       diagonal prior $Λ_{ii} ∝ 1/(1 + f_i^2/4)$, the fall-off of natural images with frequency f
+       (public), with prior variances $κ Λ_{ii} Λ_{jj}$ as under a Wishart law; κ by moments.
+    2. Each class deviates from C̄ by a matrix whose entries, in the eigenbasis of C̄ with eigenvalues
+       λ, have prior variances $κ′ λ_i λ_j$: they are shrunk by $κ′λ_iλ_j/(κ′λ_iλ_j + e_c^2/2)$.
 
     Arguments:
-        noisy: What was released.
+        noisy: The released matrices.
         errors: Standard deviation (classes,) of the noise of a diagonal entry; others have it over √2.
         frequencies: Squared frequency of each coordinate (p,).
+
+    References:
+        Chen, *Estimation of a covariance matrix under conjugate priors* (1979), for the Wishart shape.
     """
     weights = errors**-2.0 / (errors**-2.0).sum()
     average = (weights[:, None, None] * noisy).sum(axis=0)
@@ -77,33 +66,37 @@ def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Fl
     pooled = np.array([(errors**-2.0).sum() ** -0.5])
     center = np.diag(prior) + shrink_to_zero((average - np.diag(prior))[None], pooled, prior)[0]
     values, basis = np.linalg.eigh(center)
-    values = np.maximum(values, _LEAST * prior.min())
+    values = np.maximum(values, _FLOOR * prior.min())
     deviations = basis.T @ (noisy - average) @ basis
     shrunk = shrink_to_zero(deviations, errors, values)
     return np.asarray(basis @ (np.diag(values) + shrunk) @ basis.T)
 
 
 def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
-    """Posterior means of entries with prior variance κ·scale_i·scale_j; κ by the method of moments.
+    """Return posterior means of entries with prior variance κ·scale_i·scale_j; κ by moments.
 
-    Classes enter κ with the precision of their squares: one that is all noise says nothing of it.
+    Classes enter κ with the precision of their squares: one that is all noise has no weight.
     """
     product = np.outer(scale, scale)
     noise = (errors**2)[:, None, None] * (0.5 + 0.5 * np.eye(len(scale)))
-    told = (product * (noisy**2 - noise)).mean(axis=(1, 2)) / (product**2).mean()
-    kappa = max(float(np.average(told, weights=errors**-4.0)), 0.0)
+    estimates = (product * (noisy**2 - noise)).mean(axis=(1, 2)) / (product**2).mean()
+    kappa = max(float(np.average(estimates, weights=errors**-4.0)), 0.0)
     return np.asarray(noisy * (kappa * product / (kappa * product + noise)))
 
 
-LEVELS = 1024  # of a pixel
-LENGTH = 4096  # integer length of a residual that is as long as may be
-# The constant that counts, in norms: its noise, and what it costs the pixels, are then both small.
-_COUNT = 0.3
-_EPSILON = 1e-12
+def to_integers(values: Tensor, norm: float, unit: float) -> Integers:
+    """Return vectors (n, w), shortened to `norm`, in whole units, rounded towards zero."""
+    shorter = (norm / values.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
+    return np.asarray(torch.trunc(values * shorter / unit).long().numpy())
+
+
+def with_constant(vectors: Integers, constant: int) -> Integers:
+    """Return vectors (n, w + 1) with a constant last coordinate, which counts them."""
+    return np.concatenate([vectors, np.full((len(vectors), 1), constant)], axis=1)
 
 
 def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> Integers:
-    """The component (n,) whose center (labels, K, p) is nearest, among those of a row's label."""
+    """Return the component (n,) whose center (labels, K, p) is nearest, among those of a row's label."""
     num_labels, count, _ = centers.shape
     flat = torch.from_numpy(centers).flatten(0, 1).to(coordinates)
     gaps = flat.square().sum(dim=1) / 2 - coordinates @ flat.T
@@ -113,11 +106,11 @@ def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> I
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """To which component an image belongs: the nearest center of its label.
+    """Components of labeled images; an image belongs to the nearest center of its label.
 
     Arguments:
-        images: Coordinates in which distances are taken.
-        centers: Of each label's components (labels, K, p), in these coordinates.
+        images: Map to the coordinates in which distances are taken.
+        centers: Centers of each label's components (labels, K, p), in these coordinates.
     """
 
     images: ImageRecords
@@ -125,20 +118,24 @@ class Components:
 
     @property
     def count(self) -> int:
-        """Of all labels together."""
+        """Number of components of all labels together."""
         return int(np.prod(self.centers.shape[:2]))
 
-    def nearest(self, coordinates: Tensor, labels: Tensor) -> Integers:
-        """The component (n,) of images with coordinates (n, p)."""
-        return nearest_component(self.centers, coordinates, labels)
+    def nearest(self, pixels: Tensor, labels: Tensor) -> Integers:
+        """Return the component (n,) of images."""
+        return nearest_component(self.centers, self.images.prepare(pixels), labels)
 
 
 @dataclass(frozen=True, eq=False)
 class PixelSums:
-    """Sums of pixels by component, and how many there are.
+    """Query: sums of pixels by component, and counts of images.
+
+    The vector of an image are its pixels, cut to [0, 1] and rounded **down** to 1/1024, and a
+    constant c, which counts. Pixels have no sign, so ⟨u, u′⟩ ≥ 0 for any two vectors. An image that
+    is longer than the public norm ρ is made darker until it is as long; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
-        components: Of which.
+        components: Components of the images.
         norm: Length ρ of an image beyond which it is made darker.
     """
 
@@ -150,44 +147,45 @@ class PixelSums:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.components.count
 
     @property
     def width(self) -> int:
-        """See `Question`: the pixels, and the constant."""
+        """See `Query`: the pixels, and the constant."""
         return self.components.images.outputs + 1
 
     @property
     def one(self) -> int:
-        """The constant."""
+        """The constant that counts."""
         return int(_COUNT * self.norm * LEVELS)
 
     @property
     def radius(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return int(np.ceil(np.hypot(self.norm * LEVELS, self.one)))
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        slots = self.components.nearest(self.components.images.prepare(pixels), labels)
+        slots = self.components.nearest(pixels, labels)
         flat = pixels.clamp(0.0, 1.0).flatten(1).double()
-        darker = (self.norm / flat.norm(dim=1, keepdim=True).clamp_min(_EPSILON)).clamp_max(1.0)
+        darker = (self.norm / flat.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
         vectors = torch.floor(flat * darker * LEVELS).long().numpy()
-        ones = np.full((len(vectors), 1), self.one)
-        return slots, np.concatenate([vectors, ones], axis=1)
+        return slots, with_constant(vectors, self.one)
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualProducts:
-    """Products of low frequencies of images less their component's center, by label.
+    """Query: products of low frequencies of images less their component's center, by label.
+
+    The vector are these residuals, shortened to a public length and rounded towards zero; moment 2.
 
     Arguments:
-        components: Whose centers are taken off.
-        means: The centers (labels·K, p) in `images`' coordinates.
-        images: The low frequencies.
-        norm: Length of a residual beyond which it is made shorter.
+        components: Components of the images.
+        means: Their centers (labels·K, p) in `images`' coordinates.
+        images: Map to the low frequencies.
+        norm: Length of a residual beyond which it is shortened.
     """
 
     components: Components
@@ -201,163 +199,58 @@ class ResidualProducts:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.images.num_labels
 
     @property
     def width(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.images.num_coordinates
 
     @property
     def unit(self) -> float:
-        """What one integer is."""
+        """Length of one integer step."""
         return self.norm / LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        own = self.components.nearest(self.components.images.prepare(pixels), labels)
+        own = self.components.nearest(pixels, labels)
         residuals = self.images.prepare(pixels).double() - torch.from_numpy(self.means[own])
-        shorter = (self.norm / residuals.norm(dim=1, keepdim=True).clamp_min(_EPSILON)).clamp_max(1)
-        vectors = torch.trunc(residuals * shorter / self.unit).long().numpy()
-        return labels.numpy(), vectors
-
-
-# How a mixture is learned by rounds of noisy sums: what follows from ε, records, and size.
-#
-# What a label's mean stands above the noise by grows with $s = μ n/\text{labels}$, μ = Δ/σ of the
-# whole run: from s = 1200 on there is a component more for every 600, and of the frequencies along
-# each axis in which the rest is told, 14 before, one more for every 2000, up to 18. More of them
-# teach more of clothes, whose texture they are, but a network a little less of digits, whose edges
-# they blur, and less of both where noise is large. Means have 14 at any s. Numbers and shares were
-# chosen on held-out *training* images of two data sets at ε = 1 and 10; but that 14 frequencies do at
-# ε = 1 was first seen on test images, and held-out ones were asked afterwards, with the same answer.
-# Public numbers alone enter.
-
-
-_MOST_NOISE = 0.35  # on a pixel of a label's mean, of white
-_ALONE, _PER_COMPONENT = 1200.0, 600.0
-_MOST_COMPONENTS = 20
-_RESIDUAL_NORM = 0.25
-# Shares of μ², where there are several components: means, first covariances, sums, last covariances.
-_MEANS, _FIRST, _LAST = 0.05, 0.15, 0.45
-_MEANS_ALONE = 0.35
-_FREQUENCIES = 14
-_PER_FREQUENCY, _MOST_FREQUENCIES = 2000.0, 18  # of what is left
-_FIRST_FREQUENCIES = 7
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageRecipe:
-    """What the rounds of a fit of images ask.
-
-    Arguments:
-        components: For each label.
-        low_pass: Frequencies of components' means, along each axis.
-        first_low_pass: Frequencies of the covariances that first centers come of.
-        residual_low_pass: Frequencies of the covariances within components.
-        norm: Length of an image, in pixels, beyond which it is made darker.
-        residual_norm: Length of what is left of it, beyond which it is made shorter.
-        lloyd_rounds: Sums of components; none of a single one.
-        seed: Of what is drawn in public.
-    """
-
-    components: int
-    low_pass: int
-    first_low_pass: int
-    residual_low_pass: int
-    norm: float
-    residual_norm: float
-    lloyd_rounds: int = 1
-    seed: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        settings: MixtureSettings,
-        epsilon: float,
-        delta: float,
-        count: int,
-        images: ImageRecords,
-    ) -> Self:
-        """What is asked of so many images."""
-        signal = count / calibrate_gaussian(1.0, epsilon, delta) / images.num_labels
-        more = int(max(signal - _ALONE, 0.0) / _PER_COMPONENT)
-        components = settings.components or min(1 + more, _MOST_COMPONENTS)
-        finer = _FREQUENCIES + int(max(signal - _ALONE, 0.0) / _PER_FREQUENCY)
-        most = min(images.shape[-2:])
-        white = math.sqrt(images.outputs)
-        return cls(
-            components=components,
-            low_pass=min(settings.low_pass or _FREQUENCIES, most),
-            first_low_pass=min(_FIRST_FREQUENCIES, most),
-            residual_low_pass=min(
-                settings.residual_low_pass or min(finer, _MOST_FREQUENCIES), most
-            ),
-            norm=settings.norm * white,
-            residual_norm=_RESIDUAL_NORM * white,
-            seed=settings.seed,
-        )
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Of μ², by round."""
-        if self.components == 1:
-            return (_MEANS_ALONE, 1 - _MEANS_ALONE)
-        sums = (1 - _MEANS - _FIRST - _LAST) / self.lloyd_rounds
-        return (_MEANS, _FIRST, *[sums] * self.lloyd_rounds, _LAST)
-
-    def plan(self, epsilon: float, delta: float, count: int, images: ImageRecords) -> SumPlan:
-        """Its rounds, under (ε, δ); nothing is spent on what noise would drown.
-
-        Raises:
-            PrivotError: if noise on the mean of a label of average size, in the frequencies that are
-                kept, would be .35 of white on every pixel: a public computation.
-        """
-        plan = SumPlan.calibrate(epsilon, delta, self.shares, count, images.schema.unit)
-        question = PixelSums(Components(images, np.zeros((images.num_labels, 1, 1))), self.norm)
-        size = count / images.num_labels
-        kept = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
-        noise = sensitivity(question) / LEVELS / plan.ratios[0] / size * math.sqrt(kept)
-        if noise > _MOST_NOISE:
-            raise PrivotError(
-                f"epsilon {at_most(epsilon)} for {count:,} images: noise of {noise:.2g} on every pixel "
-                f"would drown a label's mean; give {math.ceil(count * noise / _MOST_NOISE):,} images, "
-                "as much more epsilon, or keep fewer frequencies (low_pass)"
-            )
-        return plan
-
-
-_ANCHOR = 0.7  # of the length of a residual
+        return labels.numpy(), to_integers(residuals, self.norm, self.unit)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What a round tells of components, with the standard deviations of its errors.
+    """Released moments of components, with the standard deviations of their errors.
 
     Arguments:
         counts: Rows of each component (labels, K), at least 1.
-        sums: Of residuals (labels, K, d), with errors `of_sums`.
-        products: Sums of r rᵀ (labels, K, d, d), with errors `of_products` on the diagonal.
-        of_sums: See `sums`.
-        of_products: See `products`; off the diagonal they are less by √2.
+        sums: Sums of residuals (labels, K, d).
+        products: Sums of r rᵀ (labels, K, d, d).
+        sum_error: Standard deviation of the errors of `sums`.
+        product_error: The same of the diagonals of `products`; off the diagonal it is less by √2.
     """
 
     counts: Floats
     sums: Floats
     products: Floats
-    of_sums: float
-    of_products: float
+    sum_error: float
+    product_error: float
 
 
 @dataclass(frozen=True, eq=False)
 class LiftedProducts:
-    """The question: count, sum and products of each component's residuals.
+    r"""Query: count, sum and products of each component's residuals.
+
+    The vector of a row is $z = (r, a)$, r = x − c for the nearest center c of its label, cut to the
+    public length ρ, with the anchor a = .7 ρ, rounded towards zero. The sum of $z z^\top$ holds the
+    number of rows times a², the sum of r times a, and the sum of $r r^\top$: all from one query, of
+    moment 2.
 
     Arguments:
-        centers: Of each label's components (labels, K, d).
-        norm: Length ρ of a residual beyond which it is made shorter.
+        centers: Centers of each label's components (labels, K, d).
+        norm: Length ρ of a residual beyond which it is shortened.
     """
 
     centers: Floats
@@ -369,17 +262,17 @@ class LiftedProducts:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return int(np.prod(self.centers.shape[:2]))
 
     @property
     def width(self) -> int:
-        """See `Question`: the coordinates, and the anchor."""
+        """See `Query`: the coordinates, and the anchor."""
         return int(self.centers.shape[2]) + 1
 
     @property
     def unit(self) -> float:
-        """What one integer is."""
+        """Length of one integer step."""
         return self.norm * math.hypot(1.0, _ANCHOR) / LENGTH
 
     @property
@@ -388,23 +281,20 @@ class LiftedProducts:
         return int(_ANCHOR * self.norm / self.unit)
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         points, labels = map(torch.from_numpy, records)
         own = nearest_component(self.centers, points, labels)
         residuals = points - torch.from_numpy(self.centers).flatten(0, 1)[own]
-        shorter = (self.norm / residuals.norm(dim=1, keepdim=True).clamp_min(_EPSILON)).clamp_max(1)
-        vectors = torch.trunc(residuals * shorter / self.unit).long().numpy()
-        anchors = np.full((len(vectors), 1), self.anchor)
-        return own, np.concatenate([vectors, anchors], axis=1)
+        return own, with_constant(to_integers(residuals, self.norm, self.unit), self.anchor)
 
     def moments(self, released: NoisySums) -> Moments:
-        """What was released, in the units of points."""
+        """Return the released moments in the units of points."""
         shape = self.centers.shape
         noisy = released.sums.reshape(*shape[:2], self.width, self.width)
         return Moments(
             counts=np.maximum(noisy[..., -1, -1] / self.anchor**2, 1.0),
             sums=noisy[..., :-1, -1] / self.anchor * self.unit,
             products=noisy[..., :-1, :-1] * self.unit**2,
-            of_sums=released.stddev / math.sqrt(2.0) / self.anchor * self.unit,
-            of_products=released.stddev * self.unit**2,
+            sum_error=released.stddev / math.sqrt(2.0) / self.anchor * self.unit,
+            product_error=released.stddev * self.unit**2,
         )

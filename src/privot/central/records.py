@@ -1,11 +1,13 @@
-"""What records are to the mechanism: points of a ball, by public maps, and back.
+r"""Record maps of tables, images and vectors: rows of a schema as tensors, and back.
 
-The mechanism projects *records*: r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label
-e_y (nothing to multiply with where there are no labels). It learns the **mean** of records well, and
-anything else about them badly: a slice of one record is a little signal in much noise, but the mean of
-many slices of many batches is known to a few percent of what a record adds. So what is wanted must be
-made a mean. With the label multiplied in, the mean of a record holds every class's mean feature; with
-products of coordinates among the features, its second moments.
+`VectorRecords` are points of a cube with a label, for mixtures by noisy sums. `TableRecords` and
+`ImageRecords` also have features (`FeatureMap`), of which the slicing mechanism projects *records*: r
+= e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y (nothing to multiply with where
+there are no labels). It estimates the **mean** of records well, and anything else badly: a slice of
+one record is a little signal in much noise, but the mean of many slices of many batches is known to a
+few percent of what a record adds. So what is wanted must be made a mean. With the label multiplied
+in, the mean of a record holds every class's mean feature; with products of coordinates among the
+features, its second moments.
 
 **The square of a lifted vector.** For x ∈ R^p and an anchor a > 0 let x̃ = (x, a)/‖(x, a)‖ and
 φ(x) = x̃ ⊗ x̃, each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for every x: nothing is clipped,
@@ -29,15 +31,18 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from scipy.fft import dct
 from torch import Tensor
 
+from privot.central.fitting import RecordMap
 from privot.core.errors import PrivotError
 from privot.schema import Box, Schema
 from privot.schema.domains import from_unit
+from privot.schema.sampling import values_of
 
 
-class RecordMap(Protocol):
+class FeatureMap(Protocol):
     """A public map from raw values to features, and how labels enter."""
 
     @property
@@ -48,7 +53,7 @@ class RecordMap(Protocol):
     @property
     @abstractmethod
     def unit(self) -> str:
-        """Whom one record belongs to: what is promised is promised per unit."""
+        """Whom one record belongs to: the guarantee is per unit."""
 
     @property
     @abstractmethod
@@ -58,79 +63,73 @@ class RecordMap(Protocol):
     @property
     @abstractmethod
     def non_negative(self) -> bool:
-        """Whether ⟨r, r′⟩ ≥ 0 for any two records."""
+        """True if ⟨r, r′⟩ ≥ 0 for any two records."""
 
     @abstractmethod
     def prepare(self, values: Tensor) -> Tensor:
-        """What is kept of raw values (n, …), row by row: done once for a data set."""
+        """Return the coordinates of raw values (n, …), row by row: done once for a data set."""
 
     @abstractmethod
     def features(self, prepared: Tensor) -> Tensor:
-        """Features (n, width), in or near the unit ball; differentiable."""
+        """Return features (n, width), in or near the unit ball; differentiable."""
 
 
-class Records(RecordMap):
-    """The records of a schema: a map that begins at a table, and leads back to one.
+class LabeledRecords(RecordMap):
+    """Rows of a schema as raw values and labels, and back."""
+
+    @abstractmethod
+    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
+        """Return raw values (n, …) and labels (n,) of rows; zeros where there are no labels."""
+
+    @abstractmethod
+    def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
+        """Return a table of raw values and labels; `rng` draws what they leave open."""
+
+    def encode_labels(self, table: pa.Table) -> Tensor:
+        """Return the labels (n,) of rows."""
+        if self.label is None:
+            return torch.zeros(table.num_rows, dtype=torch.int64)
+        return torch.from_numpy(self.schema.coded[self.label].encode_codes(self.label, table))
+
+    def to_table(
+        self, columns: dict[str, pa.Array], labels: Tensor, rng: np.random.Generator
+    ) -> pa.Table:
+        """Return the table of decoded columns and labels; a number is drawn within its bin."""
+        if self.label is not None:
+            coded = self.schema.coded[self.label]
+            columns = columns | coded.decode_codes(self.label, labels.numpy(), rng)
+        return pa.table(columns).select(list(self.schema.table_columns))
+
+
+class FeatureRecords(LabeledRecords, FeatureMap):
+    """Records with features, whose raw values a network can make.
 
     A network gives `outputs` numbers for a label, which `activate` makes raw values of.
     """
 
-    schema: Schema
-
-    @property
-    def num_labels(self) -> int:
-        """See `RecordMap`."""
-        return 1
-
-    @property
-    def unit(self) -> str:
-        """See `RecordMap`: the schema says it."""
-        return self.schema.unit
-
     @property
     @abstractmethod
     def array_shape(self) -> tuple[int, ...]:
-        """Shape of a raw value's numbers: an image's height, width and channels, or just how many."""
+        """Shape of a raw value: an image's height, width and channels, or just a number of numbers."""
 
     @property
     def outputs(self) -> int:
-        """How many numbers a raw value is."""
+        """Number of numbers of a raw value."""
         return prod(self.array_shape)
 
     @abstractmethod
-    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor | None]:
-        """Raw values (n, …) and labels (n,) of rows; None where there are no labels."""
-
-    @abstractmethod
     def activate(self, outputs: Tensor) -> Tensor:
-        """Raw values (n, …) of a network's outputs (n, outputs)."""
-
-    @abstractmethod
-    def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """A table of raw values and labels; codes are drawn from their probabilities."""
-
-    def wanted(self, where: Mapping[str, Any]) -> Tensor:
-        """Which labels (num_labels,) meet a condition."""
-        if where:
-            raise PrivotError(
-                f"where names {', '.join(where)}: only labels of images can be asked for; draw more, "
-                "and keep what fits"
-            )
-        return torch.ones(self.num_labels)
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that `records_of` makes it of again."""
+        """Return raw values (n, …) of a network's outputs (n, outputs)."""
 
 
 def lift(x: Tensor, anchor: float) -> Tensor:
-    """Unit vectors (x, a)/‖(x, a)‖ of shape (n, p+1)."""
+    """Return unit vectors (x, a)/‖(x, a)‖ of shape (n, p+1)."""
     longer = torch.cat([x, torch.full_like(x[:, :1], anchor)], dim=1)
     return longer / longer.norm(dim=1, keepdim=True)
 
 
 def square(x: Tensor) -> Tensor:
-    """Products x_i x_j for i ≤ j, (n, p(p+1)/2), off-diagonal ones times √2: ‖square(x)‖ = ‖x‖²."""
+    """Return products x_i x_j, i ≤ j, (n, p(p+1)/2), times √2 off the diagonal: ‖square(x)‖ = ‖x‖²."""
     i, j = torch.triu_indices(x.shape[1], x.shape[1], device=x.device)
     weight = torch.where(i == j, 1.0, 2**0.5).to(x.dtype)
     # Picking rows is several times faster than picking columns.
@@ -139,29 +138,25 @@ def square(x: Tensor) -> Tensor:
 
 
 def width_of(coordinates: int, degree: int) -> int:
-    """Number of features of p coordinates: p themselves, or those of the lifted vector's square."""
+    """Return the number of features of p coordinates: p, or those of the lifted vector's square."""
     if degree not in (1, 2):
         raise PrivotError(f"degree {degree}: give 1 or 2")
     return coordinates if degree == 1 else (coordinates + 1) * (coordinates + 2) // 2
 
 
-# Tables as records: numbers in the unit interval, codes as one-hots, all from the public schema.
-#
-# A column of numbers becomes one coordinate in [0, 1] between its public bounds (a vector as many;
-# its domain must be a box), any other column the one-hot of its public alphabet. With c scalars and
-# alphabets, a row has norm at most √c: that, and nothing computed from data, scales degree 1 into the
-# unit ball. Degree 2, the default, squares the lifted row: pairwise relations of all columns are then
-# means. Every coordinate is non-negative, which Δ rests on: values that come from elsewhere than
-# `encode` are cut to [0, 1], row by row. Nullable numbers are taken as codes, missing being one of
-# them.
-
-
 @dataclass(frozen=True)
-class TableRecords(Records):
-    """Rows of a table with a public schema; a label is a column like the others.
+class TableRecords(FeatureRecords):
+    """Rows of a table as coordinates in [0, 1]; a label is a column like the others.
+
+    A column of numbers becomes one coordinate in [0, 1] between its public bounds (a vector as many;
+    its domain must be a box), any other column the one-hot of its public alphabet. With c scalars and
+    alphabets, a row has norm at most √c: that, and nothing computed from data, scales degree 1 into the
+    unit ball. Degree 2, the default, squares the lifted row: pairwise relations of all columns are then
+    means. Every coordinate is non-negative, which Δ rests on: values that do not come from `encode` are
+    cut to [0, 1], row by row. Nullable numbers are taken as codes, missing being one of them.
 
     Arguments:
-        schema: What a row may be.
+        schema: Schema of a row.
         degree: 1 for means of the coordinates, 2 for those of all pairs as well.
     """
 
@@ -174,7 +169,7 @@ class TableRecords(Records):
 
     @property
     def non_negative(self) -> bool:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         return True
 
     @cached_property
@@ -194,16 +189,16 @@ class TableRecords(Records):
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        """See `Records`: the coordinates of a row."""
+        """See `FeatureRecords`: the coordinates of a row."""
         return (sum(self.widths.values()),)
 
     @property
     def width(self) -> int:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         return width_of(self.outputs, self.degree)
 
-    def encode(self, table: pa.Table) -> tuple[Tensor, None]:
-        """See `Records`: coordinates (n, p) in [0, 1]; numbers beyond their bounds are moved to them."""
+    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
+        """See `LabeledRecords`: coordinates (n, p); numbers beyond their bounds are moved to them."""
         parts = []
         for name, width in self.widths.items():
             if self._is_coded(name):
@@ -211,10 +206,10 @@ class TableRecords(Records):
             else:
                 units = self.schema.point_column(name).encode_units(name, table)
                 parts.append(np.clip((units + 1) / 2, 0.0, 1.0))
-        return torch.from_numpy(np.concatenate(parts, axis=1)), None
+        return torch.from_numpy(np.concatenate(parts, axis=1)), self.encode_labels(table)
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Coordinates (n, p), cut to [0, 1]: whoever gives others keeps the Δ that was paid for."""
+        """Return coordinates (n, p), cut to [0, 1]: other values keep the Δ that was accounted for."""
         if tuple(values.shape[1:]) != (self.outputs,):
             raise PrivotError(
                 f"rows have shape {tuple(values.shape[1:])}: give ({self.outputs},), as "
@@ -223,29 +218,29 @@ class TableRecords(Records):
         return values.clamp(0.0, 1.0)  # NaN stays NaN, and is refused by the mechanism
 
     def features(self, prepared: Tensor) -> Tensor:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         scaled = prepared / self._scale
         return scaled if self.degree == 1 else square(lift(scaled, 1.0))
 
     def activate(self, outputs: Tensor) -> Tensor:
-        """See `Records`: a sigmoid a number, a softmax an alphabet."""
+        """See `FeatureRecords`: a sigmoid a number, a softmax an alphabet."""
         parts = zip(self.widths, outputs.split(list(self.widths.values()), dim=1), strict=True)
         values = [x.softmax(dim=1) if self._is_coded(name) else x.sigmoid() for name, x in parts]
         return torch.cat(values, dim=1)
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """See `Records`."""
+        """See `LabeledRecords`; codes are drawn from their probabilities."""
         columns: dict[str, pa.Array] = {}
-        within = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
+        within = _numpy_generator(rng)
         parts = values.split(list(self.widths.values()), dim=1)
         for name, part in zip(self.widths, parts, strict=True):
             if self._is_coded(name):
-                codes = _drawn(part, rng)
+                codes = _draw_codes(part, rng)
                 columns |= self.schema.coded[name].decode_codes(name, codes, within)
             else:
                 points = from_unit(self._box(name), part.double().numpy() * 2 - 1)
                 columns |= self.schema.point_column(name).decode_points(name, points)
-        return pa.table(columns).select(list(self.schema.table_columns))
+        return self.to_table(columns, labels, within)
 
     def _is_coded(self, name: str) -> bool:
         column = self.schema.columns[name]
@@ -261,39 +256,89 @@ class TableRecords(Records):
         return domain
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Records`."""
-        return {"schema": self.schema.to_dict(), "degree": self.degree}
+        """See `RecordMap`."""
+        return super().to_dict() | {"degree": self.degree}
 
 
-def _drawn(shares: Tensor, rng: torch.Generator) -> np.ndarray:
-    """One code (n,) for each row of probabilities (n, k)."""
-    if not len(shares):
+def _draw_codes(probabilities: Tensor, rng: torch.Generator) -> np.ndarray:
+    """Draw one code (n,) for each row of probabilities (n, k)."""
+    if not len(probabilities):
         return np.zeros(0, np.int64)
-    return torch.multinomial(shares, 1, replacement=True, generator=rng)[:, 0].numpy()
+    return torch.multinomial(probabilities, 1, replacement=True, generator=rng)[:, 0].numpy()
 
 
-# Images with labels as records: low frequencies, then themselves or their squares, times the label.
-#
-# A schema declares them: one `array` column, whose bounds are 0 and 1 here, and at most one column of
-# categories, the label. Pixels beyond the bounds are cut to them, one image at a time.
-#
-# The low-pass discrete cosine transform keeps the s × s coefficients of lowest frequency of an
-# orthonormal transform: coordinates in which natural images are short. `degree` 1 takes them as
-# features, divided by a public `scale` (and clipped by the mechanism); `degree` 2 takes the square of
-# the lifted vector (`privot.central.records`), so that the mean record holds every class's mean and
-# covariance.
+def _numpy_generator(rng: torch.Generator) -> np.random.Generator:
+    return np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
 
 
 @dataclass(frozen=True)
-class ImageRecords(Records):
+class VectorRecords(LabeledRecords):
+    """Rows of vectors in boxes as points of [−1, 1]^d, and the codes of their label.
+
+    Arguments:
+        schema: Vectors in boxes, none of which may be missing, and at most one column of codes.
+
+    Examples:
+        >>> vectors = VectorRecords(Schema.from_dict({"columns": {
+        ...     "place": {"kind": "vector", "columns": list("wxyz"), "bounds": [[0, 1]] * 4},
+        ...     "sick": {"kind": "boolean"},
+        ... }}))
+        >>> vectors.label, vectors.num_labels, vectors.dimension
+        ('sick', 2, 4)
+    """
+
+    schema: Schema
+
+    @property
+    def label(self) -> str | None:
+        """See `RecordMap`."""
+        return next(iter(self.schema.coded), None)
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        points = self.schema.points
+        return {n: points[n].domain.dimension for n in self.schema.columns if n != self.label}
+
+    @property
+    def dimension(self) -> int:
+        """Number d of coordinates of a row."""
+        return sum(self._widths.values())
+
+    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
+        """See `LabeledRecords`: points (n, d); numbers beyond their bounds are moved to them."""
+        parts = [self.schema.points[name].encode_units(name, table) for name in self._widths]
+        points = np.clip(np.concatenate(parts, axis=1), -1.0, 1.0)
+        return torch.from_numpy(points), self.encode_labels(table)
+
+    def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
+        """See `LabeledRecords`."""
+        columns: dict[str, pa.Array] = {}
+        within = _numpy_generator(rng)
+        parts = values.double().split(list(self._widths.values()), dim=1)
+        for name, part in zip(self._widths, parts, strict=True):
+            column = self.schema.points[name]
+            columns |= column.decode_points(name, from_unit(column.domain, part.numpy()))
+        return self.to_table(columns, labels, within)
+
+
+@dataclass(frozen=True)
+class ImageRecords(FeatureRecords):
     """Images (n, height, width) or (n, channels, height, width) in [0, 1], and labels.
+
+    A schema declares them: one `array` column, whose bounds are 0 and 1 here, and at most one column of
+    categories, the label. Pixels beyond the bounds are cut to them, one image at a time.
+
+    The low-pass discrete cosine transform retains the s × s coefficients of lowest frequency of an
+    orthonormal transform: coordinates in which natural images are short. `degree` 1 takes them as
+    features, divided by a public `scale` (and clipped by the mechanism); `degree` 2 takes the square of
+    the lifted vector, so that the mean record holds every class's mean and covariance.
 
     Arguments:
         schema: One column of images, and at most one of categories.
-        low_pass: Frequencies kept along each axis, at most all; None for the pixels themselves.
+        low_pass: Frequencies retained along each axis, at most all; None for the pixels themselves.
         degree: 1 for means of the coordinates, 2 for second moments as well.
-        anchor: The constant a of the lifted vector, in units of an image's norm; of degree 2.
-        scale: Norm of an image that becomes 1; of degree 1. Longer ones are clipped.
+        anchor: The constant a of the lifted vector, in units of an image's norm; for degree 2.
+        scale: Norm of an image that becomes 1; for degree 1. Longer ones are clipped.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {
@@ -331,12 +376,13 @@ class ImageRecords(Records):
         return next(iter(self.schema.images))
 
     @property
-    def _label(self) -> str | None:
+    def label(self) -> str | None:
+        """See `RecordMap`."""
         return next((name for name in self.schema.columns if name != self._column), None)
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        """See `Records`."""
+        """See `FeatureRecords`."""
         return self.schema.images[self._column].image_shape
 
     @cached_property
@@ -345,13 +391,9 @@ class ImageRecords(Records):
         height, width, *channels = self.schema.images[self._column].shape
         return (*channels, height, width)
 
-    @property
-    def num_labels(self) -> int:
-        """See `RecordMap`."""
-        return 1 if self._label is None else self.schema.coded[self._label].alphabet.size
-
     @cached_property
-    def _kept(self) -> tuple[int, int] | None:
+    def _retained(self) -> tuple[int, int] | None:
+        """Frequencies along both axes; None for pixels."""
         height, width = self.shape[-2:]
         if self.low_pass is None:
             return None
@@ -360,119 +402,96 @@ class ImageRecords(Records):
     @property
     def num_coordinates(self) -> int:
         """Number p of coordinates of an image before features are made of them."""
-        return int(np.prod(self.shape[:-2])) * int(np.prod(self._kept or self.shape[-2:]))
+        return int(np.prod(self.shape[:-2])) * int(np.prod(self._retained or self.shape[-2:]))
 
     @property
     def width(self) -> int:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         return width_of(self.num_coordinates, self.degree)
 
     @property
     def non_negative(self) -> bool:
-        """Squares always, pixels; not frequencies, which have signs."""
+        """See `FeatureMap`: true for squares and for pixels, not for frequencies, which have signs."""
         return self.degree == 2 or self.low_pass is None
 
-    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor | None]:
-        """See `Records`."""
+    def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
+        """See `LabeledRecords`."""
         column = self.schema.images[self._column]
         raw = column.accept(self._column, table).reshape(-1, *column.shape)
         low, high = column.bounds
         values = torch.from_numpy((raw.astype(np.float32) - low) / (high - low))
         values = values.movedim(3, 1).contiguous() if values.ndim == 4 else values
-        if self._label is None:
-            return values, None
-        return values, torch.from_numpy(
-            self.schema.coded[self._label].encode_codes(self._label, table)
-        )
+        return values, self.encode_labels(table)
+
+    def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
+        """See `RecordMap`; a category may be given as the number that its name is."""
+        named = {name: [str(value) for value in values_of(given)] for name, given in where.items()}
+        return super().allowed(named)
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Coordinates (n, p) of pixels in [0, 1]; see `RecordMap`."""
+        """See `FeatureMap`: coordinates (n, p) of pixels in [0, 1]."""
         if tuple(values.shape[1:]) != self.shape:
             raise PrivotError(f"images have shape {tuple(values.shape[1:])}: give {self.shape}")
         return self.transform(values.clamp(0.0, 1.0))  # NaN stays NaN, and is refused
 
     def transform(self, pixels: Tensor) -> Tensor:
-        """Coordinates (n, p) of images (n, *shape), whatever values they have; linear."""
-        if self._kept is None:
+        """Return coordinates (n, p) of images (n, *shape), whatever values they have; linear."""
+        if self._retained is None:
             return pixels.flatten(1)
         rows, columns = (basis.to(pixels) for basis in self._bases)
         return (rows @ pixels @ columns.T).flatten(1)
 
     def features(self, prepared: Tensor) -> Tensor:
-        """See `RecordMap`."""
+        """See `FeatureMap`."""
         if self.degree == 1:
             return prepared / self.scale
         return square(lift(prepared, self.anchor))
 
     def activate(self, outputs: Tensor) -> Tensor:
-        """See `Records`; outputs are in the order of an array's pixels, channels last."""
+        """See `FeatureRecords`; outputs are in the order of an array's pixels, channels last."""
         pixels = torch.sigmoid(outputs).reshape(-1, *self.array_shape)
         return pixels.movedim(3, 1) if pixels.ndim == 4 else pixels
 
     def expand(self, coordinates: Tensor) -> Tensor:
-        """Images (n, *shape) of coordinates (n, p), as they come."""
-        if self._kept is None:
+        """Return images (n, *shape) of coordinates (n, p), not cut to [0, 1]."""
+        if self._retained is None:
             return coordinates.reshape(-1, *self.shape)
         rows, columns = (basis.to(coordinates) for basis in self._bases)
-        images: Tensor = rows.T @ coordinates.reshape(-1, *self.shape[:-2], *self._kept) @ columns
+        shape = (-1, *self.shape[:-2], *self._retained)
+        images: Tensor = rows.T @ coordinates.reshape(shape) @ columns
         return images
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """See `Records`."""
+        """See `LabeledRecords`."""
         last = values.movedim(1, 3) if values.ndim == 4 else values
         units = (2 * last - 1).flatten(1).numpy()
         columns = self.schema.images[self._column].decode_pixels(self._column, units)
-        if self._label is not None:
-            unused = np.random.default_rng(0)
-            columns |= self.schema.coded[self._label].decode_codes(
-                self._label, labels.numpy(), unused
-            )
-        return pa.table(columns).select(list(self.schema.table_columns))
-
-    def wanted(self, where: Mapping[str, Any]) -> Tensor:
-        """See `Records`."""
-        if not where or set(where) != {self._label}:
-            return super().wanted(where)
-        asked, (name,) = where[self._label], where  # type: ignore[index]  # a key of it
-        names = self.schema.coded[name].labels
-        listed = [str(one) for one in (asked if isinstance(asked, list | tuple) else [asked])]
-        unknown = [one for one in listed if one not in names]
-        if unknown or not listed:
-            raise PrivotError(f"where {name} = {asked!r}: give one of {', '.join(names)}")
-        return torch.tensor([float(one in listed) for one in names])
+        return self.to_table(columns, labels, np.random.default_rng(0))  # categories draw nothing
 
     @cached_property
     def frequencies(self) -> np.ndarray:
         """Squared frequency of each coordinate (p,); zeros for pixels, which have none."""
-        if self._kept is None:
+        if self._retained is None:
             return np.zeros(self.num_coordinates)
-        rows, columns = (np.arange(kept) ** 2 for kept in self._kept)
+        rows, columns = (np.arange(count) ** 2 for count in self._retained)
         one = (rows[:, None] + columns).ravel()
         return np.tile(one, self.num_coordinates // len(one))
 
     @cached_property
     def _bases(self) -> tuple[Tensor, Tensor]:
         return tuple(  # type: ignore[return-value]
-            torch.from_numpy(dct(np.eye(size), norm="ortho", axis=0)[:kept])
-            for size, kept in zip(self.shape[-2:], self._kept or (), strict=True)
+            torch.from_numpy(dct(np.eye(size), norm="ortho", axis=0)[:count])
+            for size, count in zip(self.shape[-2:], self._retained or (), strict=True)
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Records`."""
-        return {
-            "schema": self.schema.to_dict(),
-            "low_pass": self.low_pass,
-            "degree": self.degree,
-            "anchor": self.anchor,
-            "scale": self.scale,
-        }
+        """See `RecordMap`."""
+        names = ("low_pass", "degree", "anchor", "scale")
+        return super().to_dict() | {name: getattr(self, name) for name in names}
 
 
-# Which record map a schema has: of labeled images, or of rows of a table.
-
-
-def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> Records:
-    """The records of a schema, by features of a degree: labeled images if it declares any.
+def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> FeatureRecords:
+    """Return the records of a schema with features of a degree: labeled images if it declares any.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})

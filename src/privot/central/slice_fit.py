@@ -4,10 +4,10 @@ Per release one step of Adam on
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-that is d times the smoothed sliced loss (`privot.central.slice_fit`) with its mean part taken from all
-releases (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without bias as
-the inner product of the residuals of two independent halves of the generated batch, so that small
-batches do not shrink the spread. Weights are averaged.
+that is d times the smoothed sliced loss (`privot.central.slice_fit`) with its mean part taken from
+all releases (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without
+bias as the inner product of the residuals of two independent halves of the generated batch, so that
+small batches do not shrink the spread. Weights are averaged.
 
 A budget that runs out (a resumed run may lack what a kill cost) ends the releases, not the fit: the
 pooled mean is followed to the end, or, by the published loss, the weights are left as they are.
@@ -24,9 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.components import LabeledLaw
-from privot.central.records import RecordMap, Records
+from privot.central.fitting import CentralModel, NetworkSettings, Run
+from privot.central.mixtures import LabeledLaw
+from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import Counted, SlicePlan, Slices, SlicingMechanism
+from privot.central.sums import open_ledger
 from privot.core.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
@@ -36,7 +38,6 @@ from privot.core.errors import (
     PrivotError,
     require_choice,
     require_count,
-    require_seed,
 )
 from privot.models import NOWHERE, Checkpoint, History
 from privot.privacy.ledger import BudgetExhausted
@@ -45,6 +46,7 @@ from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
 from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
+from privot.training.parallel import threads_for
 from privot.training.settings import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
@@ -53,8 +55,8 @@ from privot.transport.exact import transport_cost_1d
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseSettings:
-    """What every run through noisy slices decides.
+class ReleaseSettings(NetworkSettings):
+    """Settings of every run through noisy slices; see `NetworkSettings`, too.
 
     Arguments:
         steps: Number of releases.
@@ -64,10 +66,7 @@ class ReleaseSettings:
         orthonormal: Whether a release's directions are a frame (k ≤ d).
         method: Accounting by `"pld"` (least noise, seconds) or `"rdp"`.
         q: Exponent of the sliced loss, 1 or 2.
-        hidden: Widths of a network's hidden layers.
-        learning_rate: Peak learning rate of Adam.
-        averaging: Decay of the moving average of the weights.
-        seed: Of initial weights and latents; never of noise, batches or directions.
+        seed: Seed of initial weights and latents; never of noise, batches or directions.
     """
 
     steps: int
@@ -77,12 +76,7 @@ class ReleaseSettings:
     orthonormal: bool = False
     method: Method = "pld"
     q: int = 2
-    hidden: tuple[int, ...] = (256, 256)
-    learning_rate: float = 2e-3
-    averaging: float = 0.995
-    seed: int = 0
 
-    # Most of each count; the least is 1.
     most: ClassVar[dict[str, int]] = {
         "steps": MOST_STEPS,
         "batch_size": MOST_PEOPLE,
@@ -90,11 +84,7 @@ class ReleaseSettings:
     }
 
     def __post_init__(self) -> None:
-        for name, most in self.most.items():
-            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
-        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
-        object.__setattr__(self, "hidden", widths)
-        object.__setattr__(self, "seed", require_seed(self.seed))
+        super().__post_init__()
         _ = self.training  # refuses what cannot learn, before anything is spent on it
         hints = get_type_hints(type(self))
         for field in fields(self):
@@ -114,7 +104,7 @@ class ReleaseSettings:
         """The scheme of batches that the adjacency is accounted with."""
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
-    def accounting(self, count: int, records: RecordMap, grid: float = 0.0) -> SlicedAccounting:
+    def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
         """The setting of a run on that many records, whose privacy is accounted."""
         return SlicedAccounting(
             dim=records.num_labels * records.width,
@@ -129,7 +119,7 @@ class ReleaseSettings:
             unit=records.unit,
         )
 
-    def plan(self, epsilon: float, delta: float, count: int, records: RecordMap) -> SlicePlan:
+    def plan(self, epsilon: float, delta: float, count: int, records: FeatureMap) -> SlicePlan:
         """The releases that keep (ε, δ) of that many records."""
         steps = 1 if self.sampling == "none" else self.steps
         return SlicePlan.calibrate(
@@ -138,7 +128,7 @@ class ReleaseSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlicedSettings(ReleaseSettings):
+class SliceSettings(ReleaseSettings):
     """What is released of a curator's records, and what is made of it; see `ReleaseSettings`, too.
 
     Arguments:
@@ -378,7 +368,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     def __init__(
         self,
-        records: Records,
+        records: FeatureRecords,
         latent_dim: int,
         hidden: tuple[int, ...],
         seed: int = 0,
@@ -422,7 +412,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     @classmethod
     def of_tensors(
-        cls, records: Records, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+        cls, records: FeatureRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `LabeledLaw`."""
         shape = (fields["latent_dim"], tuple(fields["hidden"]))
@@ -431,10 +421,26 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return network.eval()
 
 
+def fit_slices(run: Run, settings: SliceSettings) -> CentralModel:
+    """Train a network on noisy slices."""
+    records = records_of(run.schema, **settings.features)
+    values, labels = records.encode(run.table)
+    plan = settings.plan(run.budget.epsilon, run.budget.delta, len(values), records)
+    ledger = open_ledger(plan, run.path, run.resume)
+    mechanism = SlicingMechanism(values, labels, records, ledger)
+    state = Checkpoint(run.path, {"ledger": ledger.id}, run.resume)
+    try:
+        with threads_for(0):
+            law, history = train_network(mechanism, records, settings, state, run.progress)
+    finally:
+        ledger.close()
+    return run.model(law, records, plan, settings, ledger.spent, history)
+
+
 def train_network(
     mechanism: SlicingMechanism,
-    records: Records,
-    settings: SlicedSettings,
+    records: FeatureRecords,
+    settings: SliceSettings,
     checkpoint: Checkpoint,
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
@@ -485,7 +491,7 @@ class SliceObjective:
         mechanism: SlicingMechanism,
         pooled: PooledMean,
         network: LabeledNetwork,
-        settings: SlicedSettings,
+        settings: SliceSettings,
     ) -> None:
         self.mechanism, self.pooled, self.network = mechanism, pooled, network
         self.settings = settings

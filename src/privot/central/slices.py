@@ -40,7 +40,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from privot.central.records import RecordMap
+from privot.central.records import FeatureMap
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import random_words
@@ -383,7 +383,7 @@ class SlicingMechanism:
         self,
         values: ArrayLike | Tensor,
         labels: ArrayLike | Tensor | None,
-        record_map: RecordMap,
+        record_map: FeatureMap,
         ledger: Ledger[SlicePlan],
     ) -> None:
         accounting = ledger.plan.accounting
@@ -465,7 +465,7 @@ class SlicingMechanism:
         return draw_directions(accounting.dim, accounting.num_projections, accounting.orthonormal)
 
 
-def _prepared(values: Tensor, record_map: RecordMap) -> Tensor:
+def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
     prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
     if not bool(torch.isfinite(values[~finite]).all()):

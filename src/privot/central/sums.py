@@ -1,38 +1,62 @@
-r"""The mechanism of noisy sums: records as integer vectors in slots, their moments, Gaussian noise.
+r"""Noisy sums of private records: the plan of a run, its queries, the mechanism and its rounds.
 
-A round asks a `Question`: a public map, which may have been made of earlier releases, from one record
-to a slot $j(x)$ and an integer vector $v(x) ∈ Z^w$ with $‖v(x)‖ ≤ R$. Released is, for every slot,
+**Mechanism.** A round answers a `Query`: a public map, which may depend on earlier releases, from one
+record to a slot $j(x)$ and an integer vector $v(x) ∈ Z^w$ with $‖v(x)‖ ≤ R$. Released is, for every
+slot,
 
 $$ \sum_{i : j(x_i) = j} v(x_i) + N_j \quad \text{(moment 1), or} \quad
    \sum_{i : j(x_i) = j} v(x_i) v(x_i)^\top + N_j \quad \text{(moment 2)} . $$
 
-Of a matrix the upper triangle is added up, diagonal entries 29 times and the others 41 times: as
-$41^2 ≤ 2·29^2$, one record's has at most the length $29 ‖v‖^2$, and entries off the diagonal, which
-stand for two each, have noise that is less by $29/41 ≈ 1/\sqrt 2$.
+Of a matrix the upper triangle is summed, diagonal entries 29 times and the others 41 times: as
+$41^2 ≤ 2·29^2$, the contribution of one record has a length of at most $29 ‖v‖^2$, and entries off the
+diagonal, which stand for two each, have noise that is smaller by $29/41 ≈ 1/\sqrt 2$.
 
 **Adjacency** is `replace_one`: one unit's record becomes any other; the number of records is public.
 One record of each unit is assumed. **Δ.** A record adds a vector $u$ of length at most L (R, or 29 R²)
 to its slot. Two that fall into different slots move all slots together by $\sqrt{‖u‖^2 + ‖u'‖^2} ≤
 \sqrt 2 L$; two in one slot by $‖u − u'‖$: at most $2L$, or $\sqrt 2 L$ where $⟨u, u'⟩ ≥ 0$. Moments of
-order 2 have that always:
+order 2 always satisfy this:
 
 $$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 , $$
 
-those of order 1 where the question promises it, as of vectors without negative coordinates: these are
-checked. The noise is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, μ_t the plan's (`privot.central.sums`).
+those of order 1 where the query promises it, as of vectors without negative coordinates: these are
+checked. The noise is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, μ_t from the plan.
+
+**Composition.** What is summed in a round may depend on all earlier releases, as long as
+$μ_t = Δ_t/σ_t$ does not: the plan fixes it before private data are touched. All rounds together are then
+as private as **one** Gaussian release with
+
+$$ μ^2 = \sum_t μ_t^2 , \qquad δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) , $$
+
+exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the curve of Balle and Wang
+2018). Rounding the noisy sum to integers is post-processing.
 
 **Why floats do no harm.** Vectors are integers, and are checked: one that is too long, or negative where
-none may be, counts as zeros, whatever the question made of it. Sums are exact in any order. The noise is
+none may be, counts as zeros, whatever the query made of it. Sums are exact in any order. The noise is
 a Gaussian rounded exactly (`privot.mechanisms.samplers`): an integer plus it is the rounded sum,
-post-processing of the continuous mechanism. A question maps records one by one, in chunks of fixed
-places, so what it makes of a record in its last bits depends on no other's.
+post-processing of the continuous mechanism. A query maps records one by one, in chunks of fixed
+places, so what it makes of a record in its last bits depends on no other record.
 
-**Who sees what.** Releases have public shapes. Whoever times a release learns about raw records (the
-order of slots in memory, the rejections of the sampler); the curator alone may. The fingerprint by which
-a second run on the same records is seen, a keyed digest of all that questions may look at (values and
-labels), stays with the curator as well. Nothing is logged. **Count
-first**: the plan's whole guarantee is entered in the account of these records before the first round,
-and the ledger is charged before a round is answered.
+**Privacy review: who sees what.** Releases have public shapes. Whoever times a release learns about raw
+records (the order of slots in memory, the rejections of the sampler); the curator alone may. The
+fingerprint by which a second run on the same records is recognized, a keyed digest of all that queries
+may look at (values and labels), stays with the curator as well. Nothing is logged. **Count first**: the
+plan's whole guarantee is entered in the account of these records before the first round, and the ledger
+is charged before a round is answered.
+
+**Resuming.** The queries of a run are functions of public numbers and of earlier releases. A run that
+is resumed after a kill therefore makes the same queries again; those in the checkpoint are answered
+from it, at no cost. The ledger counts a round before it is made: one that was counted and whose
+answer was lost is spent, and with it the plan, since later rounds would have to do without it. A run
+is resumed with the records it began with, labels included, or not at all: sums of two sets of records
+would pass for those of one. Which set that was is known from its account alone
+(`privot.privacy.accounts`: a keyed digest, entered before the first round, in the curator's state
+folder). The checkpoint holds released sums and public settings, and nothing else of the records. A
+refusal reveals that a set is another one to the curator alone, before anything is spent.
+
+References:
+    Dong, Roth, Su, *Gaussian differential privacy* (2022).
+    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
 """
 
 from __future__ import annotations
@@ -55,14 +79,11 @@ from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.accounts import charge, fingerprint
 from privot.privacy.ledger import Countable, Ledger
-from privot.privacy.rounding import require_finite
+from privot.privacy.rounding import at_most, require_finite
 from privot.randomizer.reports.rows import require_raw
 from privot.schema import Schema
 from privot.tables.files import as_table, read_table
 from privot.training import Interrupted, Progress, deferred_interruption
-
-# The ledger of a run by noisy sums or slices: a file beside its checkpoint.
-
 
 # Releases are taken in blocks of a hundredth of the plan: a kill costs one block.
 _BLOCKS = 100
@@ -70,13 +91,13 @@ P = TypeVar("P", bound=Countable)
 
 
 def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
-    """The ledger of a run: beside its checkpoint, or in memory if there is none."""
+    """Open the ledger of a run: beside its checkpoint, or in memory if there is none."""
     if checkpoint is None:
         return Ledger(plan)
     path = checkpoint.with_name(checkpoint.name + ".ledger")
     if resume and checkpoint.exists() and not path.exists():
         raise PrivotError(
-            f"ledger {path} is gone, and {checkpoint} holds what its releases told: restore it; to "
+            f"ledger {path} is gone, and {checkpoint} was learned from its releases: restore it; to "
             "start again without it is another budget, which adds to the plan's"
         )
     ledger = Ledger(plan, path, resume=resume, ahead=plan.uses // _BLOCKS)
@@ -88,21 +109,18 @@ def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
     return ledger
 
 
-# A curator's records as they are given, and what of them is compared between runs. Needs no PyTorch.
-
-
 _CHUNK = 4096
 
 
 def raw_table(data: Any, schema: Schema) -> pa.Table:
-    """A curator's records as they are given, a table or its file, checked against the schema."""
+    """Read a curator's records, a table or its file, and check them against the schema."""
     table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
     schema.check_table(require_raw(table))
     return table
 
 
 def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
-    """Records as accounts compare them (`privot.privacy.accounts`), in chunks: all parts side by side.
+    """Yield records as accounts compare them (`privot.privacy.accounts`): all parts side by side.
 
     Arguments:
         parts: Arrays (n, …) of the same n records: values, then labels. Values without a label have
@@ -118,31 +136,43 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
         yield np.concatenate([part.reshape(len(part), -1) for part in chunk], axis=1)
 
 
-# The plan of a run by noisy sums: how many rounds, and which share of the budget each has.
-#
-# Round t releases a sum $s_t + N(0, σ_t^2 I)$ whose sensitivity is $Δ_t$. What is summed in a round
-# may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$ does not: it is fixed here, before
-# private data are touched. All rounds together are then as private as **one** Gaussian release with
-#
-# $$ μ^2 = \sum_t μ_t^2 , \qquad δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) , $$
-#
-# exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the curve of Balle and
-# Wang 2018). Rounding the noisy sum to integers is post-processing.
-#
-# References:
-#     Dong, Roth, Su, *Gaussian differential privacy* (2022).
-#     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
+_UP = 1 + 2.0**-40  # exceeds the rounding errors of the sums below many times over
 
 
-_UP = 1 + 2.0**-40  # what rounding of the sums below may cost, many times over
+@dataclass(frozen=True)
+class Budget:
+    """The public numbers of a run: ε and δ, how many records, and whom one belongs to."""
+
+    epsilon: float
+    delta: float
+    records: int
+    unit: str = "person"
+
+    def signal(self, num_labels: int) -> float:
+        """Return s = μ n/labels, the signal-to-noise ratio of a label's mean; μ = Δ/σ of the run."""
+        return self.records / calibrate_gaussian(1.0, self.epsilon, self.delta) / num_labels
+
+    def plan(self, shares: Sequence[float]) -> SumPlan:
+        """Return the plan that spends (ε, δ) on rounds, by shares of μ²."""
+        return SumPlan.calibrate(self.epsilon, self.delta, shares, self.records, self.unit)
+
+    def require_signal(
+        self, noise: float, limit: float, noun: str, effect: str, remedy: str
+    ) -> None:
+        """Refuse a plan whose noise exceeds a limit: a public computation, before anything is spent."""
+        if noise > limit:
+            raise PrivotError(
+                f"epsilon {at_most(self.epsilon)} for {self.records:,} {noun}: {effect}; give "
+                f"{math.ceil(self.records * noise / limit):,} {noun}, as much more epsilon, or {remedy}"
+            )
 
 
 @dataclass(frozen=True)
 class SumPlan:
-    """Rounds of noisy sums, and what all of them together promise.
+    """Rounds of noisy sums, and the guarantee of all of them together.
 
     Arguments:
-        ratios: Of each round, μ_t = Δ_t/σ_t: sensitivity in standard deviations of its noise.
+        ratios: μ_t = Δ_t/σ_t of each round: sensitivity in standard deviations of its noise.
         delta: δ of the guarantee.
         records: How many records are summed; public under `replace_one`.
         unit: Whom one record belongs to.
@@ -169,7 +199,7 @@ class SumPlan:
     def calibrate(
         cls, epsilon: float, delta: float, shares: Sequence[float], records: int, unit: str
     ) -> Self:
-        """The plan that spends (ε, δ) on rounds, by shares of μ².
+        """Return the plan that spends (ε, δ) on rounds, by shares of μ².
 
         Raises:
             PrivotError: if ε is not positive, or δ not in (0, 1).
@@ -182,23 +212,23 @@ class SumPlan:
 
     @property
     def uses(self) -> int:
-        """Rounds that are declared."""
+        """Number of rounds that are declared."""
         return len(self.ratios)
 
     @cached_property
     def guarantee(self) -> ApproximateDP:
-        """What all rounds together promise, however many of them are made."""
+        """Guarantee of all rounds together, however many of them are made."""
         total = math.sqrt(math.fsum(ratio**2 for ratio in self.ratios)) * _UP
         epsilon = gaussian_epsilon(1.0, total, self.delta)
         return ApproximateDP(epsilon, self.delta, "replace_one", self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self) | {"ratios": list(self.ratios)}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """The plan of `to_dict`."""
+        """Return the plan of `to_dict`."""
         return cls(**fields | {"ratios": tuple(fields["ratios"])})
 
 
@@ -208,59 +238,59 @@ Floats = NDArray[np.float64]
 DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
 
 
-class Question(Protocol):
-    """What one round sums: a public map of single records, fixed before it is answered."""
+class Query(Protocol):
+    """A public map of single records whose values one round sums; fixed before it is answered."""
 
     @property
     def slots(self) -> int:
-        """How many there are."""
+        """Number of slots."""
 
     @property
     def width(self) -> int:
-        """Coordinates w of a vector."""
+        """Number w of coordinates of a vector."""
 
     @property
     def radius(self) -> int:
-        """Most length R of a vector."""
+        """Largest length R of a vector."""
 
     @property
     def moment(self) -> Literal[1, 2]:
-        """Whether vectors are summed, or their products with themselves."""
+        """1 to sum vectors, 2 to sum their products with themselves."""
 
     @property
     def non_negative(self) -> bool:
-        """Of moment 1: whether no vector has a negative coordinate."""
+        """True, at moment 1, if no vector has a negative coordinate."""
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """Slots (n,) and vectors (n, w) of some records, row by row."""
+        """Return slots (n,) and vectors (n, w) of some records, row by row."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """What a round released.
+    """The release of a round.
 
     Arguments:
-        sums: By slot, (slots, w), or symmetric matrices (slots, w, w) of moment 2.
-        stddev: Standard deviation of their noise; of moment 2 that of the diagonal, the rest has 29/41.
+        sums: Vectors (slots, w), or at moment 2 symmetric matrices (slots, w, w).
+        stddev: Standard deviation of their noise; at moment 2 that of the diagonal, the rest has 29/41.
     """
 
     sums: Floats
     stddev: float
 
 
-def sensitivity(question: Question) -> float:
-    """The most by which all slots together move when one record is replaced, in ℓ2."""
-    if question.moment == 2:
-        return math.sqrt(2.0) * DIAGONAL * float(question.radius) ** 2 * _UP
-    return (math.sqrt(2.0) if question.non_negative else 2.0) * question.radius * _UP
+def sensitivity(query: Query) -> float:
+    """Return the largest change of all slots together, in ℓ2, when one record is replaced."""
+    if query.moment == 2:
+        return math.sqrt(2.0) * DIAGONAL * float(query.radius) ** 2 * _UP
+    return (math.sqrt(2.0) if query.non_negative else 2.0) * query.radius * _UP
 
 
 class SumMechanism:
-    """Owns private records and the ledger; answers the rounds of a plan.
+    """The owner of private records and of their ledger; it answers the queries of a plan's rounds.
 
     Arguments:
-        records: Arrays of n rows: all that questions may look at.
-        ledger: What may be released.
+        records: Arrays of n rows: all that queries may look at.
+        ledger: Ledger of the rounds.
 
     Raises:
         PrivotError: if they are not as many records as the plan says, or hold NaN or infinity.
@@ -278,27 +308,27 @@ class SumMechanism:
         self.ledger, self._records = ledger, records
         self._entered = False
 
-    def release(self, question: Question) -> NoisySums:
-        """The answer to the next round's question; counted first.
+    def release(self, query: Query) -> NoisySums:
+        """Return the answer to the next round's query; the round is counted first.
 
         Raises:
             BudgetExhausted: if no round is left.
             PrivotError: if sums of so many records would not be exact.
         """
         plan = self.ledger.plan
-        if not question.radius > 0 or plan.records * float(question.radius) ** 2 >= 2.0**53:
+        if not query.radius > 0 or plan.records * float(query.radius) ** 2 >= 2.0**53:
             raise PrivotError(
-                f"radius {question.radius}: give a positive one whose square times {plan.records:,} "
+                f"radius {query.radius}: give a positive one whose square times {plan.records:,} "
                 "records is below 2^53, so that sums are exact"
             )
         self.enter()
-        round_ = self.ledger.spend()  # its own, whoever else counts in this ledger
-        stddev = sensitivity(question) / plan.ratios[round_ - 1]
-        if question.moment == 1:
-            sums = self._summed(question, _add_up)
+        round_ = self.ledger.spend()  # unique, whoever else counts in this ledger
+        stddev = sensitivity(query) / plan.ratios[round_ - 1]
+        if query.moment == 1:
+            sums = self._summed(query, _add_up)
             noise = sample_rounded_gaussian(sums.shape, stddev)
             return NoisySums((sums + noise).astype(np.float64), stddev)
-        return _noisy_products(self._summed(question, _multiply), stddev)
+        return _noisy_products(self._summed(query, _multiply), stddev)
 
     def enter(self) -> None:
         """Enter the plan in the account of these records, if it is not there yet.
@@ -311,20 +341,20 @@ class SumMechanism:
             self._entered = True
 
     def _summed(
-        self, question: Question, sums_of: Callable[[Integers, Integers, int], Integers]
+        self, query: Query, sums_of: Callable[[Integers, Integers, int], Integers]
     ) -> Integers:
         total: Integers | int = 0
         for start in range(0, self.ledger.plan.records, _CHUNK):
             part = tuple(each[start : start + _CHUNK] for each in self._records)
-            slots, vectors = question.answer(part)
-            total = total + sums_of(slots, _within(vectors, question), question.slots)
+            slots, vectors = query.answer(part)
+            total = total + sums_of(slots, _within(vectors, query), query.slots)
         return np.asarray(total)
 
 
-def _within(vectors: Integers, question: Question) -> Integers:
-    """The vectors, zeros in the place of those that may not be."""
-    wrong = np.square(vectors.astype(np.float64)).sum(axis=1) > float(question.radius) ** 2
-    if question.moment == 1 and question.non_negative:
+def _within(vectors: Integers, query: Query) -> Integers:
+    """Return the vectors, with zeros in place of those that break the query's promises."""
+    wrong = np.square(vectors.astype(np.float64)).sum(axis=1) > float(query.radius) ** 2
+    if query.moment == 1 and query.non_negative:
         wrong |= (vectors < 0).any(axis=1)
     return np.where(wrong[:, None], 0, vectors)
 
@@ -335,18 +365,18 @@ def _add_up(slots: Integers, vectors: Integers, count: int) -> Integers:
 
 
 def _multiply(slots: Integers, vectors: Integers, count: int) -> Integers:
-    """Products by slot; integers below 2^53, which double precision multiplies and adds exactly."""
+    """Return products by slot: integers below 2^53, exact in double precision."""
     order = np.argsort(slots, kind="stable")
-    held, starts = np.unique(slots[order], return_index=True)
+    present, starts = np.unique(slots[order], return_index=True)
     real = vectors[order].astype(np.float64)
     sums = np.zeros((count, vectors.shape[1], vectors.shape[1]), np.int64)
-    for slot, part in zip(held, np.split(real, starts[1:]), strict=True):
+    for slot, part in zip(present, np.split(real, starts[1:]), strict=True):
         sums[slot] = part.T @ part
     return sums
 
 
 def _noisy_products(sums: Integers, stddev: float) -> NoisySums:
-    """Matrices whose upper triangles bear noise, each entry in its own units again."""
+    """Return matrices with noise on the upper triangle, each entry in its own units again."""
     rows, columns = np.triu_indices(sums.shape[1])
     times = np.where(rows == columns, DIAGONAL, OTHER)
     noise = sample_rounded_gaussian((len(sums), len(rows)), stddev)
@@ -356,27 +386,13 @@ def _noisy_products(sums: Integers, stddev: float) -> NoisySums:
     return NoisySums(matrices, stddev / DIAGONAL)
 
 
-# Rounds of a run: what was released so far, once more from its checkpoint, and then what is new.
-#
-# What a run asks is a function of public numbers and of what was released before. A run that goes on
-# after a kill therefore asks the same questions again; those that are in the checkpoint are answered
-# from it, at no cost. The ledger counts a round before it is made: one that was counted and whose
-# answer was lost is spent, and with it the plan, since later rounds would have to do without it.
-#
-# **Privacy.** A run goes on with the records it began with, labels included, or not at all: sums of
-# two sets of records would be told as those of one. Which set that was is known from its account
-# alone (`privot.privacy.accounts`: a keyed digest, entered before the first round, in the curator's
-# state folder). The checkpoint holds released sums and public settings, and nothing else of the
-# records. That a set is another one is told by a refusal, to the curator, before anything is spent.
-
-
 class Rounds:
-    """The releases of a run, in their order.
+    """The releases of a run in their order, from its checkpoint or from the mechanism.
 
     Arguments:
-        mechanism: Who answers.
-        checkpoint: Where answers are kept; a run without resumes nothing.
-        progress: Told after every round: which, of how many, and the noise that it bore.
+        mechanism: The mechanism that answers new queries.
+        checkpoint: File of the answers; a run without one cannot be resumed.
+        progress: Callback after every round: its number, how many there are, and the noise's stddev.
 
     Raises:
         PrivotError: if the ledger counted rounds that the checkpoint lacks, or rounds of other records.
@@ -386,31 +402,31 @@ class Rounds:
         self, mechanism: SumMechanism, checkpoint: Checkpoint, progress: Progress | None = None
     ) -> None:
         self._mechanism, self._checkpoint, self._progress = mechanism, checkpoint, progress
-        self._kept = checkpoint.load() or {}
-        self._asked = 0
-        held, spent = len(self._kept) // 2, mechanism.ledger.spent
-        if held != spent:
+        self._stored = checkpoint.load() or {}
+        self._made = 0
+        stored, spent = len(self._stored) // 2, mechanism.ledger.spent
+        if stored != spent:
             raise PrivotError(
-                f"ledger {mechanism.ledger.path} counted {spent} rounds, and {held} are in "
+                f"ledger {mechanism.ledger.path} counted {spent} rounds, and {stored} are in "
                 f"{checkpoint.path}: restore both; a round that was lost is spent, and a run without "
                 "it starts again with a budget of its own"
             )
-        if held:
+        if stored:
             mechanism.enter()
 
-    def ask(self, question: Question) -> NoisySums:
-        """The answer to the run's next question."""
-        sums, stddev = f"sums_{self._asked}", f"stddev_{self._asked}"
-        if sums not in self._kept:
+    def release(self, query: Query) -> NoisySums:
+        """Return the answer to the run's next query."""
+        sums, stddev = f"sums_{self._made}", f"stddev_{self._made}"
+        if sums not in self._stored:
             with deferred_interruption() as interruption:
-                released = self._mechanism.release(question)
-                self._kept[sums] = released.sums
-                self._kept[stddev] = np.array(released.stddev)
-                self._checkpoint.save(self._kept)
+                released = self._mechanism.release(query)
+                self._stored[sums] = released.sums
+                self._stored[stddev] = np.array(released.stddev)
+                self._checkpoint.save(self._stored)
             if interruption.requested:
-                raise Interrupted(f"stopped after round {self._asked + 1}")
-        self._asked += 1
-        told = NoisySums(self._kept[sums], float(self._kept[stddev]))
+                raise Interrupted(f"stopped after round {self._made + 1}")
+        self._made += 1
+        released = NoisySums(self._stored[sums], float(self._stored[stddev]))
         if self._progress is not None:
-            self._progress(self._asked, self._mechanism.ledger.plan.uses, told.stddev)
-        return told
+            self._progress(self._made, self._mechanism.ledger.plan.uses, released.stddev)
+        return released

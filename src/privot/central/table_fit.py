@@ -1,121 +1,83 @@
 r"""Tables by one round of noisy sums: all pairs of columns, and the mixture that explains them.
 
 A row's columns are codes (`privot.local.releases`); side by side, its one-hots are a vector
-$z ∈ \{0, u_j\}^D$, column j's with a public weight $u_j$. The round asks for the sum of $z z^\top$: the
+$z ∈ \{0, u_j\}^D$, column j's with a public weight $u_j$. The round answers the sum of $z z^\top$: the
 counts of all pairs of codes, and of all codes, at once. Every row has the same length, nothing is cut.
 The noise of a pair's cells is $∝ 1/(u_i u_j)$, and a pair of columns with K and K′ codes has K K′ cells,
-so $u_j ∝ K_j^{1/3}$ makes the sum of all absolute errors least.
+so $u_j ∝ K_j^{1/3}$ minimizes the sum of all absolute errors.
 
-Latent classes are fitted to these counts ([`fit_pairs`][privot.central.table_fit]). The number of
-classes is doubled until the residual is what noise alone would leave, half of the number of cells (the
-discrepancy principle of Morozov 1966): no more classes than the released counts support.
+Latent classes are fitted to these counts (`fit_pairs`). The number of classes is doubled until the
+residual is what noise alone would leave, half of the number of cells (the discrepancy principle of
+Morozov 1966): no more classes than the released counts support.
+
+**Privacy review.** Adjacency `replace_one`; the round is a Gaussian mechanism (`privot.central.sums`).
+Everything else is a function of what was released and of public numbers.
 
 References:
     Morozov, *On the solution of functional equations by the method of regularization* (1966).
     Lazarsfeld, Henry, *Latent structure analysis* (1968).
+    Kingma, Ba, *Adam: a method for stochastic optimization* (2015).
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import DIAGONAL, OTHER, NoisySums, Records, Rounds, SumPlan, sensitivity
-from privot.core.errors import PrivotError
+from privot.central.fitting import PIECE, Law, RecordMap, SumFit, SumSettings
+from privot.central.sums import (
+    DIAGONAL,
+    OTHER,
+    Budget,
+    NoisySums,
+    Records,
+    Rounds,
+    SumPlan,
+    sensitivity,
+)
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.model import read_condition
 from privot.local.releases import Atoms, ReportedColumn
-from privot.privacy.rounding import at_most
 from privot.schema import Schema
-
-# Laws of records: what a model draws from, whatever released it.
-
-
-PIECE = 16_384  # rows drawn at once
-
-
-class SchemaRecords(Protocol):
-    """What records are to a law: rows of a schema, and plain values that make the same map again."""
-
-    @property
-    def schema(self) -> Schema:
-        """What one record may be."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-
-
-class Law(ABC):
-    """A distribution of records."""
-
-    kind: ClassVar[str]
-
-    @abstractmethod
-    def pieces(
-        self, records: Any, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
-    ) -> Iterator[pa.Table]:
-        """Records that meet a condition, in pieces."""
-
-    @abstractmethod
-    def fields(self) -> dict[str, Any]:
-        """What is needed, beside the arrays, to build it again."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Its numbers."""
-
-    @classmethod
-    @abstractmethod
-    def build(
-        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
-        """The law of these fields and arrays."""
-
-
-# Latent classes fitted to counts of all pairs of codes whose errors are Gaussian and known.
-#
-# With class weights π and each class's probabilities of all codes, $P ∈ R^{D×C}$, expected shares are
-# $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Adam over logits minimizes least
-# squares in units of the errors: the likelihood. A function of what was released.
-#
-# References:
-#     Lazarsfeld, Henry, *Latent structure analysis* (1968).
-#     Kingma, Ba, *Adam: a method for stochastic optimization* (2015).
-
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_STEPS = 2000
-_RATE = 0.05
-_SPREAD = 0.5  # of logits at the start
-_LEAST = 1e-5
+
+# Of Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
+_STEPS, _RATE, _SPREAD, _FLOOR = 2000, 0.05, 0.5, 1e-5
+_WEIGHT = 64  # of the column with most codes
+_FIRST_CLASSES, _MAX_CLASSES = 16, 256
+_MAX_NOISE = 0.5  # total variation of a column
 
 
 def fit_pairs(
     shares: Floats, stddev: Floats, sizes: list[int], classes: int, seed: int
 ) -> tuple[LatentClasses, float]:
-    """The mixture whose shares of pairs are nearest in units of their errors, and half the distance².
+    r"""Fit the mixture nearest to shares of pairs in units of their errors; also half the distance².
+
+    With class weights π and each class's probabilities of all codes, $P ∈ R^{D×C}$, expected shares are
+    $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Adam over logits minimizes least
+    squares in units of the errors, which are Gaussian and known: the likelihood.
 
     Arguments:
-        shares: Of all pairs of codes (D, D), symmetric; of codes on the diagonal.
-        stddev: Of their errors, infinite where nothing was asked.
-        sizes: Codes of each column.
-        classes: How many.
-        seed: Of the start.
+        shares: Shares of all pairs of codes (D, D), symmetric; of codes on the diagonal.
+        stddev: Standard deviations of their errors, infinite where nothing was measured.
+        sizes: Number of codes of each column.
+        classes: Number of classes.
+        seed: Seed of the start.
     """
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes[:-1]])
     # Both halves of a symmetric matrix hold every pair.
     weight = stddev**-2.0 * (0.25 + 0.25 * np.eye(len(shares)))
-    start = np.log(np.maximum(np.diag(shares), _LEAST))
+    start = np.log(np.maximum(np.diag(shares), _FLOOR))
     noise = _SPREAD * rng.standard_normal((len(shares), classes))
     state = [start[:, None] + noise, np.zeros(classes)]
     steps = [_Adam(each) for each in state]
@@ -132,7 +94,7 @@ def fit_pairs(
 def _slopes(
     logits: Floats, log_weights: Floats, target: Floats, weight: Floats, starts: Integers
 ) -> tuple[tuple[Floats, Floats], Floats, float]:
-    r"""Gradients of the weighted squares in both arguments, the probabilities, and the sum of squares.
+    r"""Return gradients of the weighted squares in both arguments, probabilities, and the squares' sum.
 
     With $E = P \operatorname{diag}(π) P^\top$ off the diagonal and $E_{ii} = (Pπ)_i$ on it, the loss
     $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has the slopes $G = 2 w ∘ (E − T)$ in E; hence, G being
@@ -155,13 +117,13 @@ def _slopes(
 
 
 def _within(values: Floats, starts: Integers, size: int) -> Floats:
-    """Sums over each column's codes, once for each code."""
+    """Return sums over each column's codes, once for each code."""
     counts = np.diff(starts, append=size)
     return np.repeat(np.add.reduceat(values, starts, axis=0), counts, axis=0)
 
 
 def _softmax(logits: Floats, starts: Integers) -> Floats:
-    """Probabilities that sum to 1 over the codes of each column, which start at `starts`."""
+    """Return probabilities that sum to 1 over the codes of each column, which start at `starts`."""
     counts = np.diff(starts, append=len(logits))
     highest = np.repeat(np.maximum.reduceat(logits, starts, axis=0), counts, axis=0)
     powers = np.exp(logits - highest)
@@ -184,15 +146,12 @@ class _Adam:
         self._values -= rate * mean / (np.sqrt(square) + 1e-8)
 
 
-# Latent classes as what a curator's table is drawn from: conditions on any column, exactly.
-
-
 @dataclass(frozen=True, eq=False)
 class TableMixture(Law):
-    """A mixture of products over a table's columns.
+    """A mixture of products over a table's columns; it draws under conditions on any column, exactly.
 
     Arguments:
-        sampler: What draws rows of it.
+        sampler: The latent classes, which draw rows.
     """
 
     kind: ClassVar[str] = "classes"
@@ -201,7 +160,7 @@ class TableMixture(Law):
 
     def pieces(
         self,
-        records: SchemaRecords,
+        records: RecordMap,
         num_rows: int,
         rng: np.random.Generator,
         where: Mapping[str, Any],
@@ -223,65 +182,55 @@ class TableMixture(Law):
 
     @classmethod
     def build(
-        cls, records: SchemaRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, records: RecordMap, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
         """See `Law`."""
         return cls(LatentClassSampler.stored(records.schema, fields, arrays))
 
 
-_WEIGHT = 64  # of the column with most codes
-_FIRST_CLASSES, _MOST_CLASSES = 16, 256
-_MOST_NOISE = 0.5  # total variation of a column
-
-
 @dataclass(frozen=True)
-class CodedTable:
+class CodedRecords(RecordMap):
     """Rows of a schema as codes of atoms.
 
     Arguments:
-        schema: All of whose columns are coded.
+        schema: A schema all of whose columns are coded.
     """
 
     schema: Schema
 
     @cached_property
     def atoms(self) -> tuple[Atoms, ...]:
-        """Of each column: the codes of its bins, or of what all its codings tell apart."""
+        """The atoms of each column: its bins, or the cells that all its codings distinguish."""
         coded = self.schema.coded.items()
         return tuple(
             Atoms.of(name, [ReportedColumn(column, jointly=True)]) for name, column in coded
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that it is made of again."""
-        return {"schema": self.schema.to_dict()}
-
     @property
     def sizes(self) -> list[int]:
-        """Codes of each column."""
+        """Number of codes of each column."""
         return [atoms.size for atoms in self.atoms]
 
-    def encode(self, table: pa.Table) -> Integers:
-        """Codes (n, columns) of rows."""
+    def encode(self, table: pa.Table) -> tuple[Integers]:
+        """See `RecordMap`: codes (n, columns)."""
         found = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
             (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
             known = np.ravel_multi_index([coding.codes for coding in codings], shape)
-            told = np.ravel_multi_index(
-                list(ReportedColumn(column, jointly=True).encode(name, table)), shape
-            )
+            encoded = list(ReportedColumn(column, jointly=True).encode(name, table))
+            cells = np.ravel_multi_index(encoded, shape)
             order = np.argsort(known)
-            found.append(order[np.searchsorted(known[order], told)])
-        return np.stack(found, axis=1)
+            found.append(order[np.searchsorted(known[order], cells)])
+        return (np.stack(found, axis=1),)
 
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """The question: counts of all pairs of codes.
+    """Query: counts of all pairs of codes.
 
     Arguments:
-        sizes: Codes of each column.
+        sizes: Number of codes of each column.
     """
 
     sizes: list[int]
@@ -292,84 +241,97 @@ class PairCounts:
 
     @cached_property
     def weights(self) -> Integers:
-        """Of each column."""
+        """Weight u of each column."""
         relative = (np.array(self.sizes) / max(self.sizes)) ** (1 / 3)
         return np.maximum(np.rint(_WEIGHT * relative), 1).astype(np.int64)
 
     @property
     def width(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return sum(self.sizes)
 
     @property
     def radius(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return int(np.ceil(np.sqrt((self.weights**2).sum())))
 
     @cached_property
-    def of_code(self) -> Integers:
+    def column_of_code(self) -> Integers:
         """The column of every code (D,)."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         codes = records[0] + np.cumsum([0, *self.sizes[:-1]])
         vectors = np.zeros((len(codes), self.width), np.int64)
         np.put_along_axis(vectors, codes, self.weights[None], axis=1)
         return np.zeros(len(codes), np.int64), vectors
 
     def counts(self, released: NoisySums) -> tuple[Floats, Floats]:
-        """Counts (D, D) and the standard deviations of their errors; infinite of what was not asked."""
-        weights = self.weights[self.of_code].astype(float)
+        """Return counts (D, D) and standard deviations of their errors, infinite where not measured."""
+        weights = self.weights[self.column_of_code].astype(float)
         unit = np.outer(weights, weights)
         diagonal = np.eye(self.width, dtype=bool)
         stddev = released.stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / unit
-        same = self.of_code[:, None] == self.of_code
+        same = self.column_of_code[:, None] == self.column_of_code
         return released.sums[0] / unit, np.where(same & ~diagonal, np.inf, stddev)
 
 
-def plan_table(coded: CodedTable, epsilon: float, delta: float, count: int) -> SumPlan:
-    """One round under (ε, δ); nothing is spent on what noise would drown.
-
-    Raises:
-        PrivotError: if noise alone would make half of the total variation of the column that is least
-            disturbed: a public computation.
-    """
-    plan = SumPlan.calibrate(epsilon, delta, [1.0], count, coded.schema.unit)
-    question = PairCounts(coded.sizes)
-    nothing = np.zeros((1, question.width, question.width))
-    stddev = sensitivity(question) / plan.ratios[0] / DIAGONAL
-    share = np.diag(question.counts(NoisySums(nothing, stddev))[1]) / count
-    # Of Gaussian noise on a column's shares, half the sum of their mean absolute values.
-    least = min(np.bincount(question.of_code, weights=share)) / math.sqrt(2 * math.pi)
-    if least > _MOST_NOISE:
-        raise PrivotError(
-            f"epsilon {at_most(epsilon)} for {count:,} rows: noise alone would move every column by a "
-            f"total variation of {least:.2g} or more; give "
-            f"{math.ceil(count * least / _MOST_NOISE):,} rows, as much more epsilon, or fewer columns"
-        )
-    return plan
-
-
-def fit_table(
-    rounds: Rounds, coded: CodedTable, count: int, classes: int | None, seed: int
-) -> LatentClassSampler:
-    """Latent classes that explain the pairs of codes which a round tells.
+@dataclass(frozen=True, eq=False)
+class TableFit(SumFit):
+    """Fit of a table of codes by one round.
 
     Arguments:
-        rounds: Of a plan with one round.
-        coded: Its columns.
-        count: Number of rows.
-        classes: How many; None for no more than explain what was released.
-        seed: Of the starts.
+        budget: ε, δ and the number of rows.
+        records: Codes of the rows.
+        classes: Number of latent classes; None for as many as explain what was released.
+        seed: Seed of the starts.
     """
-    question = PairCounts(coded.sizes)
-    counts, stddev = question.counts(rounds.ask(question))
-    explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
-    number = classes or _FIRST_CLASSES
-    while True:
-        mixture, residual = fit_pairs(counts / count, stddev / count, coded.sizes, number, seed)
-        if classes or residual <= explained or number >= _MOST_CLASSES:
-            break
-        number *= 2
-    return LatentClassSampler(mixture, tuple(map(Places.of, coded.atoms)), coded.schema)
+
+    budget: Budget
+    records: CodedRecords
+    classes: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
+        """See `SumFit`."""
+        return cls(budget, CodedRecords(schema), settings.classes, settings.seed)
+
+    def plan(self) -> SumPlan:
+        """See `SumFit`.
+
+        Raises:
+            PrivotError: if noise alone would make half of the total variation of the column that is
+                least disturbed: a public computation.
+        """
+        plan, query = self.budget.plan([1.0]), PairCounts(self.records.sizes)
+        nothing = np.zeros((1, query.width, query.width))
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
+        share = np.diag(query.counts(NoisySums(nothing, stddev))[1]) / self.budget.records
+        # Gaussian noise on a column's shares: half the sum of their mean absolute values.
+        least = min(np.bincount(query.column_of_code, weights=share)) / math.sqrt(2 * math.pi)
+        self.budget.require_signal(
+            least,
+            _MAX_NOISE,
+            "rows",
+            f"noise alone would move every column by a total variation of {least:.2g} or more",
+            "fewer columns",
+        )
+        return plan
+
+    def learn(self, rounds: Rounds) -> TableMixture:
+        """See `SumFit`: latent classes that explain the released pairs of codes."""
+        query, count = PairCounts(self.records.sizes), self.budget.records
+        counts, stddev = query.counts(rounds.release(query))
+        explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
+        number = self.classes or _FIRST_CLASSES
+        while True:
+            mixture, residual = fit_pairs(
+                counts / count, stddev / count, self.records.sizes, number, self.seed
+            )
+            if self.classes or residual <= explained or number >= _MAX_CLASSES:
+                break
+            number *= 2
+        places = tuple(map(Places.of, self.records.atoms))
+        return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

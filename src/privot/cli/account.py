@@ -321,7 +321,7 @@ def _diameter(sensitivity: float, norm: str) -> str:
     )
 
 
-# `privot account sliced`: noise for noisy slices, by the exact accountant.
+# `privot account slices`: noise for noisy slices, by the exact accountant.
 #
 # The setting is the run's: dimension and number of slices, records, batch, epochs, radius. Both
 # accountants answer (Rényi and the tighter privacy-loss distribution).
@@ -343,7 +343,7 @@ class _Accounting(StrEnum):
     pld = "pld"
 
 
-def sliced(
+def slices(
     delta: Annotated[float, Option(help="Well below one over the number of records.")],
     dim: Annotated[int, Option(help="Dimension d of a record.")],
     num_projections: Annotated[int, Option(help="Directions k at every step.")],
@@ -377,7 +377,7 @@ def sliced(
 ) -> None:
     """Noisy slices X·U + V at every step: noise for an epsilon, or epsilon for a noise.
 
-    Example: privot account sliced --epsilon 10 --delta 1e-5 --dim 784 --num-projections 1000
+    Example: privot account slices --epsilon 10 --delta 1e-5 --dim 784 --num-projections 1000
     --records 60000 --batch-size 100 --epochs 100 --radius 0.5 --neighboring replace_one
 
     The other way: --stddev 2.94 instead of --epsilon 10

@@ -41,14 +41,13 @@ account_app = typer.Typer(
 )
 account_app.command("noise")(account.noise)
 account_app.command("shuffle")(account.shuffle)
-account_app.command("sliced")(account.sliced)
+account_app.command("slices")(account.slices)
 account_app.command("spent")(account.spent)
-sliced_app = typer.Typer(
-    help="A trusted curator learns through noisy slices.", no_args_is_help=True
+central_app = typer.Typer(
+    help="A trusted curator learns through noisy sums or slices.", no_args_is_help=True
 )
-sliced_app.command("fit")(central.fit)
-sliced_app.command("train")(central.train)
-sliced_app.command("adapt")(central.adapt)
+central_app.command("fit")(central.fit)
+central_app.command("adapt")(central.adapt)
 integral_app = typer.Typer(
     help="Publish draws that protect data sets as a whole; a curator is trusted.",
     no_args_is_help=True,
@@ -75,7 +74,7 @@ app.command("sample")(curator.sample)
 app.command("check")(evaluation.check)
 app.command("evaluate")(evaluation.evaluate)
 app.add_typer(account_app, name="account")
-app.add_typer(sliced_app, name="sliced")
+app.add_typer(central_app, name="central")
 app.add_typer(integral_app, name="integral")
 app.add_typer(campaign_app, name="campaign")
 app.add_typer(waves_app, name="waves")

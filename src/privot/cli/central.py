@@ -13,6 +13,7 @@ from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from privot.integral import IntegralModel
+    from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
 
 # Commands of a curator who holds raw records and publishes nothing but draws. They need PyTorch.
@@ -139,21 +140,76 @@ Seed = Annotated[int, Option(help="Of what is drawn in public, never of noise.")
 Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
 
 
+_SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+
+
 def fit(
     data: Records,
     schema: Declared,
     epsilon: Epsilon,
     output: Folder = Path("model"),
     delta: Delta = 1e-5,
-    components: Annotated[int | None, Option(help="Of images, a label; by ε and n.")] = None,
+    method: Annotated[
+        str | None,
+        Option(
+            help="sums (a mixture by a few noisy sums, seconds) or slices (a network by noisy "
+            "slices, minutes); default: sums where the schema allows them."
+        ),
+    ] = None,
     low_pass: Annotated[
-        int | None, Option(help="Of images: frequencies kept along each axis.")
+        int | None,
+        Option(help="Images: frequencies along each axis; default 14 for sums, 7 for slices."),
+    ] = None,
+    components: Annotated[
+        int | None,
+        Option(
+            help="Mixture components per label of images or vectors; default: from ε and n.",
+            rich_help_panel=_SUMS,
+        ),
     ] = None,
     residual_low_pass: Annotated[
-        int | None, Option(help="Of what is left of images; more of them for textures.")
+        int | None,
+        Option(
+            help="Images: frequencies of the covariances; more of them for textures.",
+            rich_help_panel=_SUMS,
+        ),
     ] = None,
     classes: Annotated[
-        int | None, Option(help="Of tables: latent classes; as many as are heard.")
+        int | None,
+        Option(
+            help="Latent classes of a table; default: as many as the released sums support.",
+            rich_help_panel=_SUMS,
+        ),
+    ] = None,
+    degree: Annotated[
+        int | None,
+        Option(help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES),
+    ] = None,
+    steps: Annotated[
+        int | None, Option(help="Number of releases, default 60,000.", rich_help_panel=_SLICES)
+    ] = None,
+    batch_size: Annotated[
+        int | None, Option(help="Records a release, default 100.", rich_help_panel=_SLICES)
+    ] = None,
+    num_projections: Annotated[
+        int | None, Option(help="Slices a release, default 16.", rich_help_panel=_SLICES)
+    ] = None,
+    neighboring: Annotated[
+        str | None,
+        Option(
+            help="replace_one (default), or zero_out with padded Poisson batches.",
+            rich_help_panel=_SLICES,
+        ),
+    ] = None,
+    release: Annotated[
+        str | None, Option(help="every_step (default) or once.", rich_help_panel=_SLICES)
+    ] = None,
+    loss: Annotated[
+        str | None,
+        Option(
+            help="mean_first (default), sliced, or (with --release once) entropic.",
+            rich_help_panel=_SLICES,
+        ),
     ] = None,
     seed: Seed = 0,
     separator: Separator = ",",
@@ -161,98 +217,96 @@ def fit(
     resume: Resume = False,
     force: Force = False,
 ) -> None:
-    """Learn a mixture of a curator's records by a few noisy sums: central privacy, in seconds.
+    """Learn a model of records that a trusted curator holds: central differential privacy.
 
     Ctrl-C saves state and ledger, --resume continues both.
 
-    Example: privot sliced fit digits.npz --schema schema.toml --epsilon 10 -o model/
+    Example: privot central fit digits.npz --schema schema.toml --epsilon 10 -o model/
+
+    A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
     """
-    from privot.central import MixtureSettings
+    from privot.schema import Schema
 
-    settings = MixtureSettings(
-        components=components,
-        low_pass=low_pass,
-        residual_low_pass=residual_low_pass or low_pass,
-        classes=classes,
-        seed=seed,
-    )
+    given: dict[str, dict[str, Any]] = {
+        "sums": {
+            "components": components,
+            "residual_low_pass": residual_low_pass,
+            "classes": classes,
+        },
+        "slices": {
+            "degree": degree,
+            "steps": steps,
+            "batch_size": batch_size,
+            "num_projections": num_projections,
+            "neighboring": neighboring,
+            "release": release,
+            "loss": loss,
+        },
+    }
+    declared = Schema.load(schema)
+    settings = _settings(method, declared, given, {"low_pass": low_pass, "seed": seed})
     form = record_form(separator, ignore)
-    _learn(data, schema, form, output, settings, (epsilon, delta), resume=resume, force=force)
-
-
-def train(
-    data: Records,
-    schema: Declared,
-    epsilon: Epsilon,
-    output: Folder = Path("model"),
-    delta: Delta = 1e-5,
-    low_pass: Annotated[int, Option(help="Of images: frequencies kept along each axis.")] = 7,
-    degree: Annotated[int, Option(help="1: means; 2: second moments as well.")] = 2,
-    steps: Annotated[int, Option(help="Number of releases.")] = 60_000,
-    batch_size: Annotated[int, Option(help="Records a release.")] = 100,
-    num_projections: Annotated[int, Option(help="Slices a release.")] = 16,
-    neighboring: Annotated[
-        str, Option(help="replace_one, or zero_out with padded Poisson batches.")
-    ] = "replace_one",
-    release: Annotated[str, Option(help="every_step or once.")] = "every_step",
-    loss: Annotated[str, Option(help="mean_first, sliced, or (once) entropic.")] = "mean_first",
-    seed: Seed = 0,
-    separator: Separator = ",",
-    ignore: Ignore = None,
-    resume: Resume = False,
-    force: Force = False,
-) -> None:
-    """Train a network on a curator's records through noisy slices: central privacy, in minutes.
-
-    Ctrl-C saves state and ledger, --resume continues both.
-
-    Example: privot sliced train people.csv --schema schema.toml --epsilon 10 -o model/
-    """
-    from privot.central import SlicedSettings
-
-    settings = SlicedSettings(
-        steps=steps,
-        batch_size=batch_size,
-        num_projections=num_projections,
-        neighboring=neighboring,  # type: ignore[arg-type]  # checked by the settings
-        release=release,  # type: ignore[arg-type]  # checked by the settings
-        degree=degree,
-        low_pass=low_pass,
-        loss=loss,  # type: ignore[arg-type]  # checked by the settings
-        seed=seed,
+    _learn(
+        (data, schema),
+        declared,
+        form,
+        output,
+        settings,
+        (epsilon, delta),
+        resume=resume,
+        force=force,
     )
-    form = record_form(separator, ignore)
-    _learn(data, schema, form, output, settings, (epsilon, delta), resume=resume, force=force)
+
+
+def _settings(
+    method: str | None,
+    schema: Schema,
+    given: dict[str, dict[str, Any]],
+    shared: dict[str, Any],
+) -> Any:
+    """Return the settings of the method that were given; refuse options of the other method."""
+    from privot.central.fitting import SumSettings, settings_of
+
+    kind = type(settings_of(method, schema))  # type: ignore[arg-type]  # checked there
+    chosen, other = ("sums", "slices") if kind is SumSettings else ("slices", "sums")
+    for name, value in given[other].items():
+        if value is not None:
+            raise PrivotError(
+                f"--{name.replace('_', '-')} is an option of --method {other}, and this fit is by "
+                f"{chosen}: drop it, or give --method {other}"
+            )
+    options = {name: value for name, value in (given[chosen] | shared).items() if value is not None}
+    if chosen == "sums" and "low_pass" in options:
+        options.setdefault("residual_low_pass", options["low_pass"])
+    return kind(**options)
 
 
 def _learn(
-    data: Path,
-    schema: Path,
+    inputs: tuple[Path, Path],
+    schema: Schema,
     form: RecordForm,
     output: Path,
     settings: Any,
     budget: tuple[float, float],
     **how: bool,
 ) -> None:
-    """What both commands do with their settings, ε and δ."""
+    """Fit the model and save it: `inputs` are the files of the records and of their schema."""
     from privot.central import fit as fit_model
     from privot.core.files import claim_folder
     from privot.models import FILES
-    from privot.schema import Schema
     from privot.tables.files import read_table
 
-    claim_folder(output, FILES, inputs=[data, schema], force=how["force"])
+    claim_folder(output, FILES, inputs=list(inputs), force=how["force"])
     checkpoint = output.with_name(output.name + ".checkpoint")
-    declared = Schema.load(schema)
-    table = read_table(data, declared, form)
-    note_unit(declared.unit)
+    table = read_table(inputs[0], schema, form)
+    note_unit(schema.unit)
     with training_bar() as progress:
         model = fit_model(
             table,
-            declared,
+            schema,
             epsilon=budget[0],
             delta=budget[1],
-            settings=settings,
+            method=settings,
             checkpoint=checkpoint,
             resume=how["resume"],
             progress=progress,
@@ -285,7 +339,7 @@ def adapt(
 
     Refused before anything is spent where noise would drown what so few records tell.
 
-    Example: privot sliced adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
+    Example: privot central adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
     """
     import numpy as np
 

@@ -127,7 +127,7 @@ class TiltedDensity:
         PrivotError: if the limits are no interval, or the envelope leaves next to nothing accepted.
 
     Examples:
-        >>> from privot.integral import StandardNormal
+        >>> from privot.integral.references import StandardNormal
         >>> TiltedDensity(StandardNormal(1), lambda x: x[:, 0], low=-0.5, high=0.5).epsilon
         2.0
     """

@@ -194,7 +194,8 @@ class IntegralModel(Learned):
 
     Examples:
         >>> import numpy as np
-        >>> from privot.integral import PointSpace, StandardNormal, fit
+        >>> from privot.integral import PointSpace, fit
+        >>> from privot.integral.references import StandardNormal
         >>> ages = np.random.default_rng(0).normal(0.5, 1.0, (500, 1))
         >>> model = fit(ages, PointSpace(StandardNormal(1), "person"), epsilon=2.0, draws=4)
         >>> print(model.guarantee)

@@ -85,7 +85,7 @@ class PointSpace:
         unit: Whom one row belongs to, such as `"person"`.
 
     Examples:
-        >>> from privot.integral import StandardNormal
+        >>> from privot.integral.references import StandardNormal
         >>> PointSpace(StandardNormal(2), "person").take([[0.0, 1.0]]).shape
         (1, 2)
     """

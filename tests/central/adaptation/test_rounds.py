@@ -8,11 +8,13 @@ import torch
 
 import privot.central.adaptation.rounds
 from laws.model import LearnedLaws
-from privot.central import AdaptationSettings, AdaptedClassifier, Ledger, adapt
+from privot.central import AdaptationSettings, adapt
+from privot.central.adaptation.classifier import AdaptedClassifier
 from privot.central.adaptation.rounds import Course, shares
 from privot.central.sums import Rounds, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
+from privot.privacy.ledger import Ledger
 from privot.training.loop import train
 
 SETTINGS = AdaptationSettings(
@@ -53,8 +55,8 @@ def test_rounds_depend_on_the_releases_alone(monkeypatch):
     source, y, target = moved()
     kept, release = [], SumMechanism.release
 
-    def recorded(self, question):
-        kept.append(release(self, question))
+    def recorded(self, query):
+        kept.append(release(self, query))
         return kept[-1]
 
     monkeypatch.setattr(SumMechanism, "release", recorded)
@@ -62,7 +64,7 @@ def test_rounds_depend_on_the_releases_alone(monkeypatch):
     other = adapt(source, y, target[::-1] * 3 - 1, SETTINGS)
     replayed = iter(kept[:4])
 
-    def replay(self, question):
+    def replay(self, query):
         self.ledger.spend()
         return next(replayed)
 
@@ -105,18 +107,18 @@ def test_no_record_moves_a_round_by_more_than_its_sensitivity():
     rng = np.random.default_rng(0)
     records = torch.tensor(rng.choice([-1e3, -1, 0, 1, 1e3], (80, 2))).float()
     most = []
-    for question in course.questions():
-        slots, vectors = question.answer((records.numpy(),))
-        bags = np.zeros((80, question.slots, question.width, question.width))
-        if question.moment == 1:
-            bags = np.zeros((80, question.slots, 1, question.width))
+    for query in course.queries():
+        slots, vectors = query.answer((records.numpy(),))
+        bags = np.zeros((80, query.slots, query.width, query.width))
+        if query.moment == 1:
+            bags = np.zeros((80, query.slots, 1, query.width))
             bags[np.arange(80), slots, 0] = vectors
         else:
-            times = np.where(np.eye(question.width, dtype=bool), 29, 41 / np.sqrt(2))
+            times = np.where(np.eye(query.width, dtype=bool), 29, 41 / np.sqrt(2))
             bags[np.arange(80), slots] = times * vectors[:, :, None] * vectors[:, None]
         flat = bags.reshape(80, -1)
         gaps = np.linalg.norm(flat[:, None] - flat[None], axis=2)
-        most.append(gaps.max() / sensitivity(question))
+        most.append(gaps.max() / sensitivity(query))
     assert 0.8 < most[0] <= 1
     assert 0.8 < most[1] <= 1
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.central.components import clipped_moments, clipped_to
+from privot.central.mixtures import clipped_moments, clipped_to
 
 
 @given(location=st.floats(-3, 4), scale=st.floats(0.05, 4))

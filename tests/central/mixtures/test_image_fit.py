@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from central.declared_images import image_schema, image_table
-from privot.central import MixtureSettings, fit, records_of
-from privot.central.image_fit import k_means
-from privot.central.moments import ImageRecipe
+from privot.central import SumSettings, fit
+from privot.central.mixture_fit import ImageFit, k_means
+from privot.central.sums import Budget
 from privot.core.errors import PrivotError
 from privot.schema.columns.array import tensor_values
 
@@ -30,9 +30,9 @@ def kinds(count=6000, seed=0):
 
 @pytest.mark.parametrize("components", [1, 2])
 def test_kinds_of_a_label_are_told_apart(components):
-    settings = MixtureSettings(components=components, low_pass=4, residual_low_pass=3, norm=0.7)
+    settings = SumSettings(components=components, low_pass=4, residual_low_pass=3, norm=0.7)
     table = image_table(*kinds())
-    model = fit(table, image_schema((8, 8), 2), epsilon=8.0, settings=settings)
+    model = fit(table, image_schema((8, 8), 2), epsilon=8.0, method=settings)
     drawn = model.sample(3000, seed=0)
     images = tensor_values(drawn["image"])
     labels = np.array(drawn["label"].to_pylist()).astype(int)
@@ -54,8 +54,8 @@ def test_kinds_of_a_label_are_told_apart(components):
 def test_images_without_labels_and_in_color():
     rng = np.random.default_rng(0)
     images = np.clip(rng.random((900, 6, 6, 3)) * 0.2 + [0.1, 0.4, 0.7], 0, 1)
-    settings = MixtureSettings(norm=0.8)
-    model = fit(image_table(images), image_schema((6, 6, 3)), epsilon=10.0, settings=settings)
+    settings = SumSettings(norm=0.8)
+    model = fit(image_table(images), image_schema((6, 6, 3)), epsilon=10.0, method=settings)
     drawn = tensor_values(model.sample(500, seed=1)["image"])
     assert drawn.mean(axis=(0, 1, 2)) == pytest.approx([0.2, 0.5, 0.8], abs=0.06)
 
@@ -63,8 +63,7 @@ def test_images_without_labels_and_in_color():
 def test_settings_follow_the_budget():
     images = image_schema((28, 28), 10)
     few, many = (
-        ImageRecipe.of(MixtureSettings(), epsilon, 1e-5, 60_000, records_of(images, degree=1))
-        for epsilon in (1.0, 10.0)
+        ImageFit.of(images, SumSettings(), Budget(epsilon, 1e-5, 60_000)) for epsilon in (1.0, 10.0)
     )
     assert (few.components, many.components) == (1, 19)
     assert (few.residual_low_pass, many.residual_low_pass) == (14, 18)
@@ -75,24 +74,24 @@ def test_settings_follow_the_budget():
 
 
 def test_what_noise_would_drown_is_refused_and_costs_nothing():
-    records = records_of(image_schema((28, 28), 10), degree=1)
-    with pytest.raises(PrivotError, match=r"noise of .* give [\d,]+ images") as told:
-        ImageRecipe.of(MixtureSettings(), 1.0, 1e-5, 500, records).plan(1.0, 1e-5, 500, records)
-    enough = int(str(told.value).split("give ")[1].split(" images")[0].replace(",", ""))
-    assert ImageRecipe.of(MixtureSettings(), 1.0, 1e-5, enough, records).plan(
-        1.0, 1e-5, enough, records
-    )
+    def planned(count, **settings):
+        schema = image_schema((28, 28), 10)
+        return ImageFit.of(schema, SumSettings(**settings), Budget(1.0, 1e-5, count)).plan()
+
+    with pytest.raises(PrivotError, match=r"noise of .* give [\d,]+ images") as refused:
+        planned(500)
+    enough = int(str(refused.value).split("give ")[1].split(" images")[0].replace(",", ""))
+    assert planned(enough).uses == 2
     assert 1000 < enough < 4000
-    few = ImageRecipe.of(MixtureSettings(low_pass=3), 1.0, 1e-5, 500, records)
-    assert few.plan(1.0, 1e-5, 500, records).uses == 2
+    assert planned(500, low_pass=3).uses == 2
 
 
 def test_impossible_settings_are_refused():
     for name in ("components", "low_pass", "classes"):
         with pytest.raises(PrivotError, match=f"{name} 0 cannot be"):
-            MixtureSettings(**{name: 0})
+            SumSettings(**{name: 0})
     with pytest.raises(PrivotError, match="norm 2"):
-        MixtureSettings(norm=2)
+        SumSettings(norm=2)
 
 
 def test_k_means_finds_separate_heaps():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from central.declared_images import image_records
-from privot.central.components import DITHER, ImageMixture
+from privot.central.mixtures import DITHER, ImageMixture
 
 IMAGES = image_records((4, 4), num_labels=2, degree=1)
 LOW = image_records((4, 4), num_labels=2, low_pass=4, degree=1)

@@ -22,20 +22,20 @@ def test_vectors_keep_their_length(seed, norm):
     rng = torch.Generator().manual_seed(seed)
     scale = 10.0 ** torch.randint(-20, 20, (30, 1), generator=rng)
     points = torch.randn(30, 4, generator=rng, dtype=torch.float64) * scale
-    question = LiftedProducts(CENTERS, norm)
-    slots, vectors = question.answer(arrays(points, torch.arange(30) % 2))
-    assert vectors.shape == (30, question.width)
-    assert np.square(vectors.astype(object)).sum(axis=1).max() <= question.radius**2
-    assert ((slots >= 0) & (slots < question.slots)).all()
+    query = LiftedProducts(CENTERS, norm)
+    slots, vectors = query.answer(arrays(points, torch.arange(30) % 2))
+    assert vectors.shape == (30, query.width)
+    assert np.square(vectors.astype(object)).sum(axis=1).max() <= query.radius**2
+    assert ((slots >= 0) & (slots < query.slots)).all()
 
 
 def test_moments_are_those_of_the_residuals():
-    question = LiftedProducts(CENTERS, 3.0)
+    query = LiftedProducts(CENTERS, 3.0)
     points = torch.from_numpy(RNG.uniform(-1, 1, (500, 4)))
     labels = torch.arange(500) % 2
-    slots, vectors = question.answer(arrays(points, labels))
+    slots, vectors = query.answer(arrays(points, labels))
     sums = np.stack([vectors[slots == s].T @ vectors[slots == s] for s in range(6)]).astype(float)
-    told = question.moments(NoisySums(sums, 29.0))
+    told = query.moments(NoisySums(sums, 29.0))
     for slot in range(6):
         label, component = divmod(slot, 3)
         residuals = points.numpy()[slots == slot] - CENTERS[label, component]
@@ -46,10 +46,10 @@ def test_moments_are_those_of_the_residuals():
 
 
 def test_errors_are_in_the_units_of_points():
-    question = LiftedProducts(np.zeros((1, 1, 4)), 2.0)
+    query = LiftedProducts(np.zeros((1, 1, 4)), 2.0)
     noise = RNG.standard_normal((4000, 5, 5)) * np.where(np.eye(5, dtype=bool), 1, 2**-0.5) * 1e6
     many = LiftedProducts(np.zeros((4000, 1, 4)), 2.0).moments(NoisySums(noise, 1e6))
-    assert many.of_sums == pytest.approx(question.moments(NoisySums(noise[:1], 1e6)).of_sums)
-    assert many.sums.std() / many.of_sums == pytest.approx(1, abs=0.04)
+    assert many.sum_error == pytest.approx(query.moments(NoisySums(noise[:1], 1e6)).sum_error)
+    assert many.sums.std() / many.sum_error == pytest.approx(1, abs=0.04)
     diagonal = many.products[..., range(4), range(4)]
-    assert diagonal.std() / many.of_products == pytest.approx(1, abs=0.04)
+    assert diagonal.std() / many.product_error == pytest.approx(1, abs=0.04)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from central.mixtures.tables import SCHEMA, people
-from privot.central import MixtureSettings, fit
-from privot.central.table_fit import CodedTable, PairCounts, fit_pairs, plan_table
+from privot.central import SumSettings, fit
+from privot.central.sums import Budget
+from privot.central.table_fit import CodedRecords, PairCounts, TableFit, fit_pairs
 from privot.core.errors import PrivotError
 
 
@@ -42,15 +43,15 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing():
     ) as told:
         fit(people(500), SCHEMA, epsilon=0.01)
     enough = int(str(told.value).split("give ")[1].split(" rows")[0].replace(",", ""))
-    assert plan_table(CodedTable(SCHEMA), 0.01, 1e-5, enough).uses == 1
+    assert TableFit(Budget(0.01, 1e-5, enough), CodedRecords(SCHEMA)).plan().uses == 1
     with pytest.raises(PrivotError, match="noise alone"):
-        plan_table(CodedTable(SCHEMA), 0.01, 1e-5, int(0.95 * enough))
+        TableFit(Budget(0.01, 1e-5, int(0.95 * enough)), CodedRecords(SCHEMA)).plan()
 
 
 def test_atoms_are_what_all_codings_tell_apart():
-    coded = CodedTable(SCHEMA)
+    coded = CodedRecords(SCHEMA)
     table = people(5000)
-    codes = coded.encode(table)
+    (codes,) = coded.encode(table)
     assert codes.shape == (5000, 3)
     (number, *_), ages = coded.atoms, table["age"].to_numpy()
     assert number.size > 60
@@ -61,14 +62,14 @@ def test_atoms_are_what_all_codings_tell_apart():
 
 
 def test_pairs_are_counted_with_the_weights_of_columns():
-    question = PairCounts([3, 24])
-    assert question.weights.tolist() == [32, 64]
+    query = PairCounts([3, 24])
+    assert query.weights.tolist() == [32, 64]
     codes = np.array([[0, 5], [2, 23], [0, 5]])
-    slots, vectors = question.answer((codes,))
+    slots, vectors = query.answer((codes,))
     assert not slots.any()
     assert np.square(vectors).sum(axis=1).tolist() == [32**2 + 64**2] * 3
-    assert question.radius == 72
-    pairs = vectors.T @ vectors / np.outer(*[question.weights[question.of_code]] * 2)
+    assert query.radius == 72
+    pairs = vectors.T @ vectors / np.outer(*[query.weights[query.column_of_code]] * 2)
     assert pairs[0, 3 + 5] == 2
     assert pairs[2, 3 + 23] == 1
 
@@ -87,5 +88,5 @@ def test_noiseless_pairs_are_explained():
 
 
 def test_the_number_of_classes_can_be_given():
-    model = fit(people(500), SCHEMA, epsilon=1.0, settings=MixtureSettings(classes=3))
+    model = fit(people(500), SCHEMA, epsilon=1.0, method=SumSettings(classes=3))
     assert model.law.sampler.atoms.num_classes == 3

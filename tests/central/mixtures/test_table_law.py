@@ -4,12 +4,12 @@ import pytest
 
 from central.mixtures.tables import SCHEMA, people
 from laws.model import ModelLaws
-from privot.central import MixtureSettings, SlicedModel, fit
+from privot.central import CentralModel, SumSettings, fit
 
 
 @pytest.fixture(scope="module")
 def learned():
-    return fit(people(3000), SCHEMA, epsilon=4.0, settings=MixtureSettings(classes=8))
+    return fit(people(3000), SCHEMA, epsilon=4.0, method=SumSettings(classes=8))
 
 
 def test_conditions_are_met_exactly(learned):
@@ -26,6 +26,6 @@ class TestTable(ModelLaws):
 
 def test_saved_and_loaded(learned, tmp_path):
     learned.save(tmp_path / "model")
-    again = SlicedModel.load(tmp_path / "model")
+    again = CentralModel.load(tmp_path / "model")
     assert again.sample(50, seed=3).equals(learned.sample(50, seed=3))
     assert again.guarantee == learned.guarantee

@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 
 from central.mixtures.labeled_points import of, points, schema, table
-from privot.central import MixtureSettings, fit
-from privot.central.components import LabeledVectors
-from privot.central.image_fit import VectorRecipe
+from privot.central import SumSettings, fit
+from privot.central.mixture_fit import VectorFit
+from privot.central.sums import Budget
 from privot.core.errors import PrivotError
-
-VECTORS = LabeledVectors(schema())
 
 
 @pytest.mark.parametrize("components", [None, 1])
 def test_moments_of_labels_and_their_heaps_are_learned(components):
-    model = fit(table(), schema(), epsilon=4.0, settings=MixtureSettings(components=components))
+    model = fit(table(), schema(), epsilon=4.0, method=SumSettings(components=components))
     drawn, kinds = of(model.sample(20_000, seed=0))
     true, known = points()
     assert (kinds == "a").mean() == pytest.approx(0.7, abs=0.03)
@@ -33,9 +31,9 @@ def test_moments_of_labels_and_their_heaps_are_learned(components):
     assert model.releases == 2
 
 
-def test_there_are_as_many_components_as_are_heard():
+def test_components_grow_with_the_budget_and_the_records():
     few, more, many = (
-        VectorRecipe.of(MixtureSettings(), epsilon, 1e-5, count, VECTORS).components
+        VectorFit.of(schema(), SumSettings(), Budget(epsilon, 1e-5, count)).components
         for epsilon, count in ((0.5, 500), (1.0, 6000), (10.0, 60_000))
     )
     assert (few, many) == (1, 20)
@@ -48,8 +46,7 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing():
     enough = int(str(told.value).split("give ")[1].split(" rows")[0].replace(",", ""))
 
     def planned(count):
-        recipe = VectorRecipe.of(MixtureSettings(), 0.5, 1e-5, count, VECTORS)
-        return recipe.plan(0.5, 1e-5, count, VECTORS)
+        return VectorFit.of(schema(), SumSettings(), Budget(0.5, 1e-5, count)).plan()
 
     assert planned(enough).uses == 2
     with pytest.raises(PrivotError, match="would drown"):

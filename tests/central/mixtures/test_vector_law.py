@@ -6,8 +6,8 @@ import torch
 
 from central.mixtures.labeled_points import of, schema, table
 from laws.model import ModelLaws
-from privot.central import SlicedModel, fit
-from privot.central.components import VectorMixture
+from privot.central import CentralModel, fit
+from privot.central.mixtures import VectorMixture
 
 
 @pytest.fixture(scope="module")
@@ -41,5 +41,5 @@ class TestVectors(ModelLaws):
 
 def test_saved_and_loaded(learned, tmp_path):
     learned.save(tmp_path / "model")
-    again = SlicedModel.load(tmp_path / "model")
+    again = CentralModel.load(tmp_path / "model")
     assert again.sample(50, seed=3).equals(learned.sample(50, seed=3))

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from central.mixtures.labeled_points import NAMES, of, schema, table
-from privot.central.components import LabeledVectors
-from privot.central.fitting import holds_vectors
+from privot.central.fitting import kind_of_records
+from privot.central.records import VectorRecords
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 
-VECTORS = LabeledVectors(schema())
+VECTORS = VectorRecords(schema())
 
 
 def test_rows_come_back_within_their_bounds():
@@ -30,12 +30,12 @@ def test_what_lies_beyond_is_moved_to_the_bound():
     assert VECTORS.encode(far)[0].tolist() == [[1.0] * 5, [-1.0] * 5]
 
 
-def test_labels_are_asked_for_by_name():
-    assert VECTORS.wanted({}).tolist() == [1, 1]
-    assert VECTORS.wanted({"kind": "b"}).tolist() == [0, 1]
+def test_conditions_name_the_label():
+    assert VECTORS.allowed({}).tolist() == [1, 1]
+    assert VECTORS.allowed({"kind": "b"}).tolist() == [0, 1]
     for where in ({"kind": "c"}, {"place": 1}):
         with pytest.raises(PrivotError):
-            VECTORS.wanted(where)
+            VECTORS.allowed(where)
 
 
 def test_schemas_of_boxes_and_one_label_are_such():
@@ -53,4 +53,4 @@ def test_schemas_of_boxes_and_one_label_are_such():
         ({"place": place | {"nullable": True}}, False),
         ({"picture": image}, False),
     ):
-        assert holds_vectors(Schema.from_dict({"columns": columns})) == wanted
+        assert (kind_of_records(Schema.from_dict({"columns": columns})) == "vectors") == wanted

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from privot.central import BudgetExhausted, Ledger
 from privot.central.sums import Rounds, SumMechanism, SumPlan
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
+from privot.privacy.ledger import BudgetExhausted, Ledger
 
 PLAN = SumPlan((1.0, 1.0, 1.0), 1e-5, 20)
 
@@ -31,23 +31,23 @@ def rounds(folder, resume=False, **more):
     return Rounds(SumMechanism((np.zeros(20),), ledger), state, **more)
 
 
-def test_a_run_that_goes_on_hears_the_same_answers(tmp_path):
+def test_a_resumed_run_has_the_same_answers(tmp_path):
     first = rounds(tmp_path)
-    heard = [first.ask(Count()).sums[0, 0] for _ in range(2)]
+    answers = [first.release(Count()).sums[0, 0] for _ in range(2)]
     told = []
     second = rounds(tmp_path, resume=True, progress=lambda *at: told.append(at))
-    again = [second.ask(Count()).sums[0, 0] for _ in range(3)]
-    assert again[:2] == heard
+    again = [second.release(Count()).sums[0, 0] for _ in range(3)]
+    assert again[:2] == answers
     assert [at[:2] for at in told] == [(1, 3), (2, 3), (3, 3)]
     with pytest.raises(BudgetExhausted):
-        second.ask(Count())
+        second.release(Count())
 
 
 def test_answers_that_were_lost_end_the_run(tmp_path):
     started = rounds(tmp_path)
-    started.ask(Count())
+    started.release(Count())
     kept = (tmp_path / "run").read_bytes()
-    started.ask(Count())
+    started.release(Count())
     (tmp_path / "run").write_bytes(kept)
     with pytest.raises(PrivotError, match="counted 2 rounds, and 1 are in"):
         rounds(tmp_path, resume=True)

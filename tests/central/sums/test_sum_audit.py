@@ -1,4 +1,4 @@
-"""Audits of what a fit asks of records: the farthest pair of each question, and the best test of it.
+"""Audits of what a fit asks of records: the farthest pair of each query, and the best test of it.
 
 One record in a slot of its own makes one draw, so one release holds them all. The noise is Gaussian on a
 grid far finer than itself, so the likelihood ratio is linear: the release, in units of its noise, along
@@ -13,12 +13,12 @@ import pytest
 
 from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
-from privot.central import Ledger
 from privot.central.adaptation.classifier import ClassProducts, ClassSums
 from privot.central.moments import Components, PixelSums, ResidualProducts
 from privot.central.sums import SumMechanism, SumPlan
 from privot.central.table_fit import PairCounts
 from privot.privacy import gaussian_epsilon
+from privot.privacy.ledger import Ledger
 
 EPSILON, DELTA = 2.0, 0.05
 # One pixel, two labels: images as long as may be, of different labels, are as far apart as any.
@@ -47,7 +47,7 @@ class Largest:
 
 
 RIGHT, UP = np.eye(2, dtype=np.float32)
-QUESTIONS = {
+QUERIES = {
     "signed vectors": (Signed(), (np.array([50, 0]),), (np.array([-50, 0]),)),
     "pixels of components": (
         PixelSums(COMPONENTS, 1.0),
@@ -68,7 +68,7 @@ QUESTIONS = {
     "pairs of codes": (PairCounts([2]), (np.array([0]),), (np.array([1]),)),
 }
 # A fit asks several rounds of the same record: here of images.
-RUNS = {name: (name,) for name in QUESTIONS} | {
+RUNS = {name: (name,) for name in QUERIES} | {
     "a fit of images": ("pixels of components", "products of residuals"),
     "an adaptation": ("sums by a classifier", "products by a classifier"),
 }
@@ -76,37 +76,37 @@ RUNS = {name: (name,) for name in QUESTIONS} | {
 
 @dataclass(frozen=True)
 class EachAlone:
-    """A question to every record by itself, each in slots of its own."""
+    """A query to every record by itself, each in slots of its own."""
 
-    question: Any
+    query: Any
     count: int
 
     def __getattr__(self, name):
-        return getattr(self.question, name)
+        return getattr(self.query, name)
 
     @property
     def slots(self):
-        return self.question.slots * self.count
+        return self.query.slots * self.count
 
     def answer(self, records):
         places, *rest = records
-        slots, vectors = self.question.answer(tuple(rest))
-        return slots + self.question.slots * places, vectors
+        slots, vectors = self.query.answer(tuple(rest))
+        return slots + self.query.slots * places, vectors
 
 
 def released(run, which, count, ratios):
     """Draws (count, numbers) of what a run tells of one of the two records, in units of its noise."""
     told = []
     for name, ratio in zip(RUNS[run], ratios, strict=True):
-        question = QUESTIONS[name][0]
-        tiled = tuple(np.repeat(part[None], count, axis=0) for part in QUESTIONS[name][1 + which])
+        query = QUERIES[name][0]
+        tiled = tuple(np.repeat(part[None], count, axis=0) for part in QUERIES[name][1 + which])
         mechanism = SumMechanism(
             (np.arange(count), *tiled), Ledger(SumPlan((ratio,), DELTA, count))
         )
-        release = mechanism.release(EachAlone(question, count))
+        release = mechanism.release(EachAlone(query, count))
         sums = release.sums / release.stddev
-        if question.moment == 2:
-            rows, columns = np.triu_indices(question.width)
+        if query.moment == 2:
+            rows, columns = np.triu_indices(query.width)
             sums = sums[:, rows, columns] * np.where(rows == columns, 1, 41 / 29)
         told.append(sums.reshape(count, -1))
     return np.concatenate(told, axis=1)

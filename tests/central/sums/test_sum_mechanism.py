@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from privot.central import BudgetExhausted, Ledger
 from privot.central.sums import SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import BudgetExhausted, Ledger
 
 
 @dataclass(frozen=True)
@@ -24,26 +24,26 @@ class Given:
         return records[0], records[1]
 
 
-def released(question, slots, vectors, ratio=1e9):
+def released(query, slots, vectors, ratio=1e9):
     """What one round tells; by default with next to no noise."""
     records = np.asarray(slots), np.asarray(vectors)
     plan = SumPlan((ratio,), 1e-5, len(slots))
-    return SumMechanism(records, Ledger(plan)).release(question)
+    return SumMechanism(records, Ledger(plan)).release(query)
 
 
-def moved(question, pairs):
+def moved(query, pairs):
     """How far all slots together move, in ℓ2, when a record becomes another: by pair of records.
 
     A pair has slots of its own, so that one release holds them all.
     """
-    count = question.slots
-    wide = replace(question, slots=count * len(pairs))
+    count = query.slots
+    wide = replace(query, slots=count * len(pairs))
     totals = []
     for which in (0, 1):
         slots = np.array([count * i + pair[which][0] for i, pair in enumerate(pairs)])
         sums = released(wide, slots, np.array([pair[which][1] for pair in pairs])).sums
-        if question.moment == 2:
-            rows, columns = np.triu_indices(question.width)
+        if query.moment == 2:
+            rows, columns = np.triu_indices(query.width)
             sums = sums[:, rows, columns] * np.where(rows == columns, 29, 41)
         totals.append(sums.reshape(len(pairs), -1))
     return np.sqrt(np.square(totals[0] - totals[1]).sum(axis=1))
@@ -53,7 +53,7 @@ def moved(question, pairs):
 @pytest.mark.parametrize("non_negative", [False, True])
 def test_no_two_records_differ_by_more_than_the_sensitivity(moment, non_negative):
     rng = np.random.default_rng(0)
-    question = Given(2, 3, 9, moment, non_negative)
+    query = Given(2, 3, 9, moment, non_negative)
 
     def record():
         vector = rng.standard_normal(3) * rng.choice([0.1, 1, 1, 1], 3)
@@ -65,8 +65,8 @@ def test_no_two_records_differ_by_more_than_the_sensitivity(moment, non_negative
     pairs += [(corner, other) for other in ((1, np.array([0, 9, 0])), (0, np.array([0, 0, 9])))]
     if not non_negative:
         pairs.append((corner, (0, np.array([-9, 0, 0]))))
-    most = moved(question, pairs).max()
-    assert 0.99 * sensitivity(question) < most <= sensitivity(question) + 1e-3
+    most = moved(query, pairs).max()
+    assert 0.99 * sensitivity(query) < most <= sensitivity(query) + 1e-3
 
 
 def test_sums_and_products_are_those_of_the_records():
@@ -88,12 +88,12 @@ def test_what_is_longer_or_has_another_sign_than_promised_counts_as_nothing():
 
 @pytest.mark.parametrize("moment", [1, 2])
 def test_noise_is_as_large_as_it_says(moment):
-    question = Given(900, 8, 7, moment)
-    told = released(question, np.zeros(2, int), np.zeros((2, 8), int), ratio=0.5)
+    query = Given(900, 8, 7, moment)
+    told = released(query, np.zeros(2, int), np.zeros((2, 8), int), ratio=0.5)
     diagonal = told.sums if moment == 1 else told.sums[:, np.arange(8), np.arange(8)]
     # 7 200 draws: the standard deviation of their spread is 1/120 of it, and limits are six of these.
     assert diagonal.std() / told.stddev == pytest.approx(1, abs=0.05)
-    expected = sensitivity(question) / 0.5 / (1 if moment == 1 else 29)
+    expected = sensitivity(query) / 0.5 / (1 if moment == 1 else 29)
     assert told.stddev == pytest.approx(expected)
     if moment == 2:
         other = told.sums[:, 0, 1:]
@@ -103,11 +103,11 @@ def test_noise_is_as_large_as_it_says(moment):
 def test_rounds_bear_the_noise_of_their_share_and_end():
     records = np.zeros(4, np.int64), np.zeros((4, 2), np.int64)
     mechanism = SumMechanism(records, Ledger(SumPlan((1.0, 0.1), 1e-5, 4)))
-    question = Given(1, 2, 3)
-    first, second = mechanism.release(question), mechanism.release(question)
+    query = Given(1, 2, 3)
+    first, second = mechanism.release(query), mechanism.release(query)
     assert second.stddev == pytest.approx(10 * first.stddev)
     with pytest.raises(BudgetExhausted):
-        mechanism.release(question)
+        mechanism.release(query)
 
 
 def test_no_round_is_answered_twice_by_those_who_share_a_ledger(tmp_path):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.integral import ClippedRatioSettings, StandardNormal, clip_ratio
+from privot.integral import ClippedRatioSettings, clip_ratio
 from privot.integral.density import make_grid
+from privot.integral.references import StandardNormal
 from studies.__main__ import main
 from studies.common.densities import negative_log_likelihood
 from studies.common.pages import fill

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from privot.central import MixtureSettings
-from privot.central.moments import ImageRecipe
-from privot.central.records import records_of
+from privot.central import SumSettings
+from privot.central.mixture_fit import ImageFit
+from privot.central.sums import Budget
 from studies.common.pages import fill
 from studies.rivals.published_slice_bounds import published_stddev
 from studies.sliced import comparison
@@ -219,9 +219,10 @@ def test_what_was_tried_on_held_out_images(page):
 
 
 def test_usual_frequencies_are_the_default():
-    images = records_of(SCHEMA, degree=1)
     usual = {
-        epsilon: ImageRecipe.of(MixtureSettings(), epsilon, DELTA, 60_000, images).residual_low_pass
+        epsilon: ImageFit.of(
+            SCHEMA, SumSettings(), Budget(epsilon, DELTA, 60_000)
+        ).residual_low_pass
         for epsilon in comparison.USUAL
     }
     assert usual == comparison.USUAL

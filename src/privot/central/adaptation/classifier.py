@@ -18,14 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from privot.central.fitting import NetworkSettings
 from privot.central.sums import Integers, Records, SumPlan
 from privot.core.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
     MOST_STEPS,
     PrivotError,
-    require_count,
-    require_seed,
 )
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
@@ -38,29 +37,26 @@ _CHANNELS = (16, 32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptationSettings:
-    """Budget and method of an adaptation.
+class AdaptationSettings(NetworkSettings):
+    """Budget and method of an adaptation; see `NetworkSettings`, too.
 
     Arguments:
         epsilon: ε of the target records.
         unit: Whom one target record belongs to, such as `"person"`; public.
         delta: δ of the target records.
-        rounds: How often the target's classes are told, each time by the classifier learned so far.
-        directions: Most principal directions of the source along which covariances are told.
+        rounds: Number of rounds; each classifies the target by the classifier learned so far.
+        directions: Largest number of principal directions of the source for covariances.
         training_steps: Optimizer steps on the source alone, before the first round; half as many on
             source and moved source follow each round.
-        most_noise: Noise on a class's mean, over how far the source's classes lie apart, from which on a
-            run is refused.
+        most_noise: Largest noise on a class's mean, over the distance of the source's classes; a run
+            with more is refused.
         jitter: Largest log scale of changes of source images; 0 for none.
         feature_dim: Dimension d of g.
         channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
             (16, 32) where records are images, and none where they are not.
-        hidden: Widths of g's hidden layers.
         source_batch: Records a step.
         sharpness: Factor on features of norm 1 before the classifier h.
-        learning_rate: Peak learning rate of Adam.
-        averaging: Decay of the moving average of the weights.
-        seed: Of weights and of source batches; never of noise.
+        seed: Seed of weights and of source batches; never of noise.
     """
 
     epsilon: float
@@ -78,9 +74,7 @@ class AdaptationSettings:
     sharpness: float = 10.0
     learning_rate: float = 1e-3
     averaging: float = 0.99
-    seed: int = 0
 
-    # Most of each count; the least is 1.
     most: ClassVar[dict[str, int]] = {
         "rounds": MOST_STEPS,
         "directions": MOST_COORDINATES,
@@ -90,11 +84,7 @@ class AdaptationSettings:
     }
 
     def __post_init__(self) -> None:
-        for name, most in self.most.items():
-            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
-        widths = tuple(require_count("hidden", width, MOST_COORDINATES) for width in self.hidden)
-        object.__setattr__(self, "hidden", widths)
-        object.__setattr__(self, "seed", require_seed(self.seed))
+        super().__post_init__()
         if self.channels is not None:
             object.__setattr__(self, "channels", tuple(self.channels))
         _ = self.training(1, 0)  # refuses what cannot learn, before anything is spent on it
@@ -105,7 +95,7 @@ class AdaptationSettings:
             )
 
     def training(self, steps: int, stage: int) -> TrainingSettings:
-        """How the classifier is trained in a stage, counted from 0."""
+        """Return the settings of training in a stage, counted from 0."""
         seed = self.seed * 1009 + stage
         return TrainingSettings(steps, self.learning_rate, self.averaging, seed)
 
@@ -178,7 +168,7 @@ class AdaptedClassifier(Learned):
         history: None: its losses are of several stages.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot sliced adapt")
+    kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot central adapt")
 
     classifier: Classifier
     plan: SumPlan
@@ -292,21 +282,21 @@ class ClassSums:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.classifier.num_classes
 
     @property
     def width(self) -> int:
-        """See `Question`: the record, and the constant."""
+        """See `Query`: the record, and the constant."""
         return self.dim + 1
 
     @property
     def unit(self) -> float:
-        """What one integer is."""
+        """Length of one integer step."""
         return self.norm / LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         x = torch.from_numpy(records[0])
         flat = x.flatten(1).double()
         flat = flat.clamp_min(0.0) if self.non_negative else flat
@@ -337,21 +327,21 @@ class ClassProducts:
 
     @property
     def slots(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.classifier.num_classes
 
     @property
     def width(self) -> int:
-        """See `Question`."""
+        """See `Query`."""
         return self.basis.shape[1]
 
     @property
     def unit(self) -> float:
-        """What one integer is."""
+        """Length of one integer step."""
         return self.norm / PRODUCT_LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Question`."""
+        """See `Query`."""
         x = torch.from_numpy(records[0])
         classes = self.classifier.classes(x).numpy()
         residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])

@@ -373,8 +373,8 @@ class Course:
         plan = SumPlan.calibrate(
             settings.epsilon, settings.delta, shares(settings.rounds), count, settings.unit
         )
-        question = self._sums()
-        error = sensitivity(question) / plan.ratios[-2] * question.unit
+        query = self._sums()
+        error = sensitivity(query) / plan.ratios[-2] * query.unit
         noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
         ratio = noise / max(moments.contrast, 1e-12)
         if ratio > settings.most_noise:
@@ -409,19 +409,19 @@ class Course:
     def told(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
         """Moments of the target's classes, from one round."""
         sums = self._sums()
-        released = rounds.ask(sums)
+        released = rounds.release(sums)
         found = released.sums[:, -1] / sums.one
         counts, doubt = np.maximum(found, _FEW), np.where(found < _FEW, _NOTHING_TOLD, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]
         target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
         products = self._products(sums, source, target)
-        released = rounds.ask(products)
+        released = rounds.release(products)
         scale = products.unit**2 / counts
         return target.with_covariances(
             released.sums * scale[:, None, None], doubt * released.stddev * scale
         )
 
-    def questions(self) -> tuple[ClassSums, ClassProducts]:
+    def queries(self) -> tuple[ClassSums, ClassProducts]:
         """What a round asks by class, were the source's means the target's."""
         sums, source = self._sums(), self.moments()
         return sums, self._products(sums, source, source)

@@ -1,4 +1,4 @@
-"""The sliced commands, as a user types them."""
+"""The central commands, as a user types them."""
 
 import json
 
@@ -35,7 +35,9 @@ def test_fit_images(tmp_path):
     data, schema = images(tmp_path / "data.npz"), tmp_path / "schema.toml"
     schema.write_text(SCHEMA)
     model = tmp_path / "model"
-    fit = f"sliced train {data} --schema {schema} --low-pass 3 --epsilon 50 --steps 60"
+    fit = (
+        f"central fit {data} --method slices --schema {schema} --low-pass 3 --epsilon 50 --steps 60"
+    )
     done = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model}".split())
     assert done.exit_code == 0, done.output
     assert "learned through 60 releases" in done.output
@@ -49,12 +51,12 @@ def test_fit_images(tmp_path):
     with np.load(samples) as arrays:
         assert arrays["x"].shape == (20, 6, 6)
         assert set(arrays["y"]) <= {"0", "1"}
-    asked = run.invoke(app, f"sample {model} -n 9 --where y=1 -o {samples} --force".split())
-    assert asked.exit_code == 0, asked.output
+    sampled = run.invoke(app, f"sample {model} -n 9 --where y=1 -o {samples} --force".split())
+    assert sampled.exit_code == 0, sampled.output
     with np.load(samples) as arrays:
         assert set(arrays["y"]) == {"1"}
     refused = run.invoke(app, f"sample {model} --where x=1 -o {samples} --force".split())
-    assert "only labels of images" in str(refused.exception)
+    assert "conditions on y alone" in str(refused.exception)
     again = run.invoke(app, f"{fit} --delta 1e-3 --batch-size 30 -o {model} --force".split())
     assert isinstance(again.exception, PrivotError)
     assert "has counted 60 releases already" in str(again.exception)
@@ -63,7 +65,7 @@ def test_fit_images(tmp_path):
 def test_labels_are_the_schemas(tmp_path):
     data, schema = images(tmp_path / "data.npz"), tmp_path / "schema.toml"
     schema.write_text(SCHEMA)
-    command = f"sliced fit {tmp_path}/other.npz --schema {schema} --epsilon 5 -o {tmp_path}/model"
+    command = f"central fit {tmp_path}/other.npz --schema {schema} --epsilon 5 -o {tmp_path}/model"
     with np.load(data) as arrays:
         pixels, labels = arrays["x"], arrays["y"]
     for x, y, says in (
@@ -84,7 +86,7 @@ def test_adapt(tmp_path):
     target = images(tmp_path / "t.npz", labels=False, side=4)
     done = run.invoke(
         app,
-        f"sliced adapt {source} {target} --unit visit --epsilon 50 --delta 1e-3 "
+        f"central adapt {source} {target} --unit visit --epsilon 50 --delta 1e-3 "
         f"--training-steps 20 -o {tmp_path / 'c'}".split(),
     )
     assert done.exit_code == 0, done.output

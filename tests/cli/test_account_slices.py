@@ -1,4 +1,4 @@
-"""`privot account sliced`: both directions, both accountants, one-line refusals."""
+"""`privot account slices`: both directions, both accountants, one-line refusals."""
 
 import json
 
@@ -19,21 +19,21 @@ ONCE = "--delta 1e-6 --dim 50 --num-projections 20 --records 1000 --radius 1"
     [
         # The sliced paper's generator: it asks for 2.94.
         (
-            f"sliced --epsilon 10 {MNIST} --radius 0.5 --neighboring replace_one",
+            f"slices --epsilon 10 {MNIST} --radius 0.5 --neighboring replace_one",
             {"stddev": 0.7475877, "stddev_rdp": 0.7475877, "steps": 60000, "sensitivity": 1},
         ),
         pytest.param(
-            f"sliced --epsilon 10 {MNIST} --radius 1 --sampling padded_poisson "
+            f"slices --epsilon 10 {MNIST} --radius 1 --sampling padded_poisson "
             "--neighboring zero_out",
             {"stddev": 0.6637927, "batch_capacity": 175, "delta_overflow": 2.447947e-7},
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            f"sliced --epsilon 10 {MNIST} --radius 0.5 --non-negative",
+            f"slices --epsilon 10 {MNIST} --radius 0.5 --non-negative",
             {"stddev": 0.5286243, "sensitivity": 0.7071068},
             marks=pytest.mark.slow,
         ),
-        (f"sliced --stddev 2.94 {MNIST} --radius 0.5", {"epsilon": 1.374999, "stddev": 2.94}),
+        (f"slices --stddev 2.94 {MNIST} --radius 0.5", {"epsilon": 1.374999, "stddev": 2.94}),
     ],
 )
 def test_json(arguments, expected):
@@ -46,7 +46,7 @@ def test_json(arguments, expected):
 
 
 def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side():
-    forward, noise, epsilon = f"sliced --sampling none --steps 1 {ONCE}", "stddev", 0.7
+    forward, noise, epsilon = f"slices --sampling none --steps 1 {ONCE}", "stddev", 0.7
     _, out, _ = account(f"{forward} --epsilon {epsilon} --json")
     value = json.loads(out)[noise]
     _, out, _ = account(f"{forward} --{noise} {value!r} --json")
@@ -57,11 +57,11 @@ def test_noise_and_epsilon_are_inverse_and_err_on_the_safe_side():
     ("arguments", "phrases"),
     [
         (
-            f"sliced --stddev 2 --steps 4 --batch-size 20 {ONCE}",
+            f"slices --stddev 2 --steps 4 --batch-size 20 {ONCE}",
             ["4 times, gives epsilon = ", "replace_one", "differ by at most 2.", "secret coins"],
         ),
         (
-            f"sliced --epsilon 2 --steps 4 --batch-size 20 {ONCE} --sampling padded_poisson "
+            f"slices --epsilon 2 --steps 4 --batch-size 20 {ONCE} --sampling padded_poisson "
             "--neighboring zero_out --accounting pld",
             ["is needed for epsilon = 2 at", "padded to ", "overflows cost"],
         ),
@@ -77,14 +77,14 @@ def test_sentences_round_to_the_safe_side(arguments, phrases):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (f"sliced --epsilon 1 --batch-size 9 {ONCE}", "--epochs and --steps: neither given"),
-        (f"sliced --epsilon 1 --batch-size 9 {ONCE} --steps 1 --epochs 1", "--steps: both given"),
-        (f"sliced --batch-size 9 {ONCE} --steps 1", "--stddev: neither given"),
-        (f"sliced --epsilon 1 --steps 1 {ONCE}", "--batch-size is missing"),
-        (f"sliced --epsilon 1 --steps 1 --batch-size 1001 {ONCE}", "only 1000 records"),
-        (f"sliced --epsilon 1e-4 --steps 1 --batch-size 9 {ONCE}", "use method 'pld'"),
+        (f"slices --epsilon 1 --batch-size 9 {ONCE}", "--epochs and --steps: neither given"),
+        (f"slices --epsilon 1 --batch-size 9 {ONCE} --steps 1 --epochs 1", "--steps: both given"),
+        (f"slices --batch-size 9 {ONCE} --steps 1", "--stddev: neither given"),
+        (f"slices --epsilon 1 --steps 1 {ONCE}", "--batch-size is missing"),
+        (f"slices --epsilon 1 --steps 1 --batch-size 1001 {ONCE}", "only 1000 records"),
+        (f"slices --epsilon 1e-4 --steps 1 --batch-size 9 {ONCE}", "use method 'pld'"),
         (
-            f"sliced --epsilon 1 --steps 1 --batch-size 9 {ONCE} --sampling padded_poisson",
+            f"slices --epsilon 1 --steps 1 --batch-size 9 {ONCE} --sampling padded_poisson",
             "use neighboring 'zero_out'",
         ),
     ],

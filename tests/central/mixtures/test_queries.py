@@ -28,38 +28,38 @@ def records(seed, count=40):
 
 @given(seed=st.integers(0, 2**32), norm=st.floats(0.01, 6))
 def test_vectors_keep_their_bounds(seed, norm):
-    for question in (
+    for query in (
         PixelSums(COMPONENTS, norm),
         ResidualProducts(COMPONENTS, RNG.standard_normal((12, 9)), IMAGES, norm),
     ):
-        slots, vectors = question.answer(arrays(*records(seed)))
-        assert vectors.shape == (40, question.width)
-        assert ((slots >= 0) & (slots < question.slots)).all()
-        assert np.square(vectors.astype(object)).sum(axis=1).max() <= question.radius**2
-        assert question.moment == 2 or vectors.min() >= 0
+        slots, vectors = query.answer(arrays(*records(seed)))
+        assert vectors.shape == (40, query.width)
+        assert ((slots >= 0) & (slots < query.slots)).all()
+        assert np.square(vectors.astype(object)).sum(axis=1).max() <= query.radius**2
+        assert query.moment == 2 or vectors.min() >= 0
 
 
 def test_images_go_to_the_nearest_center_of_their_label():
     pixels, labels = torch.rand(30, 6, 5), torch.arange(30) % 3
-    nearest = COMPONENTS.nearest(IMAGES.prepare(pixels), labels)
+    nearest = COMPONENTS.nearest(pixels, labels)
     for place, (image, label) in enumerate(zip(pixels, labels, strict=True)):
         own = COMPONENTS.centers[label] - IMAGES.prepare(image[None]).numpy()
         assert nearest[place] == 4 * label + np.linalg.norm(own, axis=1).argmin()
 
 
 def test_short_images_are_summed_as_they_are():
-    question = PixelSums(COMPONENTS, 6.0)
+    query = PixelSums(COMPONENTS, 6.0)
     pixels = torch.rand(20, 6, 5)
-    vectors = question.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
+    vectors = query.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
     assert np.abs(vectors[:, :-1] / LEVELS - pixels.flatten(1).numpy()).max() <= 1 / LEVELS
-    assert (vectors[:, -1] == question.one).all()
+    assert (vectors[:, -1] == query.one).all()
 
 
 def test_long_residuals_keep_their_direction():
     means = np.zeros((12, 9))
-    question = ResidualProducts(COMPONENTS, means, IMAGES, 0.5)
+    query = ResidualProducts(COMPONENTS, means, IMAGES, 0.5)
     pixels = torch.rand(20, 6, 5) * 0.5 + 0.5
-    vectors = question.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
+    vectors = query.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(LENGTH, rel=0.01)
     coordinates = IMAGES.prepare(pixels).numpy()
     cosines = (vectors * coordinates).sum(1) / np.linalg.norm(coordinates, axis=1) / LENGTH

@@ -3,10 +3,10 @@
 
 from bad_inputs.cases import cases
 
-MIXTURE = "sliced fit ages.csv --schema one.toml -o out"
-TABLE = "sliced train ages.csv --schema one.toml -o out"
-DIGITS = "sliced train images.npz --schema images.toml --batch-size 10 -o out"
-ADAPT = "sliced adapt digits.npz digits.npz --unit person -o out"
+MIXTURE = "central fit ages.csv --schema one.toml -o out"
+TABLE = "central fit ages.csv --method slices --schema one.toml -o out"
+DIGITS = "central fit images.npz --method slices --schema images.toml --batch-size 10 -o out"
+ADAPT = "central adapt digits.npz digits.npz --unit person -o out"
 CASES = cases(
     *((f"{line} --epsilon {e}", "epsilon") for line in (TABLE, DIGITS, ADAPT) for e in ("0", "-1", "inf", "nan")),
     *((f"{TABLE} --epsilon 1 --delta {d}", "delta") for d in ("0", "1", "-1", "nan", "1e-320")),
@@ -25,15 +25,15 @@ CASES = cases(
     (f"{TABLE} --epsilon 1 --ignore size", "no such column"),
     (f"{DIGITS} --epsilon 1 --low-pass 0", "low_pass"),
     (f"{DIGITS} --epsilon 1 --low-pass -3", "low_pass"),
-    ("sliced fit nowhere.npz --schema images.toml --epsilon 1 -o out", "nowhere.npz"),
-    ("sliced fit images.npz --schema nowhere.toml --epsilon 1 -o out", "nowhere.toml"),
-    ("sliced fit people.csv --schema images.toml --epsilon 1 -o out", "people.csv"),
-    ("sliced fit digits.npz --schema images.toml --epsilon 1 -o out", "image"),
-    ("sliced fit images.npz --epsilon 1 -o out", "--schema"),
-    ("sliced fit release.parquet --schema schema.toml --epsilon 1 -o out", "release"),
-    ("sliced adapt nowhere.npz digits.npz --unit person --epsilon 1 -o out", "nowhere.npz"),
-    ("sliced adapt digits.npz people.csv --unit person --epsilon 1 -o out", "people.csv"),
-    ("sliced adapt images.npz digits.npz --unit person --epsilon 1 -o out", "'x'"),
+    ("central fit nowhere.npz --schema images.toml --epsilon 1 -o out", "nowhere.npz"),
+    ("central fit images.npz --schema nowhere.toml --epsilon 1 -o out", "nowhere.toml"),
+    ("central fit people.csv --schema images.toml --epsilon 1 -o out", "people.csv"),
+    ("central fit digits.npz --schema images.toml --epsilon 1 -o out", "image"),
+    ("central fit images.npz --epsilon 1 -o out", "--schema"),
+    ("central fit release.parquet --schema schema.toml --epsilon 1 -o out", "release"),
+    ("central adapt nowhere.npz digits.npz --unit person --epsilon 1 -o out", "nowhere.npz"),
+    ("central adapt digits.npz people.csv --unit person --epsilon 1 -o out", "people.csv"),
+    ("central adapt images.npz digits.npz --unit person --epsilon 1 -o out", "'x'"),
     *((f"{ADAPT} --epsilon 1 --training-steps {n}", "training_steps") for n in ("0", "-1", "1" + "0" * 20)),
     *((f"{ADAPT} --epsilon 1 --rounds {n}", "rounds") for n in ("0", "-1", "1" + "0" * 20)),
     *((f"{ADAPT} --epsilon 1 --maximum {n}", "--maximum") for n in ("0", "-1", "nan")),

@@ -1,0 +1,311 @@
+r"""Mixtures of Gaussians that labeled images and vectors are drawn from, and the law they share.
+
+**Gaussian variables cut to [0, 1].** Pixels are bounded: of a component with mean m and variance v, a
+Gaussian $N(m, v)$ that is cut to [0, 1] has another mean and much less variance, the more so the darker
+the image. Of $X = \min(\max(a + bZ, 0), 1)$, with $l = −a/b$ and $u = (1 − a)/b$,
+
+$$ E X = a P + b (φ(l) − φ(u)) + Φ(−u), \qquad P = Φ(u) − Φ(l) , $$
+$$ E X^2 = (a^2 + b^2) P + 2ab (φ(l) − φ(u)) + b^2 (l φ(l) − u φ(u)) + Φ(−u) . $$
+
+$E X$ grows with a, and the variance with b at a fixed mean: (a, b) of given moments are found by
+bisection, once on a grid of means and of variances in units of their largest value, m(1 − m), and read
+off it by linear interpolation.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
+from scipy.special import ndtr
+from torch import Tensor
+
+from privot.central.fitting import PIECE, Law
+from privot.central.records import ImageRecords, LabeledRecords
+from privot.training.generators import torch_generator
+
+Floats = NDArray[np.float64]
+
+# Of clipped Gaussians: the grid of means, and of shares of the largest variance. At share 1 all mass is
+# at 0 and 1, and b infinite.
+_MEANS = np.linspace(0.0, 1.0, 81)[1:-1]
+_VARIANCES = 0.97 * np.linspace(0.0, 1.0, 61)[1:-1]
+_HALVINGS = 50
+# Of images: the largest share of the variance that a pixel of a mean can have, a floor of the usual
+# variance, and the standard deviation of noise that stands for the frequencies left out.
+_MAX_SHARE, _FLOOR, _TINY = 0.9, 1e-4, 1e-12
+DITHER = 0.075
+
+
+class LabeledLaw(Law):
+    """A law of raw values given labels; its numbers are tensors.
+
+    Arguments:
+        shares: Probability of each label.
+    """
+
+    shares: Tensor
+    names: ClassVar[tuple[str, ...]]  # of the tensors
+
+    @abstractmethod
+    def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
+        """Draw one record's raw values for each label."""
+
+    def pieces(
+        self,
+        records: LabeledRecords,
+        num_rows: int,
+        rng: np.random.Generator,
+        where: Mapping[str, Any],
+    ) -> Iterator[pa.Table]:
+        """See `Law`; a condition may name the label."""
+        rng_torch, allowed = torch_generator(rng), torch.from_numpy(records.allowed(where))
+        shares = self.shares * allowed
+        if not shares.sum():  # labels whose class was lost in the noise
+            shares = allowed
+        labels = torch.empty(0, dtype=torch.int64)
+        if num_rows:
+            labels = torch.multinomial(shares, num_rows, replacement=True, generator=rng_torch)
+        for part in labels.split(PIECE):
+            yield records.decode(self.values(part, rng_torch), part, rng_torch)
+
+    def fields(self) -> dict[str, Any]:
+        """See `Law`."""
+        return {}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by name."""
+        return {name: getattr(self, name) for name in self.names}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Law`."""
+        return {name: x.detach().cpu().numpy() for name, x in self.tensors().items()}
+
+    @classmethod
+    @abstractmethod
+    def of_tensors(
+        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Self:
+        """Return the law of these fields and tensors."""
+
+    @classmethod
+    def build(
+        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """See `Law`."""
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return cls.of_tensors(records, fields, tensors)
+
+
+def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of location + scale·Z, cut to [0, 1].
+
+    Examples:
+        >>> mean, variance = clipped_moments(np.array([0.5, 0.0]), np.array([1e-3, 1e-3]))
+        >>> mean.round(4).tolist(), variance.round(8).tolist()
+        ([0.5, 0.0004], [1e-06, 3.4e-07])
+    """
+    low, high = -location / scale, (1 - location) / scale
+    inside = ndtr(high) - ndtr(low)
+    at_low, at_high = _density(low), _density(high)
+    slope = scale * (at_low - at_high)
+    mean = location * inside + slope + ndtr(-high)
+    square = (
+        (location**2 + scale**2) * inside
+        + location * slope
+        + scale * (at_low * (location + scale * low) - at_high * (location + scale * high))
+        + ndtr(-high)
+    )
+    return mean, np.maximum(square - mean**2, 0.0)
+
+
+def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return the location and scale whose cut to [0, 1] has these moments, as nearly as possible.
+
+    Means are taken to lie in [1/80, 79/80], variances in 1.6 to 95 % of m(1 − m).
+
+    Examples:
+        >>> location, scale = clipped_to(np.array([0.3]), np.array([0.1]))
+        >>> [part.round(2).tolist() for part in clipped_moments(location, scale)]
+        [[0.3], [0.1]]
+    """
+    locations, scales = _inverse()
+    mean = np.clip(mean, _MEANS[0], _MEANS[-1])
+    share = np.clip(variance / (mean * (1 - mean)), _VARIANCES[0], _VARIANCES[-1])
+    at = np.stack([mean.ravel(), share.ravel()], axis=1)
+    return locations(at).reshape(mean.shape), np.exp(scales(at)).reshape(mean.shape)
+
+
+def _density(x: Floats) -> Floats:
+    return np.asarray(np.exp(-x * x / 2) / np.sqrt(2 * np.pi))
+
+
+@cache
+def _inverse() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
+    """Return locations and logarithms of scales, by mean and share of the largest variance."""
+    mean, share = np.meshgrid(_MEANS, _VARIANCES, indexing="ij")
+    below, above = np.full(mean.shape, -7.0), np.full(mean.shape, 7.0)
+    for _ in range(_HALVINGS):
+        middle = (below + above) / 2
+        scale = np.exp(middle)
+        low = clipped_moments(_location(mean, scale), scale)[1] < share * mean * (1 - mean)
+        below, above = np.where(low, middle, below), np.where(low, above, middle)
+    logarithm = (below + above) / 2
+    places = (_MEANS, _VARIANCES)
+    location = _location(mean, np.exp(logarithm))
+    return RegularGridInterpolator(places, location), RegularGridInterpolator(places, logarithm)
+
+
+def _location(mean: Floats, scale: Floats) -> Floats:
+    """Return the location of this scale and mean."""
+    below, above = -12 * scale, 1 + 12 * scale
+    for _ in range(_HALVINGS + 10):
+        middle = (below + above) / 2
+        low = clipped_moments(middle, scale)[0] < mean
+        below, above = np.where(low, middle, below), np.where(low, above, middle)
+    return np.asarray((below + above) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageMixture(LabeledLaw):
+    r"""Mixtures of Gaussians that are cut to [0, 1], one for each label.
+
+    Component k of label c has the mean image $m_k$; the covariance within components of the label has
+    the diagonal $d$ in pixels. Where a component is bright or dark its pixels cannot vary: pixel i is
+    given the variance
+
+    $$ v_{ki} = q_{ki} \min\Bigl(\frac{d_i}{\sum_l π_l q_{li}}, .9\Bigr), \quad q_{ki} =
+    m_{ki}(1−m_{ki}), $$
+
+    so that the mean over components is d. Drawn are pixels $\min(\max(a_{ki} + b_{ki} g_i, 0), 1)$
+    with g a standard Gaussian that has the label's correlations, and $(a, b)$ those whose cut has
+    mean m and variance v (`clipped_to`). Independent noise on every pixel stands for the frequencies
+    that were left out. A function of what was released.
+
+    Arguments:
+        images: Map of the images.
+        shares: Probability of each label.
+        weights: Weights of each label's components (labels, K).
+        locations: Pixels (labels, K, d) before they are cut.
+        scales: Scales of the noise on them.
+        roots: Roots of covariances within components (labels, p, p), in frequencies.
+        spread: The variances of pixels (labels, d) that follow from them.
+        low_pass: Number of these frequencies along each axis.
+    """
+
+    kind: ClassVar[str] = "mixture"
+    names: ClassVar[tuple[str, ...]] = (
+        "shares",
+        "weights",
+        "locations",
+        "scales",
+        "roots",
+        "spread",
+    )
+
+    images: ImageRecords
+    shares: Tensor
+    weights: Tensor
+    locations: Tensor
+    scales: Tensor
+    roots: Tensor
+    spread: Tensor
+    low_pass: int
+
+    @classmethod
+    def of(
+        cls, images: ImageRecords, means: Floats, counts: Floats, low: ImageRecords, roots: Floats
+    ) -> Self:
+        """Return the law of means (labels, K, d), counts (labels, K) and roots in frequencies `low`."""
+        weights = counts / counts.sum(axis=1, keepdims=True)
+        columns = torch.from_numpy(roots).mT.flatten(0, 1)
+        factors = low.expand(columns).reshape(*roots.shape[:2], -1)
+        spread = factors.square().sum(dim=1).clamp_min(_TINY)
+        largest = means * (1 - means)
+        usual = np.maximum((weights[..., None] * largest).sum(axis=1), _FLOOR)
+        variances = np.minimum((spread.numpy() / usual)[:, None] * largest, _MAX_SHARE * largest)
+        locations, scales = clipped_to(means, variances)
+        labels = counts.sum(axis=1)
+        found = {"shares": labels / labels.sum(), "weights": weights, "locations": locations,
+                 "scales": scales, "roots": roots, "spread": spread.numpy()}  # fmt: skip
+        tensors = {name: torch.from_numpy(part).float() for name, part in found.items()}
+        return cls.of_tensors(images, {"low_pass": low.low_pass}, tensors)
+
+    @cached_property
+    def _low(self) -> ImageRecords:
+        return ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
+
+    def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
+        """See `LabeledLaw`."""
+        drawn = torch.empty(len(labels), self.locations.shape[2])
+        for label in range(len(self.shares)):
+            own = torch.nonzero(labels == label)[:, 0]
+            if not len(own):
+                continue
+            of = torch.multinomial(self.weights[label], len(own), replacement=True, generator=rng)
+            noise = torch.randn(len(own), self.roots.shape[2], generator=rng)
+            waves = self._low.expand(noise @ self.roots[label].T).flatten(1)
+            within = waves / self.spread[label].sqrt()
+            drawn[own] = self.locations[label][of] + self.scales[label][of] * within
+        drawn += DITHER * torch.randn(drawn.shape, generator=rng)
+        return drawn.clamp(0.0, 1.0).reshape(-1, *self.images.shape)
+
+    def fields(self) -> dict[str, Any]:
+        """See `LabeledLaw`."""
+        return {"low_pass": self.low_pass}
+
+    @classmethod
+    def of_tensors(
+        cls, records: ImageRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Self:
+        """See `LabeledLaw`."""
+        return cls(records, **tensors, low_pass=fields["low_pass"])
+
+
+@dataclass(frozen=True, eq=False)
+class VectorMixture(LabeledLaw):
+    """Mixtures of Gaussians on [−1, 1]^d, one mixture for each label.
+
+    Arguments:
+        shares: Probability of each label.
+        weights: Weights of each label's components (labels, K).
+        means: Means of components (labels, K, d).
+        roots: Roots of their covariances (labels, K, d, d).
+    """
+
+    kind: ClassVar[str] = "vectors"
+    names: ClassVar[tuple[str, ...]] = ("shares", "weights", "means", "roots")
+
+    shares: Tensor
+    weights: Tensor
+    means: Tensor
+    roots: Tensor
+
+    def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
+        """See `LabeledLaw`: points (n, d) of the cube."""
+        of = torch.zeros_like(labels)
+        if len(labels):
+            weights = self.weights[labels]
+            of = torch.multinomial(weights, 1, replacement=True, generator=rng)[:, 0]
+        noise = torch.randn(len(labels), self.means.shape[2], 1, generator=rng)
+        drawn = torch.empty(len(labels), self.means.shape[2])
+        for component in range(self.means.shape[1]):
+            own = of == component
+            waves = (self.roots[labels[own], component] @ noise[own])[..., 0]
+            drawn[own] = self.means[labels[own], component] + waves
+        return drawn.clamp(-1.0, 1.0)
+
+    @classmethod
+    def of_tensors(
+        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Self:
+        """See `LabeledLaw`."""
+        return cls(**tensors)
