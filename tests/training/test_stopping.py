@@ -16,7 +16,7 @@ def test_patience_ends_with_its_time_and_says_so():
     short = Patience(1e-9)
     assert short.over()
     assert short.facts() == {"stopped": "stopped after 1e-09 minutes"}
-    assert short.rest("a model") == "a model"
+    assert short.finish("a model") == "a model"
     assert Patience(5.0).facts() == {}
 
 
