@@ -150,7 +150,7 @@ def images(folder, monkeypatch):
         monkeypatch.setattr(f"studies.{module}.NUM_JUDGED", 100)
     for module in ("measures", "noise_sweep", "size_sweep"):
         monkeypatch.setattr(f"studies.entropic.{module}.NUM_POINTS", 20)
-    for name in ("_TIMED_STEPS", "_MIN_STEPS", "_STEPS_OF_REGRESSION"):
+    for name in ("_TIMED_STEPS", "_FEWEST_STEPS", "_STEPS_OF_REGRESSION"):
         monkeypatch.setattr(f"studies.images.recipe.{name}", 3)
     return folder
 

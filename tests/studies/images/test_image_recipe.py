@@ -21,7 +21,7 @@ def recipe(tmp_path, monkeypatch):
     monkeypatch.setattr(image_recipe, "NUM_JUDGED", 100)
     monkeypatch.setattr("studies.common.image_recipe.NUM_JUDGED", 100)
     monkeypatch.setattr(image_recipe, "_TIMED_STEPS", 1)
-    monkeypatch.setattr(image_recipe, "_MIN_STEPS", 3)
+    monkeypatch.setattr(image_recipe, "_FEWEST_STEPS", 3)
     monkeypatch.setattr(image_recipe, "_STEPS_OF_REGRESSION", 100)
     classifier = tmp_path / "judge.safetensors"
     save_classifier(ImageClassifier(), classifier)

@@ -107,9 +107,9 @@ def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
 class Query(NamedTuple):
     """A column in one of its alphabets.
 
-    Args:
-        column: its number.
-        law: probabilities of codes in each piece of the column, shape (codes, pieces).
+    Arguments:
+        column: Number of the column.
+        law: Probabilities of codes in each piece of the column, shape (codes, pieces).
     """
 
     column: int
@@ -207,9 +207,9 @@ def _distribute(queries: Queries, expected: Array, q: Array, p: Array) -> Array:
 class Factor:
     """The likelihood of one answer about `queries`: one row of A a distinct answer.
 
-    Args:
-        queries: their numbers; where every column has one alphabet, the columns' numbers.
-        shape: their alphabets' sizes; cells are C-order flat indices.
+    Arguments:
+        queries: Numbers of the queries; where every column has one alphabet, the columns' numbers.
+        shape: Their alphabets' sizes; cells are C-order flat indices.
         likelihood: A, sparse or dense, shape (answers, cells), entries from 0 to 1.
         ratio: r ≥ 1, finite: largest over least likelihood of an answer where A is 1.
     """
@@ -224,10 +224,10 @@ class Factor:
 class ReportGroup:
     """All reports about the same combination of queries.
 
-    Args:
-        factors: independent answers of one report, about different columns.
-        answers: row of each factor's likelihood, shape (distinct reports, factors).
-        counts: people who sent each report, whole numbers, shape (distinct reports,).
+    Arguments:
+        factors: Independent answers of one report, about different columns.
+        answers: Row of each factor's likelihood, shape (distinct reports, factors).
+        counts: People who sent each report, whole numbers, shape (distinct reports,).
     """
 
     factors: tuple[Factor, ...]
@@ -323,11 +323,11 @@ def count_tables(
 ) -> CountTables:
     """Concatenate groups of reports in flat arrays.
 
-    Args:
-        groups: reports.
-        sizes: number of pieces of each column.
-        queries: what `groups` are about; by default every column's pieces.
-        merge: add up equal reports; otherwise all stay in their order.
+    Arguments:
+        groups: Reports.
+        sizes: Number of pieces of each column.
+        queries: Queries of `groups`; by default every column's pieces.
+        merge: Add up equal reports; otherwise all stay in their order.
 
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.

@@ -72,8 +72,8 @@ class Expectation(NamedTuple):
 def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Expectation:
     """Compute expected counts and log-likelihoods in one pass over all reports.
 
-    Args:
-        tables: the reports.
+    Arguments:
+        tables: The reports.
         probabilities: $p_c(v|z)$ of all columns' pieces end to end, shape (pieces, classes).
         weights: π, shape (classes,).
     """
@@ -364,9 +364,9 @@ def _over_relaxed(old: Array, new: Array, power: float) -> Array:
 class Curvature(NamedTuple):
     """Slopes of all codes, numbered consecutively, and their information within their query.
 
-    Args:
-        slope: of each code (codes,).
-        information: with the codes of its query, from its first one on, (codes, largest query).
+    Arguments:
+        slope: Slope of each code (codes,).
+        information: Information of each code with its query's codes (codes, largest query).
     """
 
     slope: Array

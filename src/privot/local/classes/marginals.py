@@ -210,11 +210,11 @@ def shrink_marginals(
 ) -> LatentClasses:
     """Rake the classes towards shrunk marginals; if an alphabet is long, return them unchanged.
 
-    Args:
-        mixture: of pieces that are atoms.
-        tables: all reports.
-        queries: what they are about.
-        orders: each column's bins from left to right, none where it is no number.
+    Arguments:
+        mixture: Latent classes whose pieces are atoms.
+        tables: All reports.
+        queries: Queries of the reports.
+        orders: Each column's bins from left to right, none where it is no number.
     """
     if max(each.size for each in queries) > _MAX_CODES:
         return mixture

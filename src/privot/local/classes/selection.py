@@ -79,14 +79,14 @@ Result = TypeVar("Result")
 class LatentClassSettings:
     """Settings to try, and stopping rules.
 
-    Args:
-        class_counts: numbers of classes, increasing; 1 (independence) is always tried.
+    Arguments:
+        class_counts: Numbers of classes, increasing; 1 (independence) is always tried.
         strengths: α; the first is used while the number of classes is chosen.
-        starts: fits of each retained setting that are averaged.
-        reach: standard errors below the best within which a setting is retained.
-        max_passes: most EM steps; the best number is chosen too.
+        starts: Fits of each retained setting that are averaged.
+        reach: Standard errors below the best within which a setting is retained.
+        max_passes: Most EM steps; the best number is chosen too.
         check_every: EM steps between evaluations on the held-out reports.
-        patience: evaluations without improvement until a setting's fit ends.
+        patience: Evaluations without improvement until a setting's fit ends.
 
     Raises:
         PrivotError: if a number is not positive.
@@ -208,9 +208,9 @@ class Trial:
 class Prior:
     """One kind of prior on classes' columns, centered on the marginals, and the settings to try with it.
 
-    Args:
-        factors: factors of the strength for each piece (pieces, 1), equal within a column.
-        settings: class numbers and strengths.
+    Arguments:
+        factors: Factors of the strength for each piece (pieces, 1), equal within a column.
+        settings: Class numbers and strengths.
     """
 
     factors: Array
