@@ -111,7 +111,7 @@ def test_a_page_by_reports_alone(checked, tmp_path):
     assert "Private: ε = 6 (pure), local, per person." in html
     assert "not private" not in html
     assert html.count('<div class="card" ') == 4
-    assert html.count('<svg class="histogram"') == 3
+    assert html.count('aria-label="Histogram of ') == 3
     assert "reports, 90 %" in html
     assert "prefers-color-scheme: dark" in html
     assert len(html) < 200_000

@@ -11,32 +11,42 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.transforms import Affine2D, Transform
 
 from privot.evaluation.estimates import ValueCheck
 from privot.evaluation.number_check import NumberCheck
+from privot.report.panels import ERROR, INK, LEARNED, LINE, MUTED, PRIVATE, SOFT, TITLE
 from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
 from privot.schema.domains import Array
 
 MAX_PAIRED = 30  # columns
-WIDTH, HEIGHT = 320.0, 110.0  # of a histogram
+WIDTH, HEIGHT = 320.0, 110.0  # of a histogram, in points
 _MAX_BARS = 16
 _MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
-_CELL, _LETTER, _GAP = 40.0, 7.2, 6.0
+_CELL, _LETTER, _GAP, _SCALE = 40.0, 7.2, 6.0, 70.0
+_BORDER, _STEPS, _STRONG = 6.0, 24, 0.62  # of tiles and color bars; where numbers are white
+_CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
+_BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # below a histogram: its marks, all, another line
 _BINS = 40
 _CUTS = (0.005, 0.025)  # left out at either end
 _INNER, _NARROW = 0.05, 0.1  # what lies on less of the field than a tenth has the narrower one
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MAX_MARKS = 4
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between marks of dates
-_LAST_DATE = 95.0  # percent of the width: beyond, there is no room for its words
+_LAST_DATE = 0.95  # of the width: beyond, there is no room for its words
 
 
 @dataclass(frozen=True)
@@ -122,49 +132,47 @@ def _name_others(labels: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell of the heat map: place, strength of its color, description, number and kind."""
-
-    x: float
-    y: float
-    strength: float
-    words: str
-    text: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """A square of cells with names at its left and below it.
+class Field:
+    """A figure without axes: artists in coordinates from left to right and downwards.
 
     Arguments:
-        names: Names of columns, shortened.
-        cells: Two a pair, one a column.
-        margin: Room for names.
-        size: Size of a cell.
-        marks: Marks of the color bar: how far along it, and the number there.
+        figure: The figure.
+        place: Transform of the coordinates.
     """
 
-    names: tuple[str, ...]
-    cells: tuple[Cell, ...]
-    margin: float
-    size: float
-    marks: tuple[tuple[float, str], ...]
+    figure: Figure
+    place: Transform
 
-    @property
-    def side(self) -> float:
-        """Length of the square."""
-        return self.size * len(self.names)
+    @classmethod
+    def of(cls, width: float, height: float, origin: tuple[float, float], unit: float = 1) -> Self:
+        """Return a field of points `width` × `height`, with the origin at a point from its top left."""
+        figure = Figure(figsize=(width / 72, height / 72))
+        place = Affine2D().scale(unit, -unit).translate(origin[0], height - origin[1]).scale(1 / 72)
+        return cls(figure, place + figure.dpi_scale_trans)
+
+    def add(self, artist: Artist) -> None:
+        """Draw an artist."""
+        artist.set_transform(self.place)
+        self.figure.add_artist(artist)
+
+    def line(self, x: Sequence[float], y: Sequence[float], color: str, width: float) -> None:
+        """Draw a line through points."""
+        style: dict[str, Any] = {"color": color, "linewidth": width, "solid_capstyle": "butt"}
+        self.add(Line2D(x, y, **style))
+
+    def write(self, x: float, y: float, words: str, **style: Any) -> None:
+        """Write words."""
+        self.figure.text(x, y, words, transform=self.place, parse_math=False, **style)
 
 
-def heat_map(
+def draw_heat_map(
     names: Sequence[str],
     own: Mapping[str, float],
     below: Mapping[tuple[str, str], float],
     above: Mapping[tuple[str, str], float],
     words: tuple[str, str, str],
-) -> HeatMap:
-    """Return the heat map of the columns with the largest errors, at most 30.
+) -> Figure:
+    """Draw the heat map of the columns with the largest errors, at most 30.
 
     Arguments:
         names: Columns in order.
@@ -181,27 +189,61 @@ def heat_map(
     shown = [names[i] for i in chosen]
     place = {name: i for i, name in enumerate(shown)}
     pairs = [pair for pair in below if pair[0] in place and pair[1] in place]
-    numbers = [*(own[n] for n in shown), *(below[p] for p in pairs), *(above[p] for p in pairs)]
-    top = max(max(numbers), 1e-9)
-    few = len(shown) <= _MAX_NUMBERS
-
-    def cell(i: int, j: int, value: float, what: str, kind: str) -> Cell:
-        said = (
-            f"{shown[i]}: {what}" if i == j else f"{shown[min(i, j)]} × {shown[max(i, j)]}: {what}"
-        )
-        text = f"{value:.2f}".removeprefix("0") if few else ""
+    cells = [(i, i, own[name], f"{name}: {words[0]}", LEARNED) for name, i in place.items()]
+    for pair in pairs:
+        i, j = place[pair[0]], place[pair[1]]
+        name = " × ".join(shown[k] for k in sorted((i, j)))
+        cells.append((j, i, below[pair], f"{name}: {words[1]}", ERROR))
+        cells.append((i, j, above[pair], f"{name}: {words[2]}", PRIVATE))
+    top = max(*(cell[2] for cell in cells), 1e-9)
+    labels = [n if len(n) <= _MAX_LETTERS else n[: _MAX_LETTERS - 1] + "…" for n in shown]
+    field = _square(labels)
+    for row, column, value, said, color in cells:
         strength = round(float(np.sqrt(value / top)), 3)
-        return Cell(_CELL * j, _CELL * i, strength, f"{said} {value:.3f}", text, kind)
+        _tile(field, column, row, color, strength, f"{said} {value:.3f}")
+        if len(shown) <= _MAX_NUMBERS:
+            text = f"{value:.2f}".removeprefix("0")
+            dark = "white" if strength > _STRONG else INK
+            field.write(column + 0.5, row + 0.5, text, size=10.5, color=dark, **_CENTER)
+    _color_bars(field, len(shown), top)
+    return field.figure
 
-    cells = [cell(i, i, own[name], words[0], "own") for name, i in place.items()]
-    for first, second in pairs:
-        i, j = place[first], place[second]
-        cells.append(cell(j, i, below[first, second], words[1], "error"))
-        cells.append(cell(i, j, above[first, second], words[2], "there"))
-    labels = tuple(n if len(n) <= _MAX_LETTERS else n[: _MAX_LETTERS - 1] + "…" for n in shown)
-    marks = tuple((share, f"{top * share**2:.2g}") for share in (0.0, 0.25, 0.5, 0.75, 1.0))
-    margin = max(map(len, labels)) * _LETTER + _GAP
-    return HeatMap(labels, tuple(cells), margin, _CELL, marks)
+
+def _square(labels: Sequence[str]) -> Field:
+    """Return a square of cells of size 1, with names at its left and below it."""
+    count = len(labels)
+    margin, side = max(map(len, labels)) * _LETTER + _GAP, _CELL * count
+    field = Field.of(margin + side + _SCALE, side + 0.78 * margin + _GAP, (margin, 0), _CELL)
+    field.add(Rectangle((0, 0), count, count, facecolor=SOFT, linewidth=0))
+    style: dict[str, Any] = {"size": 12, "color": INK, "ha": "right", "va": "center_baseline"}
+    for number, label in enumerate(labels):
+        field.write(-0.12, number + 0.5, label, **style)
+        turned = {"rotation": 48, "rotation_mode": "anchor"}
+        field.write(number + 0.6, count + 0.2, label, **style, **turned)
+    return field
+
+
+def _tile(field: Field, x: float, y: float, color: str, strength: float, said: str) -> None:
+    """Draw a rounded cell, with its description for a pointer."""
+    inset = (_BORDER / 2 + 1) / _CELL
+    tile = Rectangle((x + inset, y + inset), 1 - 2 * inset, 1 - 2 * inset, color=color)
+    tile.set(alpha=strength, linewidth=_BORDER, joinstyle="round", gid=f"{TITLE}{said}")
+    field.add(tile)
+
+
+def _color_bars(field: Field, count: int, top: float) -> None:
+    """Draw the scales of errors and of dependence at the right."""
+    tall = min(count - 10 / _CELL, 6.0)
+    for left, color in ((0.3, ERROR), (0.58, PRIVATE)):
+        for step in range(_STEPS):
+            y = 0.2 + tall * (1 - (step + 1) / _STEPS)
+            style: dict[str, Any] = {"alpha": (step + 0.5) / _STEPS, "antialiased": False}
+            box = Rectangle((count + left, y), 0.225, tall / _STEPS, facecolor=color, **style)
+            box.set_linewidth(0)
+            field.add(box)
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y, words = 0.2 + tall * (1 - share), f"{top * share**2:.2g}"
+        field.write(count + 0.93, y, words, size=10.5, color=MUTED, va="center_baseline")
 
 
 def worst(errors: Sequence[float], most: int) -> list[int]:
@@ -209,114 +251,70 @@ def worst(errors: Sequence[float], most: int) -> list[int]:
     return [int(i) for i in np.sort(np.argsort(-np.asarray(errors), kind="stable")[:most])]
 
 
-@dataclass(frozen=True)
-class Tick:
-    """Place of a quantile, 0 … 320, and the ends of its interval by reports alone."""
-
-    place: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A number of the axis, in words, and its place, in percent of the width."""
-
-    place: float
-    words: str
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Outlines in a field of 320 by 110, with the ticks and marks below it.
-
-    Arguments:
-        synthetic: Path of the synthetic values.
-        real: Path of the real ones, where there are some.
-        marks: Round numbers of the axis.
-        ticks: Synthetic quantiles of 5, 25, 50, 75 and 95 %.
-        real_ticks: Real ones.
-        beyond: Description of values outside the field; may be empty.
-    """
-
-    synthetic: str
-    real: str | None
-    marks: tuple[Mark, ...]
-    ticks: tuple[Tick, ...]
-    real_ticks: tuple[Tick, ...]
-    beyond: str
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """An axis from `low` to `high`, a half step beyond the outer values; perhaps of logarithms."""
-
-    low: float
-    high: float
-    step: float
-    log: bool
-
-    def place(self, x: float) -> float:
-        """Return the place of a number, 0 … 320."""
-        low, at, high = self._on((self.low, min(max(x, self.low), self.high), self.high))
-        return round(WIDTH * float((at - low) / (high - low)), 1)
-
-    def _on(self, numbers: Sequence[float]) -> Array:
-        return np.log(numbers) if self.log else np.asarray(numbers)
-
-    @property
-    def edges(self) -> Array:
-        """Edges of bins that are equal but for whole steps."""
-        if self.log:
-            edges = np.geomspace(self.low, self.high, _BINS + 1)
-        else:
-            edges = np.linspace(self.low, self.high, _BINS + 1)
-        if not self.step:
-            return edges
-        if not self.log:  # as many steps in every bin
-            wide = self.step * max(1.0, np.ceil((self.high - self.low) / self.step / _BINS))
-            return self.low + wide * np.arange(np.ceil((self.high - self.low) / wide - 1e-6) + 1)
-        places = np.unique(np.rint((edges - self.low) / self.step))
-        return self.low + self.step * places
-
-
 def draw_histogram(
     schema: Schema, name: str, synthetic: Array, real: Array | None, check: NumberCheck | None
-) -> Histogram | None:
-    """Draw values without missing ones, the outermost left out; return None if there are none."""
+) -> Figure | None:
+    """Draw values without missing ones, the outermost left out; return None if there are none.
+
+    Ticks below are quantiles of 5, 25, 50, 75 and 95 %, with their intervals by reports alone, if any.
+    """
     tables = [each for each in (synthetic, real) if each is not None and len(each)]
     if not tables or not len(synthetic):
         return None
-    low, high = _field(tables)
     column = schema.columns.get(name)
     number = cast("NumberColumn", column) if column is not None and column.is_number else None
+    low, high = _field(tables)
     log = number is not None and number.on_log_scale and low > 0
-    step = 0.0 if number is None else number.value_step
-    axis = _axis(tables, low, high, step, log)
-    edges = axis.edges
-    axis = _Axis(edges[0], edges[-1], axis.step, axis.log)
-    widths = np.diff([axis.place(edge) for edge in edges])
-    # Of unequal bins the area is the share.
-    heights = [
-        np.histogram(each, edges)[0] / len(each) / np.maximum(widths, 0.1) for each in tables
-    ]
-    top = max(float(each.max()) for each in heights) or 1.0
-    paths = [_outline(each / top, [axis.place(edge) for edge in edges[1:]]) for each in heights]
+    integers = all(not (each % 1).any() for each in tables)
+    step = (0.0 if number is None else number.value_step) or float(integers)
+    edges = _edges(low, high, step, log)
     outside = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
-    reports = () if check is None else tuple(each.reports for each in check.quantiles)
-    ticks = [Tick(axis.place(x)) for x in np.quantile(synthetic, _LEVELS, method="inverted_cdf")]
-    if reports:
-        ticks = [
-            Tick(tick.place, axis.place(r.low), axis.place(r.high))
-            for tick, r in zip(ticks, reports, strict=True)
-        ]
-    true = () if real is None or not len(real) else real
-    levels = np.quantile(true, _LEVELS, method="inverted_cdf") if len(true) else ()
-    return Histogram(
-        paths[0], paths[1] if len(paths) > 1 else None, _marks(schema, name, number, axis),
-        tuple(ticks), tuple(Tick(axis.place(x)) for x in levels),
-        _beyond(schema, name, tables, outside),
-    )  # fmt: skip
+    beyond = _beyond(schema, name, tables, outside)
+    below = _ROOM + (_LINE if beyond else 0.0)
+    field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _scale(edges, log)
+    # Of unequal bins the area is the share.
+    widths = np.maximum(np.diff(on(edges)), 0.1)
+    heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
+    unit = (4 - HEIGHT) / (max(float(each.max()) for each in heights) or 1.0)
+    steps = [partial(StepPatch, unit * each, on(edges)) for each in heights]
+    field.line((0, WIDTH), (0, 0), LINE, 1.0)
+    if len(tables) > 1:
+        field.add(steps[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
+        field.add(steps[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
+        _ticks(field, on(_quantiles(tables[1])), 3, PRIVATE)
+    else:
+        field.add(steps[0](facecolor=LEARNED, alpha=0.8, linewidth=0))
+    _ticks(field, on(_quantiles(synthetic)), 12 if len(tables) > 1 else 3, LEARNED)
+    for own in () if check is None else check.quantiles:
+        low, high = on([own.reports.low, own.reports.high])
+        field.line((low, low, low, high, high, high), (13.5, 18.5, 16, 16, 13.5, 18.5), INK, 1.5)
+    for x, words in _marks(schema, name, number, edges, step if not log else None):
+        place = float(on(x))
+        share = place / WIDTH
+        side = "left" if share < 0.08 else "right" if share > 0.92 else "center"
+        field.write(place, _BASELINE, words, size=12, color=MUTED, ha=side)
+    field.write(0.0, _BASELINE + _LINE, beyond, size=12, color=MUTED)
+    return field.figure
+
+
+def _scale(edges: Array, log: bool) -> Callable[[Any], Array]:
+    """Return the function that gives the place of numbers along the axis, in points."""
+    low, high = np.log(edges[[0, -1]]) if log else edges[[0, -1]]
+
+    def place(x: Any) -> Array:
+        inside = np.clip(x, edges[0], edges[-1])
+        return np.asarray(WIDTH * ((np.log(inside) if log else inside) - low) / (high - low))
+
+    return place
+
+
+def _quantiles(values: Array) -> Array:
+    return np.quantile(values, _LEVELS, method="inverted_cdf")
+
+
+def _ticks(field: Field, places: Array, top: float, color: str) -> None:
+    for x in places:
+        field.line((x, x), (top, top + 8), color, 2.0)
 
 
 def format_number(schema: Schema, name: str, number: float) -> str:
@@ -344,56 +342,58 @@ def _field(tables: Sequence[Array]) -> tuple[float, float]:
     return narrow if inner[1] - inner[0] < _NARROW * (wide[1] - wide[0]) else wide
 
 
-def _axis(tables: Sequence[Array], low: float, high: float, step: float, log: bool) -> _Axis:
-    """Return the axis of values from `low` to `high`; integers have steps of 1."""
-    if not step and all(not (each % 1).any() for each in tables):
-        step = 1.0
+def _edges(low: float, high: float, step: float, log: bool) -> Array:
+    """Return edges of bins, equal but for whole steps, from half a step below to half a step above."""
     if high <= low:
-        return _Axis(low - (step or 1.0) / 2, low + (step or 1.0) / 2, step, False)
+        return np.array([low - (step or 1.0) / 2, low + (step or 1.0) / 2])
     if log and low < step:
         low = step
-    return _Axis(low - step / 2, high + step / 2, step, log)
+    low, high = low - step / 2, high + step / 2
+    edges = (np.geomspace if log else np.linspace)(low, high, _BINS + 1)
+    if not step:
+        return edges
+    if not log:  # as many steps in every bin
+        wide = step * max(1.0, np.ceil((high - low) / step / _BINS))
+        return np.asarray(low + wide * np.arange(np.ceil((high - low) / wide - 1e-6) + 1))
+    return np.asarray(low + step * np.unique(np.rint((edges - low) / step)))
 
 
-def _marks(schema: Schema, name: str, number: NumberColumn | None, axis: _Axis) -> tuple[Mark, ...]:
-    """Return round numbers of the axis: integers of integers, months or years of dates."""
+def _marks(
+    schema: Schema, name: str, number: NumberColumn | None, edges: Array, step: float | None
+) -> list[tuple[float, str]]:
+    """Return round numbers of the axis in words: integers of integers, months or years of dates.
+
+    Without a step the axis is one of logarithms.
+    """
+    low, high = float(edges[0]), float(edges[-1])
     if number is not None and number.step_seconds is not None:
-        found = tuple(m for m in _months(axis, number.step_seconds) if m.place <= _LAST_DATE)
+        found = _months(low, high, number.step_seconds)
         if len(found) > 1:
             return found
-        places: Sequence[float] = np.linspace(axis.low + 0.5, axis.high - 0.5, 3).round().tolist()
-    elif axis.log:
-        subs = (1.0,) if axis.high / axis.low > 30 else (1.0, 2.0, 5.0)
-        places = LogLocator(10, subs, numticks=_MAX_MARKS + 2).tick_values(axis.low, axis.high)
+        places: Sequence[float] = np.linspace(low + 0.5, high - 0.5, 3).round().tolist()
+    elif step is None:
+        subs = (1.0,) if high / low > 30 else (1.0, 2.0, 5.0)
+        places = LogLocator(10, subs, numticks=_MAX_MARKS + 2).tick_values(low, high)
     else:
-        whole = axis.step >= 1
-        places = MaxNLocator(_MAX_MARKS, integer=whole, min_n_ticks=1).tick_values(
-            axis.low, axis.high
-        )
-    inside = sorted({float(x) for x in places if axis.low <= x <= axis.high})
-    inside = inside or [(axis.low + axis.high) / 2]
-    return tuple(_mark(axis, x, format_number(schema, name, x)) for x in inside)
+        locator = MaxNLocator(_MAX_MARKS, integer=step >= 1, min_n_ticks=1)
+        places = locator.tick_values(low, high)
+    inside = sorted({float(x) for x in places if low <= x <= high}) or [(low + high) / 2]
+    return [(x, format_number(schema, name, x)) for x in inside]
 
 
-def _mark(axis: _Axis, x: float, words: str) -> Mark:
-    return Mark(round(100 * axis.place(x) / WIDTH, 1), words)
-
-
-def _months(axis: _Axis, seconds: int) -> tuple[Mark, ...]:
+def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
     """Return the first days of some months, or years, on an axis of dates."""
     epoch = dt.datetime(1970, 1, 1)
-    low, high = (epoch + dt.timedelta(seconds=x * seconds) for x in (axis.low, axis.high))
-    first, last = (12 * each.year + each.month - 1 for each in (low, high))
+    ends = [epoch + dt.timedelta(seconds=x * seconds) for x in (low, high)]
+    first, last = (12 * each.year + each.month - 1 for each in ends)
     for apart in _MONTHS:
         months = [m for m in range(first + 1, last + 1) if m % apart == 0]
         if len(months) <= _MAX_MARKS:
             break
     begins = [dt.datetime(month // 12, month % 12 + 1, 1) for month in months]
-    return tuple(
-        _mark(axis, (begin - epoch) / dt.timedelta(seconds=seconds),
-              begin.strftime("%Y" if apart >= 12 else "%b %Y"))
-        for begin in begins
-    )  # fmt: skip
+    form = "%Y" if apart >= 12 else "%b %Y"
+    found = [((b - epoch) / dt.timedelta(seconds=seconds), b.strftime(form)) for b in begins]
+    return [(x, words) for x, words in found if x <= low + _LAST_DATE * (high - low)]
 
 
 def _beyond(schema: Schema, name: str, tables: Sequence[Array], outside: float) -> str:
@@ -403,12 +403,3 @@ def _beyond(schema: Schema, name: str, tables: Sequence[Array], outside: float) 
         format_number(schema, name, f([f(each) for each in tables])) for f in (np.min, np.max)
     )
     return f"{100 * outside:.1f} % lie beyond, from {low} to {high}"
-
-
-def _outline(heights: Array, ends: Sequence[float]) -> str:
-    """Return the path along the tops of bars of heights from 0 to 1, and back along the ground."""
-    words = [f"M0 {HEIGHT:g}"]
-    for height, end in zip(heights, ends, strict=True):
-        y = HEIGHT - (HEIGHT - 4) * height
-        words.append(f"V{y:.1f}H{end:.1f}")
-    return "".join([*words, f"V{HEIGHT:g}Z"])

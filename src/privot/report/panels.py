@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,9 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import jinja2
+import matplotlib as mpl
 import matplotlib.style as mpl_style
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -38,6 +42,13 @@ INK = "#1b2333"
 MUTED = "#6b7488"
 NIGHT = "#0a0f1e"
 PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
+ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"
+TITLE = "title: "  # begins the `gid` of an artist whose rest a pointer shows
+# Variables of the pages' styles, by colors of inline figures: a dark page has its own.
+_VARIABLES = {
+    INK: "var(--ink)", MUTED: "var(--muted)", PRIVATE: "var(--real)", LEARNED: "var(--learned)",
+    ERROR: "var(--heat)", LINE: "var(--line)", SOFT: "var(--soft)",
+}  # fmt: skip
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("privot.report", "templates"),
@@ -64,6 +75,40 @@ def data_uri(figure: Figure, dpi: int = 160) -> str:
     buffer = io.BytesIO()
     save_png(figure, buffer, dpi)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def inline_svg(figure: Figure, words: str, most: float | None = None) -> Markup:
+    """Return the figure as SVG for a page, in its fonts and colors, deterministic and without scripts.
+
+    Arguments:
+        figure: Drawn in colors of this module.
+        words: What a screen reader says.
+        most: Largest width, in pixels; as wide as there is room by default.
+    """
+    buffer = io.StringIO()
+    svg = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "privot"})
+    with svg, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's fonts may have it
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", facecolor="none", metadata=nothing)
+    text = buffer.getvalue()
+    (box,) = re.findall(r'viewBox="([^"]*)"', text)
+    style = "" if most is None else f' style="max-width: {most:.0f}px"'
+    text = re.sub(r"^.*?</defs>", "", text, count=1, flags=re.DOTALL)
+    text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)
+    text = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", text)
+    text = re.sub(r"<[^>]+>", _themed, text)  # tags alone: names of columns stay as they are
+    text = re.sub(r"\s*\n\s*", " ", text)
+    return Markup(
+        f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(words)}"{style}>{text}'
+    )
+
+
+def _themed(found: re.Match[str]) -> str:
+    """Return a tag of SVG in the fonts and colors of the page, with short numbers."""
+    tag = re.sub(r" font-family: [^;]*;", "", found[0])
+    tag = re.sub(r"-?\d+\.\d{2,}", lambda number: f"{float(number[0]):.4g}", tag)
+    return re.sub("#[0-9a-f]{6}", lambda color: _VARIABLES.get(color[0], color[0]), tag)
 
 
 def save_png(figure: Figure, path: Path | io.BytesIO, dpi: int = 160) -> None:

@@ -8,13 +8,14 @@ so; the one by reports alone is computed from the release, and as private as it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
 
 from privot.evaluation.checking import Check, ColumnCheck
 from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
@@ -25,12 +26,10 @@ from privot.local import LocalModel
 from privot.report.charts import (
     MAX_PAIRED,
     Bar,
-    HeatMap,
-    Histogram,
     bars_of,
+    draw_heat_map,
     draw_histogram,
     format_number,
-    heat_map,
     worst,
 )
 from privot.report.pages import draw_loss
@@ -40,6 +39,7 @@ from privot.report.panels import (
     data_uri,
     draw_image_panels,
     draw_maps,
+    inline_svg,
     reported_images,
     unit_images,
     write_page,
@@ -80,7 +80,7 @@ class Card:
         score: The same in words.
         grade: Grade of the error.
         bars: Bars of categories.
-        histogram: Histogram of numbers.
+        histogram: Histogram of numbers, as SVG.
         facts: Rows below a histogram.
         note: A sentence below all, or nothing.
     """
@@ -90,7 +90,7 @@ class Card:
     score: str
     grade: Grade
     bars: tuple[Bar, ...] = ()
-    histogram: Histogram | None = None
+    histogram: Markup | None = None
     facts: tuple[Fact, ...] = ()
     note: str = ""
 
@@ -160,7 +160,8 @@ def _of_number(
     synthetic, real = there
     assert synthetic is not None
     number = None if own is None else own.number
-    histogram = draw_histogram(schema, part, synthetic, real, number)
+    drawn = draw_histogram(schema, part, synthetic, real, number)
+    histogram = None if drawn is None else inline_svg(drawn, f"Histogram of {part}")
     facts = _facts(schema, part, values, score, number)
     note = "" if own is None else _note(own)
     if score is not None:
@@ -308,7 +309,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
             "num_cards": _num_cards(model.schema),
             "max_columns": MAX_COLUMNS,
             "max_paired": MAX_PAIRED,
-            "heat": heat_map([*own], own, errors, there, words) if errors else None,
+            "heat": _heat([*own], own, errors, there, words) if errors else None,
             "worst": rows,
             "maps": _draw_maps(model.schema, drawn),
             "sample": _sample(model.schema, drawn),
@@ -337,10 +338,22 @@ def _pairs_against(table: TableComparison | None) -> dict[str, Any]:
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     below = {pair: score.synthetic for pair, score in pairs.items()}
     above = {pair: score.independence or 0.0 for pair, score in pairs.items()}
-    heat: HeatMap = heat_map(names, own, below, above, ("error", "error", "independent columns"))
+    heat = _heat(names, own, below, above, ("error", "error", "independent columns"))
     order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_MAX_PAIRS]
     rows = [Worst(f"{pair[0]} × {pair[1]}", _numbers(pairs[pair])) for pair in order]
     return {"heat": heat, "worst": rows}
+
+
+def _heat(
+    names: Sequence[str],
+    own: Mapping[str, float],
+    below: Mapping[tuple[str, str], float],
+    above: Mapping[tuple[str, str], float],
+    words: tuple[str, str, str],
+) -> Markup:
+    figure = draw_heat_map(names, own, below, above, words)
+    said = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
+    return inline_svg(figure, said, min(1.25 * 72 * figure.get_figwidth(), 820))
 
 
 def _numbers(score: Score) -> tuple[str, ...]:
