@@ -77,6 +77,7 @@ def test_what_has_no_value_has_no_histogram():
     assert draw_histogram(SCHEMA, "x", np.zeros(0), np.ones(3), None) is None
     constant = draw_histogram(SCHEMA, "x", np.full(9, 5.0), np.full(9, 5.0), None)
     assert words(constant) == ["5"]
+    assert "0.3" in words(draw_histogram(SCHEMA, "cost", np.full(9, 0.3), None, None))
 
 
 def test_numbers_on_a_log_scale_stand_on_one():

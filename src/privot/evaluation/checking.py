@@ -81,7 +81,7 @@ class ColumnCheck:
         labels: Labels of its codes.
         shares: Shares of the codes, the model's beside the reports'.
         error: Expected total variation of the model.
-        p_value: Of the reports, if the model is right.
+        p_value: Probability of reports this far from the model, if it is right.
         contradicted: Whether the reports reject the model.
         number: Mean and quantiles, of a column of numbers.
     """
@@ -144,7 +144,7 @@ class Check(Summarized):
         held_out: Whether the model had not seen them.
         columns: One `ColumnCheck` each.
         pairs: One `PairCheck` each.
-        target: Of a named target, how well classifiers that learn from synthetic rows predict it.
+        target: Scores of classifiers that learn from synthetic rows, of a named target.
     """
 
     guarantee: str
@@ -277,7 +277,7 @@ def check(
         release: The reports; of a model of several releases, as many.
         held_out: Whether the model has not seen these reports.
         target: A column that classifiers, of a number regressions, are to predict from the others.
-        seed: Of the rehearsals' draws.
+        seed: Seed of the rehearsals' draws.
         progress: Callback with the number of steps done, and of all.
 
     Returns:

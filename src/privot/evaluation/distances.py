@@ -300,7 +300,7 @@ def compare_tables(
         schema: Columns, bins and categories to compare by.
         synthetic: Records of a model; the more, the less of the distances is sampling error.
         real: Real records.
-        seed: Of the floor's draws, and of the choice of columns to pair where they are many.
+        seed: Seed of the floor's draws, and of the choice of columns to pair where they are many.
 
     Returns:
         A `TableComparison`, with a `ColumnScore` a column and a `PairScore` a pair; each `Score` stands

@@ -91,7 +91,7 @@ class ProductSource:
         questions: One or two.
         shape: Sizes of their alphabets.
         counts: Number of people who sent each distinct pair of answers (n,).
-        indicators: Of every question, unbiased indicators (answers, K) of its code.
+        indicators: Unbiased indicators (answers, K) of the code, by question.
         answers: Rows of each question's indicators (n, questions).
     """
 

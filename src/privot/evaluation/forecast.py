@@ -121,7 +121,7 @@ def forecast_fit(
 ) -> FitForecast:
     """Rehearse reports and their fit, each as long as two fits; with `like`, some five times as long.
 
-    Of more than 200 000 people, 200 000 rehearse, and errors fall with the root of the number.
+    At most 200 000 people rehearse; beyond, errors are scaled by the root of the number.
 
     Arguments:
         schema: Public description of a record; all columns are reported as codes.
@@ -130,7 +130,7 @@ def forecast_fit(
         like: A model of the same columns; random populations otherwise.
         rehearsals: Number of random populations; with `like`, of each strength of dependence, half as
             many, at least one.
-        seed: Of populations, draws and fits; not of the reports' noise.
+        seed: Seed of populations, draws and fits; not of the reports' noise.
         progress: Callback with the number of fits done, and the most there will be.
 
     Raises:
@@ -308,7 +308,7 @@ def simulate_campaign(
         people: Number of people who will report; of more than 200 000 so many are simulated.
         prior: A table of similar records that is not private, or a model; a random population otherwise.
         rehearsals: Number of fits.
-        seed: Of people and fits; not of the reports' noise.
+        seed: Seed of people and fits; not of the reports' noise.
         progress: Callback with the number of fits done, and of all.
 
     Raises:

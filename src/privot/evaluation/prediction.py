@@ -9,7 +9,7 @@ records are held out from the reports). Real records without a target are left o
 categories, and bins by their centers. They fail differently: logistic regression uses each column's own
 effect, gradient boosted trees interactions as well. Their score is the area under the receiver operating
 characteristic: the chance that a record of a class gets a higher score than one of the rest, ties
-counting half. Of several classes, each stands against the rest and counts by its share, so that a rare
+counting half. Several classes stand each against the rest and count by their share, so that a rare
 class cannot dominate; uninformative scores get ½. A class that the synthetic table lacks is never
 predicted, and scores what guessing does.
 
@@ -20,9 +20,9 @@ predicted, and scores what guessing does.
 
 **Inference of labels from single reports** (`infer_labels`). The attacker has the clean images and
 labels of half of the people, hence what images of each label look like on average, and knows how reports
-are made; they infer the other half's labels, each from its one report. Of candidates they take the label
-whose mean features lie nearest to the reported direction; of noised images, the label that is likeliest,
-by its own report and by the image's distance from the mean. Another attacker may infer more.
+are made; they infer the other half's labels, each from its one report. From candidates they take the
+label whose mean features lie nearest to the reported direction; from noised images, the label that is
+likeliest, by its own report and by the image's distance from the mean. Another attacker may infer more.
 
 Training needs scikit-learn. Every result depends on real records: **not private**.
 
@@ -110,7 +110,7 @@ def predict_target(
         synthetic: Records of a model.
         real: Real records, held out if the synthetic-trained classifier is to be new to them.
         target: A column of categories, as a boolean one.
-        seed: Of folds and trees.
+        seed: Seed of folds and trees.
 
     Raises:
         PrivotError: without scikit-learn; if the target is not such a column, or the only one; if the
@@ -146,7 +146,7 @@ def predict_number(
         synthetic: Records of a model.
         real: Real records, held out if the synthetic-trained regression is to be new to them.
         target: A column of numbers or dates; records where it is missing are left out.
-        seed: Of folds and trees.
+        seed: Seed of folds and trees.
 
     Raises:
         PrivotError: without scikit-learn; if the target is the only column; if the real records are
@@ -231,7 +231,7 @@ def predict_label(
         synthetic: Records of a model; at most 10 000 are learned from.
         real: Real records.
         target: A column of categories.
-        seed: Of the folds.
+        seed: Seed of the folds.
 
     Raises:
         PrivotError: without scikit-learn, if the target is no category, or real records are too few.

@@ -193,10 +193,10 @@ def rehearse(
     """Rehearse with as many people as reported; of more than 200 000, with so many.
 
     Arguments:
-        model: Of a table.
+        model: Model of a table.
         releases: Only their randomizers are used, by as many people each; not their reports.
         ways: Columns, and pairs, whose errors are computed, in the schema's codes.
-        seed: Of draws and fits; not of the reports' noise.
+        seed: Seed of draws and fits; not of the reports' noise.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
     again = Releases(
@@ -291,10 +291,10 @@ def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel
     """Return the model with random classes: its single columns, and dependence of about this strength.
 
     Arguments:
-        model: Of a table.
+        model: Model of a table.
         strength: Mean total variation of pairs from independence; the nearest that twelve classes of
             these columns reach.
-        seed: Of the classes.
+        seed: Seed of the classes.
     """
     sampler = model.sampler
     assert isinstance(sampler, LatentClassSampler)

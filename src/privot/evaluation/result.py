@@ -69,7 +69,7 @@ class Comparison:
         table: The columns with codes, and their pairs; None if there are none.
         images: One `PointScore` a column of images.
         numbers: Numbers, dates and coordinates, value by value.
-        correlations: Of all pairs of these.
+        correlations: Correlations of all pairs of these.
     """
 
     vectors: tuple[PointScore, ...]
@@ -171,10 +171,9 @@ def evaluate(
         real: A table of real records, best of people whom the model was not learned from.
         schema: The schema of a table; a model brings its own.
         target: A column of categories that classifiers predict from the others, trained on either table,
-            or one of numbers, by regressions. Of images, the one such column that they have, unless
-            another is named.
+            or one of numbers, by regressions; for images by default their one such column.
         num_rows: Number of records to draw from a model.
-        seed: Of the draw, of subsamples and of folds.
+        seed: Seed of the draw, of subsamples and of folds.
 
     Returns:
         An `Evaluation`: scores of every column and pair in `comparison`, of classifiers in `prediction`
@@ -227,7 +226,7 @@ def compare(
         synthetic: Records of a model: a pandas, polars or pyarrow table, or a dict of columns.
         real: Real records, likewise.
         num_points: Most points of a vector's subsamples, or images.
-        seed: Of subsamples and floors.
+        seed: Seed of subsamples and floors.
 
     Returns:
         A `Comparison`: scores in `table`, `vectors`, `images`, `numbers` and `correlations`, their means

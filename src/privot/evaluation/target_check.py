@@ -341,7 +341,7 @@ class CrossFit:
     """Models of either half of some reports, with the other half's reports.
 
     Arguments:
-        models: Of the first and of the second half.
+        models: Models of the first and of the second half.
         others: Reports of the second and of the first half.
     """
 
@@ -383,12 +383,12 @@ def cross_fitted_score(
     """Estimate the score on people of a classifier, or regression, trained on synthetic records.
 
     Arguments:
-        own: Of people's reports.
-        rehearsed: Of reports by people drawn from the model of all reports.
+        own: Halves of people's reports.
+        rehearsed: Halves of reports by people drawn from the model of all reports.
         whole: The model of all of these latter reports.
         people: Records drawn from the model of all reports.
         target: The column to predict, of codes or numbers.
-        seed: Of rows and fits.
+        seed: Seed of rows and fits.
     """
     pairs = zip(own.predictors(target, seed), own.others, strict=True)
     found = [_on_reports(learned, other, seed) for learned, other in pairs]
@@ -396,7 +396,7 @@ def cross_fitted_score(
     best = LinearPredictor.of(whole, target, seed)
     halves = [_without_noise(each, people, seed) for each in rehearsed.predictors(target, seed)]
     short = _in_units(best, people) - np.array(halves)  # (halves, shapes)
-    # Of the two halves' mean, of the whole here, and as much of the model and its halves.
+    # Variance of the two halves' mean, of the whole here, and as much of the model and its halves.
     error = Z * np.sqrt(variances / 2 + 2 * short.var(axis=0, ddof=1))
     means = means + short.mean(axis=0)
     ends = np.array([means[0], (means - error).min(), (means + error).max()])
@@ -485,12 +485,12 @@ def _apart(moments: Array, part: Array) -> Array:
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """How well classifiers that learn from synthetic rows predict one column, by reports alone.
+    """Scores of classifiers that learn from synthetic rows to predict one column, by reports alone.
 
     Arguments:
         target: The column.
         classifier: The method that learns.
-        measure: Of its scores: the area under the curve, or R² of a number.
+        measure: Measure of its scores: the area under the curve, or R² of a number.
         reports: The score on people, by reports; None if no report covers the column with another.
         retained: Share of what real records would teach, above guessing; None if the model has the
             column independent of all others.
@@ -556,12 +556,12 @@ def check_target(
     """Check what synthetic rows teach of a column.
 
     Arguments:
-        model: Of a table.
+        model: Model of a table.
         releases: Its reports, or others'.
         target: The column.
         rehearsed: Reports of people drawn from the model, and the model of these.
         growth: g, of pairs.
-        seed: Of halves, rows and fits.
+        seed: Seed of halves, rows and fits.
     """
     number = model.schema.coded[target].is_number
     name, measure = ("ridge regression", "R²") if number else ("logistic regression", "AUC")

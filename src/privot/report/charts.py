@@ -4,7 +4,7 @@
 - **The heat map** of pairs: the model's errors below the diagonal, the dependence to learn above it.
   Colors go by the root of an error up to the largest, so that none is cut off and small ones differ.
 - **Histograms**, real beside synthetic, with ticks at their quantiles. Numbers that the schema declares
-  on a log scale stand on one. Of others the central 99 % are shown, or, where 90 % lie on less than a
+  on a log scale stand on one. For others the central 99 % are shown, or, where 90 % lie on less than a
   tenth of that, the central 95 %: else a tail would leave no shape to see.
 """
 
@@ -264,7 +264,7 @@ def draw_histogram(
     column = schema.columns.get(name)
     number = cast("NumberColumn", column) if column is not None and column.is_number else None
     low, high = _field(tables)
-    log = number is not None and number.on_log_scale and low > 0
+    log = number is not None and number.on_log_scale and 0 < low < high
     integers = all(not (each % 1).any() for each in tables)
     step = (0.0 if number is None else number.value_step) or float(integers)
     edges = _edges(low, high, step, log)
@@ -272,7 +272,7 @@ def draw_histogram(
     beyond = _beyond(schema, name, tables, outside)
     below = _ROOM + (_LINE if beyond else 0.0)
     field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _scale(edges, log)
-    # Of unequal bins the area is the share.
+    # The area of unequal bins is the share.
     widths = np.maximum(np.diff(on(edges)), 0.1)
     heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
     unit = (4 - HEIGHT) / (max(float(each.max()) for each in heights) or 1.0)

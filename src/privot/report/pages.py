@@ -68,14 +68,14 @@ _BARS: dict[str, Any] = {"color": PRIVATE, "alpha": 0.35}
 def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 0) -> Figure:
     """Draw records from a model, and plot every column: bars, densities, maps, images.
 
-    Of more than 24 panels, the first are drawn. Without real records the figure is as private as the
+    At most 24 panels are drawn. Without real records the figure is as private as the
     model; with them it shows them, and is **not private**.
 
     Arguments:
         model: The model to sample.
         real: Real records to show beside: a pandas, polars or pyarrow table, or a dict of columns.
         num_rows: Number of records to draw.
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Returns:
         A figure; a notebook shows it, `figure.savefig("model.png")` writes it.
