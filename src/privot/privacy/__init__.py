@@ -1,4 +1,4 @@
-"""What is promised: guarantees and the arithmetic behind them.
+"""Guarantees, and the arithmetic behind them.
 
 What a device never needs is left to its own import, for it loads SciPy: amplification by shuffling
 (`privot.privacy.shuffling`), audits (`privot.audit.statistics`) and `privot.privacy.slice_accounting`.

@@ -9,7 +9,7 @@ their ledger. Entries are never taken back: what was promised to be the end of a
 **Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
 depend on what the earlier ones released; draws, which are promised between any two data sets, add to
 slices under the neighbors of those. Where no rule adds runs up (different units, `zero_out` beside
-`replace_one`) there is **no promise of ours about all of them**: sums are told of parts.
+`replace_one`) there is **no promise of ours about all of them**: sums are given of parts.
 
 **How many runs** there are must not depend on what they showed, if δ > 0: a sum of the runs that *were*
 made is no odometer, as little as a ledger's (`privot.privacy.ledger`). Who goes on until something shows
@@ -20,7 +20,7 @@ is entered in another account is refused. That compares with what accounts hold 
 for it.
 
 **Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
-records are equal. It is told to the curator alone: as a warning on standard error when a run is entered
+records are equal. It is shown to the curator alone: as a warning on standard error when a run is entered
 (`RepeatedRecords`), by a refusal to go on with other records, and by `accounts`. It is never written to
 a model, a history or a report. What is seen are runs that share a state folder, on records that are
 equal row for row: runs elsewhere, or on records that overlap, are the curator's to add.
@@ -114,7 +114,7 @@ class Account:
 
     @property
     def sums(self) -> tuple[tuple[Guarantee, int], ...]:
-        """What runs promise together, and how many do: one sum of all of them, or several of parts."""
+        """Return joint promises of runs and their numbers: one sum of all runs, or several of parts."""
         sums: list[tuple[Guarantee, int]] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
@@ -193,7 +193,7 @@ def accounts() -> list[Account]:
 
 
 def _is_entered(ledger: str, state: Path) -> bool:
-    """Whether any account has a run of this ledger."""
+    """Return True if any account has a run of this ledger."""
     known = map(_read, (state / "accounts").glob("*.json"))
     return any(run.ledger == ledger for account in known for run in account.runs)
 

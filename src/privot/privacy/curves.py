@@ -1,7 +1,7 @@
-"""The Gaussian mechanism's arithmetic: standard deviation ↔ (ε, δ), exactly.
+"""Noise from a promise, and the promise of a noise: Gaussian, Laplace, randomized response.
 
-y = x + N(0, σ²I). Between two inputs at ℓ2 distance Δ the privacy loss is Gaussian, and the
-smallest δ for a given ε is (Balle, Wang 2018, Theorem 8), with Φ the normal distribution function,
+**Gaussian.** y = x + N(0, σ²I). Between two inputs at ℓ2 distance Δ the privacy loss is Gaussian, and
+the smallest δ for a given ε is (Balle, Wang 2018, Theorem 8), with Φ the normal distribution function,
 
     δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ),
 
@@ -16,6 +16,22 @@ included. Rounding the noised value to a public grid is post-processing and chan
 so neither e^ε nor a tiny δ is ever formed except as a logarithm. The difference is used where it does
 not cancel, the integral (Gauss–Legendre, m < ½) where it would. A bound on the relative rounding error
 of about 1e-13 is carried along, and every result lies on the safe side by it: δ up, ε up, σ up.
+
+**Laplace.** y = x + s with s_j independent, density ∝ e^(−|s|/b). For two inputs x, x′ the
+likelihood ratio at any y is e^((‖y−x′‖₁ − ‖y−x‖₁)/b) ≤ e^(‖x−x′‖₁/b), attained for y beyond x. So
+the mechanism is ε-DP exactly for ε = Δ/b, where the sensitivity Δ is the largest ‖x−x′‖₁ between
+neighbors: for local privacy the **diameter** of the domain (a ball of radius r has 2r), rounding to
+the grid included. The same holds word for word for discrete Laplace noise on a grid (Dwork,
+McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009).
+
+**Randomized response.** With probability p the true category is reported, otherwise one of the other
+k−1, uniformly. P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): for any two records and any report the
+likelihood ratio is p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for
+ε = |log(p(k−1)/(1−p))|, and p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh,
+Viswanath 2014). Neighbors are any two values of one person's record.
+
+Everything is rounded to the safe side (scale up, p down, ε up) in exact rational arithmetic; the
+ratio of a float p is rational, and logarithms are taken in 50-digit decimals.
 """
 
 import math
@@ -133,7 +149,7 @@ def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) ->
     """Return the closed form σ = Δ (c + √(c²+ε))/(ε√2), c² = log(2/(√(16δ+1) − 1)), rounded up.
 
     Sufficient, not necessary (Zhao et al. 2019): at δ = 1e-4 it is looser than
-    `calibrate_gaussian` by 4 % (ε=35), 13 % (ε=5) and 28 % (ε=1). Kept to reproduce the papers
+    `calibrate_gaussian` by 4 % (ε=35), 13 % (ε=5) and 28 % (ε=1). Here to reproduce the papers
     on entropic optimal transport, which calibrate with it.
 
     >>> round(calibrate_gaussian_zhao(sensitivity=1.0, epsilon=1.0, delta=1e-6), 3)
@@ -195,25 +211,6 @@ def _mills(x: float) -> float:
     for term in range(60 if x < 10 else 25, 0, -1):
         tail = x + term / tail
     return 1 / tail
-
-
-# The arithmetic of noise that promises ε alone: Laplace noise, and k-ary randomized response.
-#
-# **Laplace.** y = x + s with s_j independent, density ∝ e^(−|s|/b). For two inputs x, x′ the
-# likelihood ratio at any y is e^((‖y−x′‖₁ − ‖y−x‖₁)/b) ≤ e^(‖x−x′‖₁/b), attained for y beyond x. So
-# the mechanism is ε-DP exactly for ε = Δ/b, where the sensitivity Δ is the largest ‖x−x′‖₁ between
-# neighbors: for local privacy the **diameter** of the domain (a ball of radius r has 2r), rounding to
-# the grid included. The same holds word for word for discrete Laplace noise on a grid (Dwork,
-# McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009).
-#
-# **Randomized response.** With probability p the true category is reported, otherwise one of the other
-# k−1, uniformly. P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): for any two records and any report the
-# likelihood ratio is p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for
-# ε = |log(p(k−1)/(1−p))|, and p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh,
-# Viswanath 2014). Neighbors are any two values of one person's record.
-#
-# Everything is rounded to the safe side (scale up, p down, ε up) in exact rational arithmetic; the
-# ratio of a float p is rational, and logarithms are taken in 50-digit decimals.
 
 
 _DIGITS = 50

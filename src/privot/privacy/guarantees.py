@@ -1,4 +1,41 @@
-"""Promises in grades: a loss for every order (Rényi, zero-concentrated), or for every distance (geo).
+"""Privacy guarantees as types: what is promised.
+
+A mechanism M maps private data D to something that others see. A guarantee bounds, for every
+pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′) can be:
+
+- `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
+- `ApproximateDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) + δ for every event S (Dwork, Kenthapadi, McSherry,
+  Mironov, Naor 2006), the weakest kind, to which every other converts.
+- `IntegralPrivacy`: `PureDP` between *any* two data sets, of any sizes (Husain et al. 2020).
+- `RenyiDP` and `ZeroConcentratedDP`: bounds on Rényi divergences, below.
+- `GeoIndistinguishability`: `PureDP` with ε in proportion to the distance of two places.
+
+**Who may differ** (`neighboring`) is part of the promise:
+
+- `local`: D and D′ are any two values of one unit's own record; the report itself is what
+  others see, the curator included.
+- `replace_one`: data sets of equal size that differ in one unit's record; a curator is trusted.
+- `zero_out`: one unit's record is replaced by a blank; a curator is trusted.
+- `any`: any two data sets.
+
+`unit` says whom one record belongs to. A guarantee covers one use: a second report of the same
+person is a second budget, and `composition` adds the two. Every number is rounded up.
+
+**In words** a pure promise bounds odds: whoever sees the output can multiply their odds between two
+values of what is protected by at most e^ε (Bayes' rule: posterior odds are prior odds times the
+likelihood ratio, and the ratio is bounded). A local report is drawn from one record alone, and what
+is computed from a report tells no more of the record than the report. What a curator computes
+depends on all records: there the ratio is bounded between two data sets that differ in one of them,
+and so the odds are of somebody who knows all others. What other people's records tell about a
+person, as by a correlation, is not bounded.
+
+A δ > 0 does **not** mean "the promise fails with probability δ": it is the slack added to the
+probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
+satisfies it, and so does one in which nothing as bad ever happens; the sentence must fit both.
+
+**What is covered** are the releases that the guarantee was computed for, and whatever is made of
+them: nothing else that a curator publishes. Two runs on the same records are two sets of releases,
+and compose.
 
 **By order.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
 ε(α))-RDP if D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ (Mironov 2017), and ρ-zCDP if ε(α) = ρ α
@@ -51,46 +88,6 @@ from privot.privacy.rounding import (
     round_up,
     sum_up,
 )
-
-# What is promised: privacy guarantees as types.
-#
-# A mechanism M maps private data D to something that others see. A guarantee bounds, for every
-# pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′) can be:
-#
-# - `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
-# - `ApproximateDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) + δ for every event S (Dwork, Kenthapadi, McSherry,
-#   Mironov, Naor 2006), the weakest kind, to which every other converts.
-# - `IntegralPrivacy`: `PureDP` between *any* two data sets, of any sizes (Husain et al. 2020).
-# - `RenyiDP` and `ZeroConcentratedDP`, in `graded`: bounds on Rényi divergences.
-# - `GeoIndistinguishability`, there, too: `PureDP` with ε in proportion to the distance of two places.
-#
-# **Who may differ** (`neighboring`) is part of the promise:
-#
-# - `local`: D and D′ are any two values of one unit's own record; the report itself is what
-#   others see, the curator included.
-# - `replace_one`: data sets of equal size that differ in one unit's record; a curator is trusted.
-# - `zero_out`: one unit's record is replaced by a blank; a curator is trusted.
-# - `any`: any two data sets.
-#
-# `unit` says whom one record belongs to. A guarantee covers one use: a second report of the same
-# person is a second budget, and `composition` adds the two. Every number is rounded up.
-#
-# **In words** a pure promise bounds odds: whoever sees the output can multiply their odds between two
-# values of what is protected by at most e^ε (Bayes' rule: posterior odds are prior odds times the
-# likelihood ratio, and the ratio is bounded). A local report is drawn from one record alone, and what
-# is computed from a report tells no more of the record than the report. What a curator computes
-# depends on all records: there the ratio is bounded between two data sets that differ in one of them,
-# and so the odds are of somebody who knows all others. What other people's records tell about a
-# person, as by a correlation, is not bounded.
-#
-# A δ > 0 does **not** mean "the promise fails with probability δ": it is the slack added to the
-# probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
-# satisfies it, and so does one in which nothing as bad ever happens; the sentence must fit both.
-#
-# **What is covered** are the releases that the guarantee was computed for, and whatever is made of
-# them: nothing else that a curator publishes. Two runs on the same records are two sets of releases,
-# and compose.
-
 
 Neighboring = Literal["local", "replace_one", "zero_out", "any"]
 
@@ -163,7 +160,7 @@ class Guarantee(ABC):
         return sum_up((getattr(self, name), getattr(other, name)))
 
     def _coverage(self, losses: str = "ε") -> str:
-        """Who is trusted, what is covered, and that anything else of the same unit adds up."""
+        """Say who is trusted, what is covered, and that anything else of the same unit adds up."""
         if self.neighboring == "local":
             return (
                 "What is computed from the report tells no more than the report, and this holds against "
@@ -176,7 +173,7 @@ class Guarantee(ABC):
         )
 
     def _parties(self) -> tuple[str, str]:
-        """Who sees something, and what they compare."""
+        """Name who sees something, and what they compare."""
         kinds = (_WHO_SEES[self.neighboring], _COMPARED[self.neighboring])
         who, compared = (words.format(unit=self.unit) for words in kinds)
         return who, compared
@@ -384,7 +381,7 @@ class ZeroConcentratedDP(Guarantee):
 
     @classmethod
     def of_pure(cls, pure: PureDP) -> Self:
-        """What a pure promise implies: ρ = min(ε, ε²/2) (Bun, Steinke 2016, Proposition 3.3)."""
+        """Return what a pure promise implies: ρ = min(ε, ε²/2) (Bun, Steinke 2016, Proposition 3.3)."""
         rho = min(pure.epsilon, multiply_up(0.5, pure.epsilon, pure.epsilon))
         return cls(rho, pure.neighboring, pure.unit)
 
@@ -476,7 +473,7 @@ class GeoIndistinguishability(Guarantee):
             f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
             f"{self.unit} that are one {self.distance_unit} apart by a factor of at most "
             f"{odds_factor(one)}, at twice that distance {odds_factor(two)}, and so on: places far "
-            f"apart are told apart. {self._coverage()}"
+            f"apart can be distinguished. {self._coverage()}"
         )
 
     def epsilon_at(self, distance: float) -> float:

@@ -54,26 +54,24 @@ from privot.core.processes import OwnProcess
 from privot.core.state import holding_state, write_down, writing_down
 from privot.privacy import Guarantee
 
-# A ledger's file, a chain of entries, and the witness of it that the state folder keeps.
-#
-# **The chain.** The file names a plan and a random number; together they are the ledger's identity.
-# Entry $i$ says how many uses it took and how many are spent by then, and carries
-#
-# $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
-# \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
-#
-# An entry of a negative number gives back what was taken and not used. A changed plan, number or order
-# does not fit its hashes. There is no secret in them: they find accidents, not forgers.
-#
-# **The witness** holds the head of the chain, so that an older copy of the file is found: its head is
-# *not* in that chain. Both are written under one lock, the file first: a kill in between leaves the
-# witness on an earlier entry of the chain, and that is still in order. The witness's draft is on the
-# disk before: where there is no room for it, the file stays as it is.
-
 
 @dataclass(frozen=True)
 class Chain:
-    """The content of a ledger's file.
+    r"""The content of a ledger's file.
+
+    **The chain.** The file names a plan and a random number; together they are the ledger's identity.
+    Entry $i$ says how many uses it took and how many are spent by then, and carries
+
+    $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
+    \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
+
+    An entry of a negative number gives back what was taken and not used. A changed plan, number or
+    order does not fit its hashes. There is no secret in them: they find accidents, not forgers.
+
+    **The witness** holds the head of the chain, so that an older copy of the file is found: its head is
+    *not* in that chain. Both are written under one lock, the file first: a kill in between leaves the
+    witness on an earlier entry of the chain, and that is still in order. The witness's draft is on the
+    disk before: where there is no room for it, the file stays as it is.
 
     Arguments:
         id: Random number of the ledger, 32 hexadecimal digits.
@@ -142,8 +140,8 @@ class Chain:
         for entry in self.entries:
             fields = {name: value for name, value in entry.items() if name != "hash"}
             spent += entry["uses"]
-            told = (entry["previous"], entry["spent"], entry["hash"])
-            if told != (previous, spent, _hash(fields)) or spent < 0:
+            stated = (entry["previous"], entry["spent"], entry["hash"])
+            if stated != (previous, spent, _hash(fields)) or spent < 0:
                 raise ValueError("an entry was changed")
             previous = entry["hash"]
 
@@ -207,15 +205,15 @@ class Countable(Protocol):
 
     @property
     def uses(self) -> int:
-        """How many are declared."""
+        """Number of declared uses."""
 
     @property
     def noun(self) -> str:
-        """What they are called, in the plural."""
+        """Name of the uses, in the plural."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all of them together promise."""
+        """Promise of all uses together."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that decides privacy, plain values."""
@@ -231,11 +229,11 @@ class Ledger(OwnProcess, Generic[P]):
         plan: What may be used.
         path: File to count in, begun with the first use; only in memory without one.
         resume: Whether to go on with a file that is there.
-        ahead: Uses taken from the file at once, beyond those asked for.
+        ahead: Uses taken from the file at once, beyond those requested.
 
     Raises:
         PrivotError: if the file belongs to another plan, is a copy or cannot be trusted, or is there
-            and `resume` is not asked for.
+            and `resume` is False.
 
     Examples:
         >>> from privot.integral.model import DrawPlan
@@ -283,15 +281,15 @@ class Ledger(OwnProcess, Generic[P]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all declared uses together promise, however many are made."""
+        """Promise of all declared uses together, however many are made."""
         return self.plan.guarantee
 
     def spend(self, uses: int = 1) -> int:
         """Count uses; call before anything of them exists.
 
         Returns:
-            How many are counted now, these included. Of a ledger that takes none ahead, nobody else is
-            told the same number, in any process.
+            Number of uses counted now, these included. A ledger that takes none ahead returns no number
+            twice, in any process.
 
         Raises:
             BudgetExhausted: if fewer are left; then none is spent.

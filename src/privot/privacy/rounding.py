@@ -13,7 +13,7 @@ on everything is exact: with x the number read from the text,
 
     value ≤ x < value + u  (at_most),   value − u < x ≤ value  (at_least),
 
-u being one unit of the last digit that was asked for; a value of no more digits is printed as it is.
+u being one unit of the last requested digit; a value of no more digits is printed as it is.
 Numbers are never cut before the point: 123456.7 is "123457".
 """
 

@@ -263,11 +263,11 @@ def _remainder(count: Array) -> Array:
 
 
 def _bracket(
-    delta_at: Callable[[float], float], broken: float, kept: float, delta: float
+    delta_at: Callable[[float], float], broken: float, proven: float, delta: float
 ) -> tuple[float, float]:
-    """Return neighbors (broken, kept) with δ(broken) > δ ≥ δ(kept); both `broken` if it keeps δ.
+    """Return neighbors (broken, proven) with δ(broken) > δ ≥ δ(proven); both `broken` if that meets δ.
 
-    The `kept` given must be proven.
+    That δ(proven) ≤ δ must be proven for the one given.
     """
     target = math.log(delta)
 
@@ -275,4 +275,4 @@ def _bracket(
         found = delta_at(at)
         return math.log(found) - target if found > 0 else -math.inf
 
-    return bracket(excess, broken, kept, _TOLERANCE) if excess(broken) > 0 else (broken, broken)
+    return bracket(excess, broken, proven, _TOLERANCE) if excess(broken) > 0 else (broken, broken)

@@ -1,7 +1,34 @@
-"""What a run of slicing promises, and the noise that a promise needs.
+r"""The promise of a run of slicing, and the noise that a promise needs.
 
 `SlicedAccounting` is the public setting of a run: everything that decides its privacy but the noise
 and the number of steps. See the package's docstring for who may differ and what is published.
+
+**Rényi curves.** The mechanism publishes $(U, XU + V)$, V of i.i.d. $N(0, σ²)$, U drawn afresh and
+independent of the data. Given U it is Gaussian with squared sensitivity H, and so, no δ spent on the
+sensitivity,
+
+$$ e^{(α−1)D_α} = E\,e^{α(α−1)H/(2σ²)} =: M_α , \qquad ε(α) = \frac{\log M_α}{α − 1} . $$
+
+**Fixed-size sampling without replacement**, `replace_one`: a fresh uniformly random B of N records
+in uniformly random row order, q = B/N (Wang, Balle, Kasiviswanathan 2019, Theorem 9, fed with this
+curve):
+
+$$ ε_{sub}(α) = \tfrac{1}{α−1} \log\Big(1 + q²\tbinom α2 \min\{4(e^{ε(2)}−1), 2e^{ε(2)}\}
+   + \sum_{j=3}^{α} 2 q^j \tbinom αj e^{(j−1)ε(j)}\Big) . $$
+
+**Padded Poisson sampling**, `zero_out`: each record enters with probability q, whoever entered
+stands in uniformly random slots of a public constant number of rows, the other rows are blank.
+Given U and the others' slots, the record's slot holds $N(0, σ²)$ against $(1−q)N(0, σ²) + qN(z,
+σ²)$, and
+
+$$ ε_{sub}(α) = \tfrac{1}{α−1} \log \sum_{l=0}^{α} \tbinom αl (1−q)^{α−l} q^l M_l ,
+   \quad M_0 = M_1 = 1 . $$
+
+For each H the other order of the pair is below this one (Mironov, Talwar, Zhang 2019, Theorem 5),
+hence its average over H too. Without padding every row brings a noise row of its own, the count of
+rows shows who takes part, and neither formula means anything.
+
+Both formulas hold for integer α ≥ 2.
 """
 
 import math
@@ -33,35 +60,6 @@ from privot.privacy.slice_sensitivity import (
     Sampling,
     record_sensitivity,
 )
-
-# Rényi curves of slicing, unsampled and subsampled.
-#
-# The mechanism publishes $(U, XU + V)$, V of i.i.d. $N(0, σ²)$, U drawn afresh and independent of the
-# data. Given U it is Gaussian with squared sensitivity H, and so, no δ spent on the sensitivity,
-#
-# $$ e^{(α−1)D_α} = E\,e^{α(α−1)H/(2σ²)} =: M_α , \qquad ε(α) = \frac{\log M_α}{α − 1} . $$
-#
-# **Fixed-size sampling without replacement**, `replace_one`: a fresh uniformly random B of N records
-# in uniformly random row order, q = B/N (Wang, Balle, Kasiviswanathan 2019, Theorem 9, fed with this
-# curve):
-#
-# $$ ε_{sub}(α) = \tfrac{1}{α−1} \log\Big(1 + q²\tbinom α2 \min\{4(e^{ε(2)}−1), 2e^{ε(2)}\}
-#    + \sum_{j=3}^{α} 2 q^j \tbinom αj e^{(j−1)ε(j)}\Big) . $$
-#
-# **Padded Poisson sampling**, `zero_out`: each record enters with probability q, whoever entered
-# stands in uniformly random slots of a public constant number of rows, the other rows are blank.
-# Given U and the others' slots, the record's slot holds $N(0, σ²)$ against $(1−q)N(0, σ²) + qN(z,
-# σ²)$, and
-#
-# $$ ε_{sub}(α) = \tfrac{1}{α−1} \log \sum_{l=0}^{α} \tbinom αl (1−q)^{α−l} q^l M_l ,
-#    \quad M_0 = M_1 = 1 . $$
-#
-# For each H the other order of the pair is below this one (Mironov, Talwar, Zhang 2019, Theorem 5),
-# hence its average over H too. Without padding every row brings a noise row of its own, the count of
-# rows shows who takes part, and neither formula means anything.
-#
-# Both formulas hold for integer α ≥ 2.
-
 
 SAMPLED_ORDERS = np.array(
     [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64

@@ -34,8 +34,8 @@ above 0 are those of (R, Q) under R, those below 0 those of (Q, R) under Q, what
 
 **Discretization** (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). f at the grid $α_i = e^{ih}$ is
 joined by straight lines, which lie above a convex f. In terms of masses: a cell's mass under either
-measure goes to its two ends, both totals kept; beyond the last point what no finite ratio explains is
-an infinite loss. The excess over the exact pair is of second order in h.
+measure goes to its two ends, both totals preserved; beyond the last point what no finite ratio explains
+is an infinite loss. The excess over the exact pair is of second order in h.
 
 **Composition.** After T steps the loss is a sum of T independent ones, and
 
@@ -62,40 +62,38 @@ import scipy
 
 from privot.privacy.slice_sensitivity import Floats, ProjectedLength, log_kummer
 
-# The law of the projected squared length as finitely many atoms, none below the truth.
-#
-# The privacy-loss distribution needs the law of $H/Δ² = Σ_j Y_j$ itself, not only its moments. A pair
-# of Gaussians at distance $\sqrt{H}$ is easier to tell apart the larger H is, so a variable that is
-# stochastically larger only overstates the loss: every rounding here is upwards.
-#
-# - $Y_j$ is rounded up to a multiple of a step; up to 32 of them are added by one Fourier transform.
-# - Sums of m are doubled: convolve, then round up to a coarser step. At each doubling the mean grows
-#   by about $10^{−5}$ of itself, in all by some $10^{−4}$.
-# - The transforms' rounding, relative to 1, is added to P(H > h); where Chernoff's bound with the
-#   exact moment-generating function is lower, that is taken instead. So far tails keep their digits.
-# - An orthonormal frame's single Beta variable needs none of this.
-#
-# `atoms` then rounds up to some hundreds of values, near the mean a twentieth of a standard deviation
-# and at most a hundredth of the mean apart.
-
-
 _LOG_TAIL = -20 * math.log(10)
 _DIRECT, _DIRECT_CELLS, _CELLS = 32, 2**20, 2**18
 
 
 def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
-    """Return values of H and their probabilities: a law that is stochastically above that of H."""
+    r"""Return values of H and their probabilities: a law that is stochastically above that of H.
+
+    The privacy-loss distribution needs the law of $H/Δ² = Σ_j Y_j$ itself, not only its moments. A pair
+    of Gaussians at distance $\sqrt{H}$ is easier to tell apart the larger H is, so a variable that is
+    stochastically larger only overstates the loss: every rounding here is upwards.
+
+    - $Y_j$ is rounded up to a multiple of a step; up to 32 of them are added by one Fourier transform.
+    - Sums of m are doubled: convolve, then round up to a coarser step. At each doubling the mean grows
+      by about $10^{−5}$ of itself, in all by some $10^{−4}$.
+    - The transforms' rounding, relative to 1, is added to P(H > h); where Chernoff's bound with the
+      exact moment-generating function is lower, that is taken instead. So far tails keep their digits.
+    - An orthonormal frame's single Beta variable needs none of this.
+
+    `atoms` then rounds up to some hundreds of values, near the mean a twentieth of a standard deviation
+    and at most a hundredth of the mean apart.
+    """
     shares = _edges(length)
     above = _survival(length, shares)
     above[-1] = 0.0  # no share exceeds 1
     weights = -np.diff(np.minimum.accumulate(above), prepend=1.0)
-    kept = weights > 0
-    scaled = length.sensitivity * np.sqrt(shares[kept]) * (1 + 1e-12) + length.rounding
-    return np.asarray(scaled**2), np.asarray(weights[kept])
+    positive = weights > 0
+    scaled = length.sensitivity * np.sqrt(shares[positive]) * (1 + 1e-12) + length.rounding
+    return np.asarray(scaled**2), np.asarray(weights[positive])
 
 
 def _edges(length: ProjectedLength) -> Floats:
-    """Return the values of H/Δ² that are kept, ascending up to its maximum."""
+    """Return the retained values of H/Δ², ascending up to its maximum."""
     (a, b), copies = length.beta, length.copies
     mean = copies * a / b
     spread = math.sqrt(copies * a * (b - a) / (b + 1)) / b

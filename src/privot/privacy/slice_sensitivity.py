@@ -1,4 +1,4 @@
-r"""How far apart two records can be, before and after projection: Δ, and the moments of H.
+r"""Distance of two records before and after projection: the sensitivity Δ, and the moments of H.
 
 Records are clipped to ‖x‖ ≤ R, a public radius. **Δ** is the largest distance between two rows that can
 stand in the same slot of two neighboring runs.
@@ -209,7 +209,7 @@ class ProjectedLength:
 
     @property
     def copies(self) -> int:
-        """How many such independent shares add up to H/Δ²."""
+        """Number of independent shares that add up to H/Δ²."""
         return 1 if self.orthonormal else self.num_projections
 
     @property
