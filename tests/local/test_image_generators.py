@@ -130,7 +130,7 @@ def test_a_stratum_is_one_reported_label_and_latents_are_of_its_true_ones():
 
 @pytest.mark.parametrize("shape", [(6, 6), (4, 6, 3)])
 def test_the_map_is_that_of_the_device(shape):
-    domain = ImageDomain(shape, kept=(3, 3))
+    domain = ImageDomain(shape, low_pass=(3, 3))
     pixels = np.random.default_rng(0).uniform(-1, 1, (5, domain.num_pixels))
     the_map = CosineMap(domain)
     tensor = torch.tensor(pixels, dtype=torch.float32)

@@ -58,7 +58,7 @@ def test_samples_have_what_the_schema_makes_up_and_defines():
     assert table == model.sample(200, seed=1)
     assert len(set(table.column("coin").to_pylist())) == table.num_rows == 200
     assert table.column("tails").to_pylist() == [False] * 200
-    with pytest.raises(PrivotError, match="17,576 identifiers, 20,000 are asked for"):
+    with pytest.raises(PrivotError, match="17,576 identifiers, 20,000 are requested"):
         model.sample(20_000)
     model.schema = privot.Schema.from_toml("""
     rules = ["tails = not heads"]

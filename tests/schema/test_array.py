@@ -55,7 +55,7 @@ def test_a_schema_with_images_survives_its_json():
     }}})  # fmt: skip
     assert Schema.from_json(schema.to_json()) == schema
     assert schema.images["image"].domain == ImageDomain(
-        (6, 8), radius=3.0, center_at="lower", kept=(4, 4)
+        (6, 8), radius=3.0, center_at="lower", low_pass=(4, 4)
     )
     assert schema.coded == {}
 

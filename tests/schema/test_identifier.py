@@ -67,7 +67,7 @@ def test_patterns_that_are_not_plain_are_refused(pattern, words):
 
 def test_no_more_are_made_up_than_there_are():
     column = IdentifierColumn(kind="identifier", pattern=r"\d")
-    with pytest.raises(PrivotError, match="has 10 identifiers, 11 are asked for"):
+    with pytest.raises(PrivotError, match="has 10 identifiers, 11 are requested"):
         column.made_up(11, np.random.default_rng(0))
 
 

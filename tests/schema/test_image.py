@@ -22,14 +22,14 @@ DOMAINS = {
     "l1 ball of a part": ImageDomain(GRAY, radius=2.75, norm=1),
     "dark l1 ball of a part": ImageDomain(GRAY, radius=2.75, norm=1, center_at="lower"),
     "wide dark l1 ball": ImageDomain((3, 3), radius=9.5, norm=1, center_at="lower"),
-    "cosine": ImageDomain(GRAY, kept=GRAY),
-    "low pass": ImageDomain(GRAY, kept=(3, 3)),
-    "color low pass": ImageDomain(COLOR, kept=(2, 2)),
-    "dark ball, low pass": ImageDomain(GRAY, radius=3.0, center_at="lower", kept=(4, 4)),
-    "ball, low pass": ImageDomain(GRAY, radius=3.0, kept=(4, 4)),
-    "l1 ball of coefficients": ImageDomain(GRAY, radius=5.0, norm=1, kept=(4, 4)),
+    "cosine": ImageDomain(GRAY, low_pass=GRAY),
+    "low pass": ImageDomain(GRAY, low_pass=(3, 3)),
+    "color low pass": ImageDomain(COLOR, low_pass=(2, 2)),
+    "dark ball, low pass": ImageDomain(GRAY, radius=3.0, center_at="lower", low_pass=(4, 4)),
+    "ball, low pass": ImageDomain(GRAY, radius=3.0, low_pass=(4, 4)),
+    "l1 ball of coefficients": ImageDomain(GRAY, radius=5.0, norm=1, low_pass=(4, 4)),
     "dark l1 ball of coefficients": ImageDomain(
-        GRAY, radius=5.0, norm=1, center_at="lower", kept=(4, 4)
+        GRAY, radius=5.0, norm=1, center_at="lower", low_pass=(4, 4)
     ),
 }
 
@@ -65,10 +65,10 @@ def test_no_two_records_are_farther_apart_than_the_diameter(domain, norm):
         assert largest_distance(records, norm) <= domain.diameter(norm)
 
 
-@pytest.mark.parametrize("kept", [None, (16, 16)])
-def test_roundings_of_a_tiny_ball_are_counted(kept):
+@pytest.mark.parametrize("low_pass", [None, (16, 16)])
+def test_roundings_of_a_tiny_ball_are_counted(low_pass):
     """They are those of numbers near −1, whatever the radius."""
-    domain = ImageDomain((16, 16), radius=1e-6, center_at="lower", kept=kept)
+    domain = ImageDomain((16, 16), radius=1e-6, center_at="lower", low_pass=low_pass)
     rng = np.random.default_rng(0)
     for _ in range(50):
         chosen, bright = rng.random(256) < 0.5, rng.uniform(-1, 1, 256)
@@ -124,7 +124,7 @@ def test_known_diameters():
     assert paper.diameter(2) == pytest.approx(40.0, rel=1e-9)
     dark = ImageDomain((28, 28), radius=20.0, center_at="lower")
     assert dark.diameter(2) == pytest.approx(20 * np.sqrt(2), rel=1e-9)
-    coefficients = ImageDomain((28, 28), radius=140.0, norm=1, kept=(28, 28))
+    coefficients = ImageDomain((28, 28), radius=140.0, norm=1, low_pass=(28, 28))
     assert coefficients.diameter(1) == pytest.approx(280.0, rel=1e-9)
 
 
@@ -132,12 +132,12 @@ def test_known_diameters():
 def test_coefficients_are_those_of_scipy(shape):
     rng = np.random.default_rng(0)
     images = rng.uniform(-1, 1, (5, int(np.prod(shape))))
-    domain = ImageDomain(shape, kept=shape[:2])
+    domain = ImageDomain(shape, low_pass=shape[:2])
     cubes = images.reshape(5, *shape)
     expected = dctn(cubes, axes=(1, 2), norm="ortho")
     np.testing.assert_allclose(domain.encode(images), expected.reshape(5, -1), atol=1e-12)
     np.testing.assert_allclose(domain.decode(domain.encode(images)), images, atol=1e-12)
-    masked = ImageDomain(shape, kept=(2, 2))
+    masked = ImageDomain(shape, low_pass=(2, 2))
     np.testing.assert_allclose(
         masked.encode(images), expected[:, :2, :2].reshape(5, -1), atol=1e-12
     )

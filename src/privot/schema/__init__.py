@@ -1,4 +1,4 @@
-"""What one record may be: public, written by hand, never computed from data."""
+"""Columns, domains and rules of one record: public, written by hand, never computed from data."""
 
 from privot.core.errors import naming_extra
 

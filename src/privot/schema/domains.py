@@ -1,22 +1,21 @@
-"""A known support: records lie on a public curve, given by the corners of a polyline.
+r"""Domains: the public geometry of one column, which decides how much noise its records need.
 
-When it is public knowledge that every record lies on a curve (a road, a coast, the half circle of
-the entropic transport paper), only the diameter of the curve has to be hidden. The distance of two
-points is convex in each of them, so its supremum over two segments is reached at their end points:
-the diameter of a polyline is the largest distance of two corners, **computed, not declared**. And
-because a value off the curve is projected onto it, the guarantee never rests on the data being
-where they were said to be.
+A local randomizer must hide which of **any** two records of the domain 𝒳 was the true one, so the
+sensitivity of reporting a record is the diameter
 
-Only the diameter: a curve is not convex, and two neighboring values off it may be projected to places
-far apart. What is promised in proportion to the distance of raw values does not hold on a curve.
+$$ Δ_p = \sup_{x, x' ∈ 𝒳} ‖x − x'‖_p , $$
 
-Examples:
-    >>> angles = np.linspace(0, np.pi, 181)
-    >>> half_circle = Polyline(tuple(zip(np.cos(angles), np.sin(angles))))
-    >>> bool(abs(half_circle.diameter(1) - (1 + np.sqrt(2))) < 1e-12)
-    True
-    >>> round(half_circle.diameter(2), 6)
-    2.0
+not the radius: a ball of radius $r$ has diameter $2r$. (The 2023 version of the entropic transport
+paper uses the radius, so that its ε are at least twice as large as printed.)
+
+Every domain comes with an affine chart onto *unit coordinates*, $u = (x − c) / s$, in which
+mechanisms add noise of one scale for all coordinates. For a box, $s$ is half of each side, so that
+noise is scaled to each side; a ball keeps its shape, with radius 1. Centers and scales are functions
+of the public declaration alone.
+
+References:
+    Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
+    transport* (2024), section 5, for ℓ1 and ℓ2 balls.
 """
 
 from __future__ import annotations
@@ -33,26 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-
-# Domains: the public geometry of one column, which decides how much noise its records need.
-#
-# A local randomizer must hide which of **any** two records of the domain 𝒳 was the true one, so the
-# sensitivity of reporting a record is the diameter
-#
-# $$ Δ_p = \sup_{x, x' ∈ 𝒳} ‖x − x'‖_p , $$
-#
-# not the radius: a ball of radius $r$ has diameter $2r$. (The 2023 version of the entropic transport
-# paper uses the radius, so that its ε are at least twice as large as printed.)
-#
-# Every domain comes with an affine chart onto *unit coordinates*, $u = (x − c) / s$, in which
-# mechanisms add noise of one scale for all coordinates. For a box, $s$ is half of each side, so that
-# noise is scaled to each side; a ball keeps its shape, with radius 1. Centers and scales are functions
-# of the public declaration alone.
-#
-# References:
-#     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
-#     transport* (2024), section 5, for ℓ1 and ℓ2 balls.
-
 
 Array = NDArray[np.float64]
 
@@ -77,19 +56,19 @@ class Domain(Protocol):
 
     @property
     def on_grid(self) -> bool:
-        """Whether rounding to a grid 2^−k keeps points in the domain (then it costs nothing in Δ)."""
+        """True if rounding to a grid 2^−k leaves points in the domain (then it costs nothing in Δ)."""
 
     @property
     def symmetric(self) -> bool:
-        """Whether u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
+        """True if u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
 
     @property
     def area(self) -> Literal["box", "l1_ball", "l2_ball", "curve"] | None:
-        """What the unit domain is, or is the non-negative part of; None of any other."""
+        """Name of the unit domain, or of what it is the non-negative part of; None of any other."""
 
     @property
     def nonexpansive(self) -> bool:
-        """Whether `project` moves no two points farther apart in ℓ2 (but for 2^−40 of the radius)."""
+        """True if `project` moves no two points farther apart in ℓ2 (but for 2^−40 of the radius)."""
 
     def diameter(self, norm: int) -> float:
         """Largest distance of two points in the ℓ1 (`norm=1`) or ℓ2 (`norm=2`) norm, rounded up."""
@@ -114,7 +93,7 @@ class Domain(Protocol):
 
     @property
     def program(self) -> dict[str, Any] | None:
-        """How a device projects to it (`privot.device.device`); None if it takes more than that."""
+        """Return a device's program to project to it (`privot.device.device`), or None."""
 
 
 def to_unit(domain: Domain, x: Array) -> Array:
@@ -254,7 +233,7 @@ _INSIDE = 1.0 - 2.0**-40
 
 @dataclass(frozen=True)
 class _Ball:
-    """What the balls share."""
+    """Base of the balls."""
 
     dimension: int
     radius: float
@@ -335,7 +314,7 @@ class L2Ball(_Ball):
         return [(self.radius * ends[0], self.radius * ends[1])]
 
     def project(self, x: Array) -> Array:
-        """Nearest point in ℓ2: clip to the orthant if asked, then scale down to the radius."""
+        """Nearest point in ℓ2: clip to the orthant if non-negative, then scale down to the radius."""
         x = np.ascontiguousarray(x)  # sums along rows are pairwise, and lose fewer digits
         if self.non_negative:
             x = np.maximum(x, 0.0)
@@ -413,9 +392,25 @@ _FAR = 1e6
 
 @dataclass(frozen=True)
 class Polyline:
-    """The curve through `corners` (m points of d coordinates), straight between neighbors.
+    """A known support: the curve through `corners` (m points of d coordinates), straight in between.
+
+    When it is public knowledge that every record lies on a curve (a road, a coast, the half circle of
+    the entropic transport paper), only the diameter of the curve has to be hidden. The distance of two
+    points is convex in each of them, so its supremum over two segments is reached at their end points:
+    the diameter of a polyline is the largest distance of two corners, **computed, not declared**. And
+    because a value off the curve is projected onto it, the guarantee never rests on the data being
+    where they were said to be.
+
+    Only the diameter: a curve is not convex, and two neighboring values off it may be projected to
+    places far apart. A promise in proportion to the distance of raw values does not hold on a curve.
 
     Examples:
+        >>> angles = np.linspace(0, np.pi, 181)
+        >>> half_circle = Polyline(tuple(zip(np.cos(angles), np.sin(angles))))
+        >>> bool(abs(half_circle.diameter(1) - (1 + np.sqrt(2))) < 1e-12)
+        True
+        >>> round(half_circle.diameter(2), 6)
+        2.0
         >>> bend = Polyline(((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)))
         >>> bend.project(np.array([[0.5, -1.0]])).tolist()
         [[0.5, 0.0]]

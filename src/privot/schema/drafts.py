@@ -31,7 +31,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """What is known of a column.
+    """Known fields of a column, and what is left to declare.
 
     Arguments:
         name: Its name.
@@ -97,26 +97,6 @@ def quoted(text: str) -> str:
     return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
-# A column in a line, for `privot schema new --columns`.
-#
-# ```
-# NAME:KIND[LOW,HIGH]?:OPTION:…
-# ```
-#
-# | line | column |
-# |---|---|
-# | `age:int[17,90]` | integers between public bounds |
-# | `weight:number[0,200]:decimals=1:unit=kg` | numbers of one decimal |
-# | `paid:money[1,20000]:log` | two decimals, on a log scale |
-# | `came:date[2020-01-01,2024-12-31]` | dates; `time[…]` to the second, or `:resolution=hour` |
-# | `sex:F\|M` | categories; one that ends with * stands for what is not listed: `north\|south\|other*` |
-# | `owner:bool?` | yes or no; the question mark: it may be missing |
-# | `patient:id(P-\d{6})` | identifiers that samples make up, never reported |
-#
-# Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `spikes=0;40`,
-# `step=0.5`. Bounds are public knowledge; nothing here looks at data.
-
-
 _LINE = re.compile(r"(?P<name>[^:]+):(?P<kind>.+)", re.DOTALL)
 _BOUNDED = re.compile(
     r"(?P<kind>[a-z]+)\[(?P<low>[^,\]]+),(?P<high>[^,\]]+)\](?P<rest>.*)", re.DOTALL
@@ -133,7 +113,24 @@ _WORDS = {"unit": "measured_in"}
 
 
 def read_declaration(line: str) -> DraftColumn:
-    """The column that a line declares.
+    r"""The column that a line declares.
+
+    ```
+    NAME:KIND[LOW,HIGH]?:OPTION:…
+    ```
+
+    | line | column |
+    |---|---|
+    | `age:int[17,90]` | integers between public bounds |
+    | `weight:number[0,200]:decimals=1:unit=kg` | numbers of one decimal |
+    | `paid:money[1,20000]:log` | two decimals, on a log scale |
+    | `came:date[2020-01-01,2024-12-31]` | dates; `time[…]` to seconds, or `:resolution=hour` |
+    | `sex:F\|M` | categories; one with * stands for what is not listed: `north\|south\|other*` |
+    | `owner:bool?` | yes or no; the question mark: it may be missing |
+    | `patient:id(P-\d{6})` | identifiers that samples make up, never reported |
+
+    Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `spikes=0;40`,
+    `step=0.5`. Bounds are public knowledge; nothing here looks at data.
 
     Examples:
         >>> read_declaration("age:int[17,90]?:bins=4").fields
@@ -210,25 +207,6 @@ def _refused(line: str) -> PrivotError:
     )
 
 
-# A draft of a schema from the metadata of SDV, the Synthetic Data Vault.
-#
-# SDV's metadata names the columns and their *sdtypes*, and often was detected from data. A schema
-# needs more, and all of it public: bounds and categories. So what comes out is a **draft**: TOML with
-# each column's kind, and what only a person can declare as a comment in its place. Until that is
-# filled in, `privot schema check` refuses it and names what is missing. Nothing is computed from
-# data, and categories that the metadata lists (`order`) are a comment too: they may have been.
-#
-# Identifiers with a plain `regex_format` are made up for samples; others, personal details and free
-# text are left out. Nothing can be learned of a column in which everybody differs from everybody.
-#
-# Reads single-table metadata (`SINGLE_TABLE_V1`) and the form with `tables` (`V1`, `MULTI_TABLE_V1`),
-# of which it takes one table: a guarantee is for one record of each person, not for tables that are
-# joined.
-#
-# References:
-#     SDV documentation, *Metadata JSON* and *Sdtypes*.
-
-
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
 # strftime codes of hours, minutes, seconds; others are days or longer.
 _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
@@ -249,6 +227,22 @@ def read_draft(path: str | Path, table: str | None = None) -> str:
 
 def draft_schema(text: str, table: str | None = None) -> str:
     """The draft of a schema, as TOML, of one table in SDV's metadata.
+
+    SDV's metadata names the columns and their *sdtypes*, and often was detected from data. A schema
+    needs more, and all of it public: bounds and categories. So what comes out is a **draft**: TOML with
+    each column's kind, and what only a person can declare as a comment in its place. Until that is
+    filled in, `privot schema check` refuses it and names what is missing. Nothing is computed from
+    data, and categories that the metadata lists (`order`) are a comment too: they may have been.
+
+    Identifiers with a plain `regex_format` are made up for samples; others, personal details and free
+    text are left out. Nothing can be learned of a column in which everybody differs from everybody.
+
+    Reads single-table metadata (`SINGLE_TABLE_V1`) and the form with `tables` (`V1`, `MULTI_TABLE_V1`),
+    of which it takes one table: a guarantee is for one record of each person, not for tables that are
+    joined.
+
+    References:
+        SDV documentation, *Metadata JSON* and *Sdtypes*.
 
     Arguments:
         text: The metadata's JSON.
@@ -364,7 +358,7 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
 
 
 def _is_plain(pattern: object) -> bool:
-    """Whether identifiers of this pattern can be made up."""
+    """Return True if identifiers of this pattern can be made up."""
     try:
         return bool(IdentifierColumn(kind="identifier", pattern=str(pattern or "")))
     except ValidationError:
@@ -396,23 +390,20 @@ def _moments(name: str, written: object) -> DraftColumn:
     return DraftColumn(name, fields, [*left, "# bins = 10", NULLABLE])
 
 
-# A schema as the metadata of SDV, the Synthetic Data Vault, so that its reports run on samples.
-#
-# Says kinds, and what an identifier looks like; SDV knows no bounds. Written as `SINGLE_TABLE_V1`,
-# which every SDV from 1.0 on reads. A function of the schema, which is public.
-#
-# References:
-#     SDV documentation, *Metadata JSON* and *Sdtypes*.
-
-
 _SDTYPES = {"number": "numerical", "date": "datetime", "text": "categorical", "truth": "boolean"}
 
 
 def write_metadata(schema: Schema) -> str:
-    """The metadata's JSON, of the columns that samples have.
+    r"""The metadata's JSON, of the columns that samples have.
+
+    Says kinds, and what an identifier looks like; SDV knows no bounds. Written as `SINGLE_TABLE_V1`,
+    which every SDV from 1.0 on reads. A function of the schema, which is public.
+
+    References:
+        SDV documentation, *Metadata JSON* and *Sdtypes*.
 
     Examples:
-        >>> schema = Schema.from_toml('[columns.owner]\\nkind = "boolean"')
+        >>> schema = Schema.from_toml('[columns.owner]\nkind = "boolean"')
         >>> json.loads(write_metadata(schema))["columns"]
         {'owner': {'sdtype': 'boolean'}}
 

@@ -9,14 +9,14 @@ With N pixels (channels counted), a record is what `encode` makes of an image:
 3. **transform**: nothing (`pixels`), or the orthonormal cosine transform T. With $C_h$ the DCT-II matrix
    of size h, channel by channel, $T X = A X B^⊤$ with $A = C_h[:m]$, $B = C_w[:m]$ keeps the d ≤ N
    coefficients of lowest frequency, and $T^⊤ T$ is the projection onto smooth images. m is declared in
-   public; which coefficients of private images are large is never asked. Noise is added there: it
+   public; which coefficients of private images are large is never used. Noise is added there: it
    would hide high frequencies, in which images differ little, no better than low ones.
 
 An ℓ2 ball cuts the pixels (step 2), an ℓ1 ball cuts what is noised, so after step 3 where there is a
 transform: ℓ1 lengths are those of a basis.
 
 **Privacy review.** Adjacency: any two images. Both may be as far apart as the diameter of the set of
-encoded records, which `diameter` bounds from above; what is asked of an image besides is nothing.
+encoded records, which `diameter` bounds from above; nothing else of an image is used.
 
 - The box has $Δ_2 = 2\sqrt N$, $Δ_1 = 2N$.
 - An ℓ2 ball has Δ₂ = 2R; around the darkest image all differences to the center are non-negative, so
@@ -71,7 +71,7 @@ class ImageDomain:
         radius: Of a ball about the center, in units in which pixels lie in [−1, 1]; None without.
         norm: Of the ball.
         center_at: `"middle"` (gray) or `"lower"` (the darkest image).
-        kept: Coefficients kept along height and width; None for pixels.
+        low_pass: Coefficients retained along height and width; None for pixels.
 
     Examples:
         >>> ImageDomain((28, 28)).diameter(2)
@@ -84,7 +84,7 @@ class ImageDomain:
     radius: float | None = None
     norm: Literal[1, 2] = 2
     center_at: Literal["middle", "lower"] = "middle"
-    kept: tuple[int, int] | None = None
+    low_pass: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         _ = self._pixel_ball, self._coefficient_ball  # building them checks the radius
@@ -98,16 +98,16 @@ class ImageDomain:
     def dimension(self) -> int:
         """Number d of numbers that are noised."""
         channels = math.prod(self.shape[2:])
-        return self.num_pixels if self.kept is None else math.prod(self.kept) * channels
+        return self.num_pixels if self.low_pass is None else math.prod(self.low_pass) * channels
 
     @property
     def on_grid(self) -> bool:
         """True for the plain box: its corners ±1 lie on every grid 2^−k."""
-        return self.radius is None and self.kept is None
+        return self.radius is None and self.low_pass is None
 
     @property
     def symmetric(self) -> bool:
-        """Whether u → −u maps records to records."""
+        """True if u → −u maps records to records."""
         return self.radius is None or self.center_at == "middle"
 
     area = None
@@ -138,22 +138,22 @@ class ImageDomain:
 
     @property
     def _pixel_ball(self) -> L1Ball | L2Ball | None:
-        if self.radius is None or (self.norm == 1 and self.kept is not None):
+        if self.radius is None or (self.norm == 1 and self.low_pass is not None):
             return None
         ball = L1Ball if self.norm == 1 else L2Ball
         return ball(self.num_pixels, self.radius, non_negative=self.center_at == "lower")
 
     @property
     def _coefficient_ball(self) -> L1Ball | None:
-        if self.radius is None or self.norm == 2 or self.kept is None:
+        if self.radius is None or self.norm == 2 or self.low_pass is None:
             return None
         return L1Ball(self.dimension, self.radius)
 
     @property
     def cosines(self) -> tuple[Array, ...]:
         """Rows of the orthonormal transform that the mask keeps, along height and width; () without."""
-        sides = zip(self.shape[:2], self.kept or (), strict=False)
-        return tuple(cosine_rows(size, kept) for size, kept in sides)
+        sides = zip(self.shape[:2], self.low_pass or (), strict=False)
+        return tuple(cosine_rows(size, count) for size, count in sides)
 
     def diameter(self, norm: int) -> float:
         """An upper bound on the ℓ1 or ℓ2 distance of two records; see the module."""
@@ -161,7 +161,7 @@ class ImageDomain:
         if self.on_grid:
             return pixels.diameter(norm)
         cut = [pixels] if self._pixel_ball is None else [pixels, self._pixel_ball]
-        if self.kept is None:
+        if self.low_pass is None:
             bounds = [part.diameter(norm) for part in cut]
             if norm == 2 and isinstance(self._pixel_ball, L1Ball):
                 bounds = [_l1_ball_in_box(self.num_pixels, self._pixel_ball)]
@@ -190,7 +190,7 @@ class ImageDomain:
 
     def transform(self, pixels: Array) -> Array:
         """The linear step alone: points (n, d) of images (n, N)."""
-        if self.kept is None:
+        if self.low_pass is None:
             return pixels
         cube = pixels.reshape(len(pixels), *self.shape[:2], *self.shape[2:] or (1,))
         for rows in self.cosines:
@@ -199,9 +199,9 @@ class ImageDomain:
 
     def decode(self, points: Array) -> Array:
         """Images (n, N) of points (n, d): the transpose, all else being 0; not clipped."""
-        if self.kept is None:
+        if self.low_pass is None:
             return points
-        cube = points.reshape(len(points), *self.kept, *self.shape[2:] or (1,))
+        cube = points.reshape(len(points), *self.low_pass, *self.shape[2:] or (1,))
         for rows in self.cosines:
             cube = np.tensordot(cube, rows, axes=(1, 0))
         return np.ascontiguousarray(cube.transpose(0, 2, 3, 1)).reshape(
@@ -243,14 +243,14 @@ class ImageDomain:
 
 
 @lru_cache(maxsize=64)
-def cosine_rows(size: int, kept: int) -> Array:
-    """The first `kept` rows of the orthonormal DCT-II matrix of a size, shape (kept, size).
+def cosine_rows(size: int, count: int) -> Array:
+    """Return the first `count` rows of the orthonormal DCT-II matrix of a size, shape (count, size).
 
     >>> rows = cosine_rows(8, 3)
     >>> bool(np.allclose(rows @ rows.T, np.eye(3)))
     True
     """
-    rows = np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho")[:kept], np.float64)
+    rows = np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho")[:count], np.float64)
     rows.setflags(write=False)
     return rows
 

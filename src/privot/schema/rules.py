@@ -5,13 +5,28 @@ A rule **defines** a column, `total = rooms + board`, or is a **condition**, `di
 
 - A column that is defined is left out of reports and costs nothing: samples have it computed. Its
   bounds, or categories, are a condition.
-- Conditions are kept by **rejection**: a record that breaks one is drawn again, so samples have the
+- Conditions hold by **rejection**: a record that breaks one is drawn again, so samples have the
   model's distribution given the rules. If hardly any record keeps them, they say so instead of going on.
 
 **Privacy review.** Adjacency: any two records. Rules are public, part of the schema, and a sample is a
 function of the model, of them and of coins. Devices do not evaluate them: a record that breaks one is
 reported like any other, for a refusal would tell that it does. A table on a device may have a defined
 column or not; where records are read it is dropped, in no report, no error and no count.
+
+```
+rule       = COLUMN "=" value                        the rule defines the column
+           | value                                   a condition that every record keeps
+value      = "if" value "then" value ["else" value]  without else, what then must hold
+           | value "or" value | value "and" value | "not" value
+           | value ("<" | "<=" | "=" | "!=" | ">=" | ">") value …      chains: 0 <= a < b
+           | value ["not"] "in" "(" constant {"," constant} ")"
+           | value ("+" | "-" | "*" | "/") value | "-" value | "(" value ")"
+           | COLUMN | number | date | text | "true" | "false" | "missing"
+```
+
+A name is a column, in backquotes if it has blanks; a name that is none is a text, as are "quoted
+words". A date is 2024-05-31; dates differ by days. Words are read once, when the schema is, into
+functions on columns: there is no `eval`, and the depth of parentheses is limited.
 """
 
 from __future__ import annotations
@@ -43,24 +58,6 @@ from privot.schema.terms import (
     moments,
     negated,
 )
-
-# The language of rules: comparisons, sums, conditions, and nothing that could run.
-#
-# ```
-# rule       = COLUMN "=" value                        the rule defines the column
-#            | value                                   a condition that every record keeps
-# value      = "if" value "then" value ["else" value]  without else, what then must hold
-#            | value "or" value | value "and" value | "not" value
-#            | value ("<" | "<=" | "=" | "!=" | ">=" | ">") value …      chains: 0 <= a < b
-#            | value ["not"] "in" "(" constant {"," constant} ")"
-#            | value ("+" | "-" | "*" | "/") value | "-" value | "(" value ")"
-#            | COLUMN | number | date | text | "true" | "false" | "missing"
-# ```
-#
-# A name is a column, in backquotes if it has blanks; a name that is none is a text, as are "quoted
-# words". A date is 2024-05-31; dates differ by days. Words are read once, when the schema is, into
-# functions on columns: there is no `eval`, and the depth of parentheses is limited.
-
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
@@ -253,7 +250,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """What a schema's rules say.
+    """Rules of a schema, read.
 
     Arguments:
         columns: All that are declared.
@@ -312,8 +309,8 @@ class Rules:
             table = table.append_column(name, column)
             broken[f"{name} = … within its declaration"] = wrong
         for text, term in self.conditions.items():
-            kept = pc.fill_null(term.values(table), True)
-            broken[text] = ~np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
+            holds = pc.fill_null(term.values(table), True)
+            broken[text] = ~np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
         return table, broken
 
 
@@ -322,7 +319,7 @@ def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
 
 
 def _terms(name: str, column: Column) -> list[tuple[str, Term]]:
-    """What rules may name of a column."""
+    """Terms by which rules may name a column."""
     if column.in_rules is None:
         return []
     listed = None

@@ -17,13 +17,6 @@ from privot.schema.terms import Term
 if TYPE_CHECKING:
     from privot.schema.schema import Schema
 
-# Conditions of a sample, by values: what a model can draw by, and what has to be looked at in records.
-#
-# A model draws by codes: a category, a bin. A range, `30..40`, cuts bins, and a column that a rule
-# defines is computed from what was drawn: such conditions are rules of this one sample, kept by
-# drawing again; what is missing does not meet them.
-
-
 RANGE = ".."
 
 
@@ -33,12 +26,16 @@ def values_of(given: Any) -> list[Any]:
 
 
 def looked_at(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Term]]:
-    """What of a condition is left to the model, and the rest as rules by their words.
+    """Split a condition into what is left to the model, and rules by their words.
+
+    A model draws by codes: a category, a bin. A range, `30..40`, cuts bins, and a column that a rule
+    defines is computed from what was drawn: such conditions are rules of this one sample, met by
+    drawing again; what is missing does not meet them.
 
     Raises:
         PrivotError: for what cannot be compared with the column.
     """
-    rules, drawn, kept = schema.read_rules, dict(where), {}
+    rules, drawn, conditions = schema.read_rules, dict(where), {}
     for name, given in where.items():
         values = values_of(given)
         computed = name in rules.defined
@@ -51,8 +48,8 @@ def looked_at(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any],
             raise PrivotError(
                 f"where gives column {name!r} ranges and other values: give one of both"
             )
-        kept[f"({words})"] = rules.condition(f"({words})")
-    return drawn, kept
+        conditions[f"({words})"] = rules.condition(f"({words})")
+    return drawn, conditions
 
 
 def _is_range(schema: Schema, name: str, value: object) -> bool:
@@ -108,11 +105,11 @@ def completed(
     names = list(schema.sampled_columns)
     read = schema.read_rules
     read = replace(read, conditions={**read.conditions, **(conditions or {})})
-    kept = tried = asked = 0
+    accepted = tried = requested = 0
     broken: Counter[str] = Counter()
-    while asked == 0 or kept < num_rows:
-        asked = _next(num_rows - kept, kept, tried)
-        for drawn in draw(asked):
+    while requested == 0 or accepted < num_rows:
+        requested = _next(num_rows - accepted, accepted, tried)
+        for drawn in draw(requested):
             table, rules = read.complete(drawn)
             good = np.ones(table.num_rows, np.bool_)
             for rule, rows in rules.items():
@@ -120,30 +117,30 @@ def completed(
                 broken[rule] += int(rows.sum())
             tried += table.num_rows
             table = (table if good.all() else table.filter(pa.array(good))).slice(
-                0, num_rows - kept
+                0, num_rows - accepted
             )
-            kept += table.num_rows
+            accepted += table.num_rows
             for name, column in schema.columns.items():
                 table = column.augmented(name, table, rng)
             for name, make_up in identifiers.items():
                 table = table.append_column(name, make_up(table.num_rows))
             yield table.select(names)
-        _require_some(broken, kept, tried, num_rows)
-        asked = max(asked, 1)
+        _require_some(broken, accepted, tried, num_rows)
+        requested = max(requested, 1)
 
 
-def _next(wanted: int, kept: int, tried: int) -> int:
-    """How many records to draw so that as many as are wanted keep the rules, by those so far."""
+def _next(wanted: int, accepted: int, tried: int) -> int:
+    """Return how many records to draw, by those so far, so that as many as are wanted meet the rules."""
     if not tried or not wanted:
         return wanted
-    rate = (kept + 1) / (tried + 1)
+    rate = (accepted + 1) / (tried + 1)
     return min(math.ceil(1.1 * wanted / rate) + 10, max(_TRIALS, 4 * wanted))
 
 
-def _require_some(broken: Counter[str], kept: int, tried: int, num_rows: int) -> None:
-    if kept < num_rows and tried >= _TRIALS and kept * _RAREST < tried:
+def _require_some(broken: Counter[str], accepted: int, tried: int, num_rows: int) -> None:
+    if accepted < num_rows and tried >= _TRIALS and accepted * _RAREST < tried:
         rule, number = broken.most_common(1)[0]
         raise PrivotError(
-            f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only {kept:,} keep "
-            "all: correct the rules, or define the column by a rule, so that it is computed"
+            f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only {accepted:,} "
+            "keep all: correct the rules, or define the column by a rule, so that it is computed"
         )

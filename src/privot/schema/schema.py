@@ -131,7 +131,7 @@ class Schema(Summarized, BaseModel):
 
     @cached_property
     def read_rules(self) -> Rules:
-        """What its rules say."""
+        """Its rules, read."""
         return Rules.of(self.rules, self.declared)
 
     @cached_property
@@ -248,7 +248,7 @@ class Schema(Summarized, BaseModel):
 
 
 def _explain(error: ValidationError) -> str:
-    """One of pydantic's complaints, as one line that names column, value and remedy.
+    """Write one of pydantic's complaints as one line that names column, value and remedy.
 
     A misspelled field comes first: it explains what is missing.
     """

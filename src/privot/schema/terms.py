@@ -128,19 +128,19 @@ def compared(first: Term, sign: str, second: Term) -> Term:
 
 
 def either(first: Term, second: Term) -> Term:
-    """Whether one of both holds."""
+    """Test that one of both holds."""
     _require_truth("or", first, second)
     return first.of("truth", lambda t: pc.or_kleene(first.values(t), second.values(t)), second)
 
 
 def both(first: Term, second: Term) -> Term:
-    """Whether both hold."""
+    """Test that both hold."""
     _require_truth("and", first, second)
     return first.of("truth", lambda t: pc.and_kleene(first.values(t), second.values(t)), second)
 
 
 def negated(term: Term) -> Term:
-    """Whether it does not hold."""
+    """Test that it does not hold."""
     _require_truth("not", term)
     return term.of("truth", lambda t: pc.invert(term.values(t)))
 

@@ -148,13 +148,13 @@ class CosineMap:
         domain: Whose shape and mask are meant.
 
     Examples:
-        >>> smooth = CosineMap(ImageDomain((8, 8), kept=(1, 1))).smooth(torch.arange(64.0)[None])
+        >>> smooth = CosineMap(ImageDomain((8, 8), low_pass=(1, 1))).smooth(torch.arange(64.0)[None])
         >>> [round(float(pixel), 3) for pixel in (smooth.min(), smooth.max())]
         [31.5, 31.5]
     """
 
     def __init__(self, domain: ImageDomain) -> None:
-        assert domain.kept is not None
+        assert domain.low_pass is not None
         self.shape = domain.shape
         rows = (torch.tensor(part, dtype=torch.float32) for part in domain.cosines)
         self.along, self.across = rows
@@ -184,7 +184,7 @@ class Pixels:
 
     @cached_property
     def _map(self) -> CosineMap | None:
-        return None if self.column.domain.kept is None else CosineMap(self.column.domain)
+        return None if self.column.domain.low_pass is None else CosineMap(self.column.domain)
 
     @property
     def width(self) -> int:
@@ -500,7 +500,7 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
         )
     channel = _CHANNELS[type(form)](form)
     image = schema.images.get(name)
-    if image is not None and image.domain.kept is not None:
+    if image is not None and image.domain.low_pass is not None:
         assert isinstance(channel, PointChannel)
         return CosineChannel(channel, image.domain)
     return channel

@@ -34,20 +34,6 @@ from numpy.typing import NDArray
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.schema.domains import Array
 
-# Numbers in short: the shortest decimals that tell the edges of bins apart.
-#
-# An edge between bins is written with the fewest digits that are
-#
-# - off by what sums round away at most, if these are three digits fewer than another number of its
-#   size would need: what a person declared comes back as it was written, and `0.6900000000000001` is
-#   the 0.69 that it was computed for;
-# - else off by at most 1/200 of the narrower bin: of $10^{4/3} = 21.54434690031884$ between bins of
-#   some ten, 21.5 is what one wants to read.
-#
-# The bounds are written in full. Either way the texts increase as the edges do. They are labels alone:
-# values are coded by the edges.
-
-
 _ROUNDINGS = 4 * sys.float_info.epsilon
 _ALL_DIGITS, _FEWER = 17, 3
 _SHARE = 1 / 200
@@ -55,6 +41,17 @@ _SHARE = 1 / 200
 
 def short_edges(edges: Sequence[float]) -> list[str]:
     """Texts of increasing edges, two at least.
+
+    An edge between bins is written with the fewest digits that are
+
+    - off by what sums round away at most, if these are three digits fewer than another number of its
+      size would need: what a person declared comes back as it was written, and `0.6900000000000001` is
+      the 0.69 that it was computed for;
+    - else off by at most 1/200 of the narrower bin: of $10^{4/3} = 21.54434690031884$ between bins of
+      some ten, 21.5 is what one wants to read.
+
+    The bounds are written in full. Either way the texts increase as the edges do. They are labels
+    alone: values are coded by the edges.
 
     >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
     ['0.1', '0.69', '1.28', '1.87']

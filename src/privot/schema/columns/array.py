@@ -26,31 +26,29 @@ from privot.schema.columns.raw_values import Problem
 from privot.schema.domains import Array, Box
 from privot.schema.images import ImageDomain, check_shape
 
-# Augmentation: drawn images are moved, turned and stretched a little, at random and in public.
-#
-# Pixel p of a moved image, counted from the middle, shows what the drawn one has at
-#
-# $$ \begin{pmatrix} \cos θ / (1 + z) & a − \sin θ \\ \sin θ & \cos θ / (1 + z') \end{pmatrix} p + t , $$
-#
-# with θ, z, z′, a and both coordinates of t uniform between minus and plus what is declared, by
-# bilinear interpolation; beyond the edge is the nearest pixel. Values are averages of an image's own,
-# so bounds are kept.
-#
-# **Privacy review.** Adjacency: any two records. What is declared is public, written by hand. It is
-# applied to what a model draws, never to records: no report, sum or slice depends on it, and what it
-# does to a draw is a function of that draw and of the sample's coins (post-processing).
-#
-# References:
-#     Simard, Steinkraus, Platt, *Best practices for convolutional neural networks applied to visual
-#     document analysis* (2003).
-
-
 Images = NDArray[np.float32]
 _CHUNK = 2048
 
 
 class Augment(BaseModel):
-    """How far drawn images are moved; nothing is, by what is left at 0.
+    r"""Random movements of drawn images; those left at 0 are not made.
+
+    Pixel p of a moved image, counted from the middle, shows what the drawn one has at
+
+    $$ \begin{pmatrix} \cos θ / (1 + z) & a − \sin θ \\ \sin θ & \cos θ / (1 + z') \end{pmatrix} p
+       + t , $$
+
+    with θ, z, z′, a and both coordinates of t uniform between minus and plus what is declared, by
+    bilinear interpolation; beyond the edge is the nearest pixel. Values are averages of an image's own,
+    so bounds hold.
+
+    **Privacy review.** Adjacency: any two records. What is declared is public, written by hand. It is
+    applied to what a model draws, never to records: no report, sum or slice depends on it, and what it
+    does to a draw is a function of that draw and of the sample's coins (post-processing).
+
+    References:
+        Simard, Steinkraus, Platt, *Best practices for convolutional neural networks applied to visual
+        document analysis* (2003).
 
     Arguments:
         shift: Pixels along each axis.
@@ -143,7 +141,7 @@ class ArrayColumn(PointColumn):
         center: `"middle"` (all gray) or `"lower"` (the darkest image, as for pen strokes: then
             images of length R are √2·R apart instead of 2R).
         transform: `"pixels"`, or `"dct"` for orthonormal cosine coefficients.
-        low_pass: Number of lowest frequencies kept along each axis; needs `"dct"`. Public.
+        low_pass: Number of lowest frequencies retained along each axis; needs `"dct"`. Public.
         augment: How far drawn images are moved, turned and stretched in public; never private ones.
 
     Examples:
@@ -171,16 +169,16 @@ class ArrayColumn(PointColumn):
     def domain(self) -> ImageDomain:
         """The set of encoded images."""
         check_shape(self.shape)
-        kept = None
+        low_pass = None
         if self.transform == "dct":
             height, width = self.shape[:2]
             most = height if self.low_pass is None else self.low_pass
-            kept = (most, width if self.low_pass is None else self.low_pass)
-        return ImageDomain(self.shape, self.radius, self.norm, self.center, kept)
+            low_pass = (most, width if self.low_pass is None else self.low_pass)
+        return ImageDomain(self.shape, self.radius, self.norm, self.center, low_pass)
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """As declared."""
+        """Declared shape."""
         return self.shape
 
     def to_unit_pixels(self, raw: NDArray[np.generic]) -> Array:
@@ -302,7 +300,7 @@ def tensor_values(values: pa.ChunkedArray) -> NDArray[np.generic]:
 
 
 def is_tensor(kind: pa.DataType) -> bool:
-    """Whether a type is that of tensors of a fixed shape."""
+    """Return True for a type of tensors of a fixed shape."""
     return isinstance(kind, pa.FixedShapeTensorType)
 
 

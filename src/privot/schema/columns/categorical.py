@@ -39,7 +39,7 @@ class _ListedColumn(CodedColumn):
     @property
     @abstractmethod
     def _values(self) -> pa.Array:
-        """What a table holds for each code, null for the missing value."""
+        """Values of a table for each code, null for the missing value."""
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
         """See `Column`."""
@@ -129,12 +129,12 @@ class CategoricalColumn(_ListedColumn):
         shares = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
         listed = [each for each in self.categories if each != self.other]
         most = max(listed, key=lambda each: shares[self._codes[each]])
-        kept = tuple(
+        retained = tuple(
             each
             for each in self.categories
             if each in (self.other, most) or shares[self._codes[each]] >= rarest
         )
-        return self.model_validate(self.model_dump() | {"categories": kept})
+        return self.model_validate(self.model_dump() | {"categories": retained})
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
         """See `CodedColumn`: all categories of all, and one that is in no list."""

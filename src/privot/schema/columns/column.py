@@ -39,7 +39,7 @@ Bounds = tuple[float, float]
 
 
 class Column(BaseModel):
-    """What all kinds of columns have in common: they are frozen, and an unknown field is an error.
+    """Base of all kinds of columns, which are frozen; an unknown field is an error.
 
     Arguments:
         nullable: Whether a value may be missing.
@@ -97,15 +97,15 @@ class Column(BaseModel):
 
     @property
     def declares_codes(self) -> bool:
-        """Whether the schema says what its codes are, rather than leaving them to a default."""
+        """True if the schema declares its codes, rather than leaving them to a default."""
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """How a device finds its codes in some alphabets (`privot.device.device`); None if none can."""
+        """Return a device's program for codes in some alphabets (`privot.device.device`), or None."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """How a device finds its unit coordinates; None if none can."""
+        """Return a device's program for its unit coordinates; None if there is none."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None
@@ -119,7 +119,7 @@ class Column(BaseModel):
         return None
 
     def title(self, name: str) -> str:
-        """What people read of it: its name, and the unit that it is measured in."""
+        """Return its title for readers: its name, and the unit that it is measured in."""
         return name
 
     def table_columns(self, name: str) -> tuple[str, ...]:

@@ -88,18 +88,18 @@ class IdentifierColumn(Column):
 
     @property
     def size(self) -> int:
-        """How many identifiers there are."""
+        """Number of identifiers."""
         return math.prod(map(len, self.places))
 
     def made_up(self, num_rows: int, rng: np.random.Generator) -> MadeUp:
-        """What makes `num_rows` distinct identifiers, so many at a time.
+        """Return a maker of `num_rows` distinct identifiers, so many at a time.
 
         Raises:
             PrivotError: if there are not as many.
         """
         if num_rows > self.size:
             raise PrivotError(
-                f"pattern {self.pattern!r} has {self.size:,} identifiers, {num_rows:,} are asked for: "
+                f"pattern {self.pattern!r} has {self.size:,} identifiers, {num_rows:,} are requested: "
                 "give it more places, or draw fewer"
             )
         return MadeUp(self.places, rng)
@@ -131,7 +131,7 @@ class MadeUp:
         self._made = 0
 
     def __call__(self, count: int) -> pa.Array:
-        """So many more."""
+        """Make so many more."""
         numbers = np.arange(self._made, self._made + count, dtype=np.uint64)
         self._made += count
         numbers = permuted(numbers, math.prod(map(len, self._permuted)), self._keys)
@@ -145,7 +145,7 @@ class MadeUp:
 
 
 def _characters(part: re.Match[str]) -> str:
-    """Those of one part of a pattern, each once; none of what cannot be read."""
+    """Return the characters of one part of a pattern, each once; none if it cannot be read."""
     listed, escaped, plain = part[1], part[2], part[3]
     if listed is None:
         return plain or _escaped(escaped)

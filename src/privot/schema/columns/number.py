@@ -1,4 +1,4 @@
-"""What numbers and dates have in common: they lie in an interval, or in public bins of it."""
+"""Base of numbers and dates, which lie in an interval, or in public bins of it."""
 
 from __future__ import annotations
 
@@ -19,29 +19,6 @@ from privot.schema.columns.alphabet import DEFAULT_BINS, Bins, Codes
 from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.schema.domains import Array, Box, from_unit
 
-# Codings: several public bins of one number, so that its shape is learned at every scale.
-#
-# Joint reports ask a number that declares no bins in eight **codings** of 10 to 12 bins, by public
-# coins (`privot.randomizer.reports.joint`). The first is its alphabet, ten equal bins. Three more are
-# equal bins that begin a quarter, a half and three quarters of a bin later, so together they have the
-# resolution of forty. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
-#
-# - the low bound, with r = 2 and 3, and the high bound, with r = 2 and 3; or
-# - where 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
-#   sides, with r = 3 and 4,
-#
-# $s$ a little less than what there is, each by another share, so that edges of different codings do
-# not meet. They find what equal bins cannot: a mass at a bound or at 0, and a distribution a hundred
-# times narrower than its bounds. Of integers, these bounds, or 0, are a bin by themselves.
-#
-# On a log scale, all eight have bins equal in ln x, each an eighth of a bin later than the one before.
-#
-# A number's **atoms** are the bins of the coarsest partition that refines all its codings: each
-# coding's bins are unions of atoms. Some 80 of them are known from people who each name one of ten.
-#
-# Privacy review: functions of the schema alone. Every coding is reported with the whole ε.
-
-
 _FAR = 1000.0  # widths of the interval that made-up numbers leave
 
 
@@ -55,12 +32,33 @@ _ZERO = ((3.0, 0.33), (4.0, 0.75))
 
 
 def later_bins(log: bool) -> int:
-    """How many equal bins are cut for all codings of equal bins together."""
+    """Return the number of equal bins that all codings of equal bins together are cut from."""
     return DEFAULT_BINS * (VIEWS if log else _EQUAL)
 
 
 def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tuple[Bins, ...]:
     """The codings of a number in ten equal bins; the first is that alphabet.
+
+    Joint reports ask a number that declares no bins in eight **codings** of 10 to 12 bins, by public
+    coins (`privot.randomizer.reports.joint`). The first is its alphabet, ten equal bins. Three more are
+    equal bins that begin a quarter, a half and three quarters of a bin later, so together they have the
+    resolution of forty. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
+
+    - the low bound, with r = 2 and 3, and the high bound, with r = 2 and 3; or
+    - where 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
+      sides, with r = 3 and 4,
+
+    $s$ a little less than what there is, each by another share, so that edges of different codings do
+    not meet. They find what equal bins cannot: a mass at a bound or at 0, and a distribution a hundred
+    times narrower than its bounds. Of integers, these bounds, or 0, are a bin by themselves.
+
+    On a log scale, all eight have bins equal in ln x, each an eighth of a bin later than the one
+    before.
+
+    A number's **atoms** are the bins of the coarsest partition that refines all its codings: each
+    coding's bins are unions of atoms. Some 80 of them are known from people who each name one of ten.
+
+    Privacy review: functions of the schema alone. Every coding is reported with the whole ε.
 
     Arguments:
         alphabet: Ten equal bins.
@@ -125,10 +123,10 @@ def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
         narrow = [min(pair) for pair in pairwise(widths)]
         places = [_DIGITS - math.floor(math.log10(width)) for width in narrow]
         rounded = [round(edge, place) for edge, place in zip(edges[1:-1], places, strict=True)]
-    kept = [low, *sorted({edge for edge in rounded if low < edge < high}), high]
+    retained = [low, *sorted({edge for edge in rounded if low < edge < high}), high]
     if alphabet.integer:
-        kept = without_empty(kept, alphabet.spikes)
-    return Bins(tuple(kept), alphabet.spikes, alphabet.integer, alphabet.nullable)
+        retained = without_empty(retained, alphabet.spikes)
+    return Bins(tuple(retained), alphabet.spikes, alphabet.integer, alphabet.nullable)
 
 
 def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
@@ -157,12 +155,12 @@ def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float
 
     Where there are only spikes up to the first of them, that is left out.
     """
-    kept = [edges[-1]]
+    retained = [edges[-1]]
     for low in reversed(edges[:-1]):
-        if kept[-1] - low > sum(low <= spike < kept[-1] for spike in spikes):
-            kept.append(low)
-    kept[-1] = edges[0]
-    return kept[::-1]
+        if retained[-1] - low > sum(low <= spike < retained[-1] for spike in spikes):
+            retained.append(low)
+    retained[-1] = edges[0]
+    return retained[::-1]
 
 
 def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
@@ -176,13 +174,6 @@ def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
     return numbers
 
 
-# Steps: numbers that occur at multiples of something, counted in it.
-#
-# Prices to the cent, doses to half a gram: values are $x = o + k s$ with whole numbers k, and the
-# column is one of integers then, as a date is one of days. Bins hold whole steps, and what is written
-# is the decimal that a person would write.
-
-
 _MOST_STEPS = 2**48
 _FINER = 3  # decimals more of what lies between steps
 _STEP_DECIMALS = 6  # decimals of a step: values off by less lie on it
@@ -191,6 +182,10 @@ _STEP_DECIMALS = 6  # decimals of a step: values off by less lie on it
 @dataclass(frozen=True)
 class Steps:
     """Numbers $o + k s$.
+
+    Prices to the cent, doses to half a gram: values are $x = o + k s$ with whole numbers k, and the
+    column is one of integers then, as a date is one of days. Bins hold whole steps, and what is written
+    is the decimal that a person would write.
 
     Arguments:
         origin: The number o, at step 0.
@@ -234,7 +229,7 @@ class Steps:
         return np.asarray(np.round(self.origin + counts * self.size, self.digits + _FINER))
 
     def place(self, value: float) -> float:
-        """Where a value lies among the steps; on one, if it is off by a rounding."""
+        """Return the place of a value among the steps; on one, if it is off by a rounding."""
         return round((value - self.origin) / self.size, _STEP_DECIMALS)
 
     def exactly(self, value: float, what: str) -> float:
@@ -257,26 +252,13 @@ class Steps:
 
 
 def _decimals(number: float) -> int:
-    """How many decimals a number is written with.
+    """Count the decimals that a number is written with.
 
     >>> [_decimals(x) for x in (100.0, 0.25, 1e-6)]
     [0, 2, 6]
     """
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -int(exponent))
-
-
-# Bins that hold as many people each as another: what a pilot's model says of a column, made public.
-#
-# Of values drawn from a model, the ones that more people share than a bin should hold become
-# **spikes**; the rest is cut at its quantiles, each moved to the roundest number within a fifth of a
-# bin's mass of it, since people read them. The two outer bins reach to the bounds, which may be far:
-# they hold a hundredth each, or less, so that tails are told from what they are the tails of, and
-# correlations from tails.
-#
-# **Privacy review.** A function of a model's draws: whatever is learned from private reports is as
-# private as they are, and so are bins made of it. Of raw values it must not be asked: bins would tell
-# of them.
 
 
 _QUANTILE_MARGIN = 0.2  # of a bin's mass, to either side of a quantile
@@ -287,6 +269,16 @@ def equal_mass(
     values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
 ) -> tuple[list[float], list[float]]:
     """Inner edges and spikes of about so many codes.
+
+    Of values drawn from a model, the ones that more people share than a bin should hold become
+    **spikes**; the rest is cut at its quantiles, each moved to the roundest number within a fifth of a
+    bin's mass of it, since people read them. The two outer bins reach to the bounds, which may be far:
+    they hold a hundredth each, or less, so that tails are distinguished from what they are the tails
+    of, and correlations from tails.
+
+    **Privacy review.** A function of a model's draws: whatever is learned from private reports is as
+    private as they are, and so are bins made of it. It must not be used on raw values: bins would tell
+    of them.
 
     Arguments:
         values: Drawn from a model (n,), none missing.
@@ -375,7 +367,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @property
     def on_log_scale(self) -> bool:
-        """Whether its equal bins are equal in ln x."""
+        """True if its equal bins are equal in ln x."""
         return False
 
     @cached_property
@@ -385,13 +377,13 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @property
     def declares_codes(self) -> bool:
-        """Whether bins or spikes are declared."""
+        """True if bins or spikes are declared."""
         return self.bins is not None or bool(self.alphabet.spikes)
 
     @property
     @abstractmethod
     def counted_in(self) -> object:
-        """What its numbers count: those of two columns mean the same if they count the same."""
+        """Unit that its numbers count: two columns of one unit mean the same by a number."""
 
     @abstractmethod
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
@@ -404,12 +396,12 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @property
     def value_step(self) -> float:
-        """How far apart its values are, as `in_values` has them; 0 where any number occurs."""
+        """Distance of its values, as `in_values` has them; 0 where any number occurs."""
         return float(self.alphabet.integer)
 
     @property
     def step_program(self) -> dict[str, Any]:
-        """How a device counts its numbers."""
+        """Return a device's program to count its numbers."""
         return {"seconds": self.step_seconds}
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
@@ -480,7 +472,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @abstractmethod
     def round_between(self, low: float, high: float) -> float:
-        """Of its numbers from `low` to `high`, both included, the roundest to a reader."""
+        """Return the roundest of its numbers from `low` to `high`, both included."""
 
     @abstractmethod
     def _write(self, numbers: Array) -> pa.Array:

@@ -165,10 +165,10 @@ class NumericColumn(NumberColumn):
         spikes = sorted({*self.spikes, *found})
         edges = self._declared_edges((low, *inner, high))
         if self._whole:
-            kept = without_empty(edges, [steps.place(s) if steps else s for s in spikes])[1:-1]
+            retained = without_empty(edges, [steps.place(s) if steps else s for s in spikes])[1:-1]
         else:  # a mass at the bound, too small for a spike, stays in the last bin
-            kept = [edge for edge in inner if edge < high]
-        inner = [edge for edge, place in zip(inner, edges[1:-1], strict=True) if place in kept]
+            retained = [edge for edge in inner if edge < high]
+        inner = [edge for edge, place in zip(inner, edges[1:-1], strict=True) if place in retained]
         return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
 
     def round_between(self, low: float, high: float) -> float:

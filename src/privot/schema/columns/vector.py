@@ -1,4 +1,29 @@
-"""Vectors: several numbers under one domain."""
+r"""Vectors: several numbers under one domain.
+
+**Places within cells.** A cell of density d, between neighbors of densities $d_-$ and $d_+$, shares
+with each the density where they meet, a harmonic mean; of cells as wide as w and w′
+
+$$ e = \min\Bigl( \frac{w + w'}{w'/d + w/d'},\ 2d,\ 2d' \Bigr) . $$
+
+From one end to the other it is **two lines** that meet at a knot: in the middle, at the height that
+keeps the mass, $2d − (e_- + e_+)/2 ≥ 0$; where d lies between the ends, that height is moved
+between them and the knot aside, so that a density which falls from cell to cell falls within each
+of them, too.
+
+On the **line** (`LineCells`) cells may have any widths, and there are as many laws as the caller
+has classes of people; the outer end of an outer cell is where a single line leads, $\max(0, 2d −
+e)$. Integers have what falls into $[i, i+1)$. Cells of no width are points: nobody is drawn near
+them. Along the axes of a **grid** (`draw_ends`) a draw is a product, in which steps across cells
+are of second order: no grid is seen where records are plotted. There masses are how many of the
+points to be drawn are in each cell, with a few more in all: of a handful of points nothing is
+known, and they are nearly uniform. At the end of the grid, and of the domain, $e = d$.
+
+Privacy review: a function of codes, of a model's probabilities and of coins; whoever draws holds a
+model's codes, not people's.
+
+References:
+    Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +44,13 @@ from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 
-# Places within cells: a density that is continuous from cell to cell, and keeps every cell's mass.
-#
-# A cell of density d, between neighbors of densities $d_-$ and $d_+$, shares with each the density
-# where they meet, a harmonic mean; of cells as wide as w and w′
-#
-# $$ e = \min\Bigl( \frac{w + w'}{w'/d + w/d'},\ 2d,\ 2d' \Bigr) . $$
-#
-# From one end to the other it is **two lines** that meet at a knot: in the middle, at the height that
-# keeps the mass, $2d − (e_- + e_+)/2 ≥ 0$; where d lies between the ends, that height is moved
-# between them and the knot aside, so that a density which falls from cell to cell falls within each
-# of them, too.
-#
-# On the **line** (`LineCells`) cells may have any widths, and there are as many laws as the caller
-# has classes of people; the outer end of an outer cell is where a single line leads, $\max(0, 2d −
-# e)$. Integers have what falls into $[i, i+1)$. Cells of no width are points: nobody is drawn near
-# them. Along the axes of a **grid** (`draw_ends`) a draw is a product, in which steps across cells
-# are of second order: no grid is seen where records are plotted. There masses are how many of the
-# points to be drawn are in each cell, with a few more in all: of a handful of points nothing is
-# known, and they are nearly uniform. At the end of the grid, and of the domain, $e = d$.
-#
-# Privacy review: a function of codes, of a model's probabilities and of coins; whoever draws holds a
-# model's codes, not people's.
-#
-# References:
-#     Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
-
-
 _MORE = 4.0  # points in every cell
 _MOST_TRIES = 100
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
-    """Both ends $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
+    """Return both ends $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
 
     Arguments:
         places: Cells (n, d), from 0 to side − 1.
@@ -134,7 +132,7 @@ class LineCells:
 
     @cached_property
     def widths(self) -> Array:
-        """Of the intervals in order: the length, or the number of integers that are no points."""
+        """Widths of the intervals in order: the length, or the number of integers that are no points."""
         low, high = self.low[self.in_order], self.high[self.in_order]
         if not self.integer:
             return np.asarray(high - low)
@@ -187,18 +185,6 @@ class LineCells:
         return numbers
 
 
-# Cells of a place: how a vector of few coordinates is one code, beside the other columns of a table.
-#
-# The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells, of which those that meet
-# the domain are numbered in C order; a vector that may be missing has one more code, the last. Bins
-# are declared or follow from d; they are never computed from data. Within a cell a report says
-# nothing, so decoded vectors are drawn by a density that goes on smoothly from cell to cell, as many
-# in each as there were, in what of it lies in the domain (`privot.schema.columns.vector`).
-#
-# Whoever turns vectors into codes does so on the device: cells see raw values, and keep nothing of
-# them.
-
-
 # Bins along each axis, by the dimension: some 200 cells.
 DEFAULT_BINS = {2: 16, 3: 6}
 _TRIES = 64
@@ -211,6 +197,15 @@ _SLIVER, _PULL = 1e-6, 1e-5
 @dataclass(frozen=True)
 class Cells(Alphabet):
     """Cells of a domain of two or three coordinates.
+
+    The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells, of which those that meet
+    the domain are numbered in C order; a vector that may be missing has one more code, the last. Bins
+    are declared or follow from d; they are never computed from data. Within a cell a report says
+    nothing, so decoded vectors are drawn by a density that goes on smoothly from cell to cell, as many
+    in each as there were, in what of it lies in the domain (`privot.schema.columns.vector`).
+
+    Whoever turns vectors into codes does so on the device: cells see raw values, and keep nothing of
+    them.
 
     Arguments:
         domain: Of the vectors, in the column's own units.
@@ -404,7 +399,7 @@ class VectorColumn(PointColumn, CodedColumn):
 
     @property
     def declares_codes(self) -> bool:
-        """Whether bins are declared."""
+        """True if bins are declared."""
         return self.bins is not None
 
     @property
