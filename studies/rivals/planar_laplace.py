@@ -184,7 +184,7 @@ class PlanarLaplace(AdditiveNoise):
         """‖x − y‖₂/b."""
         return NoiseForm("euclidean", self.scale)
 
-    def kept(self, waves: Array) -> Array:
+    def attenuation(self, waves: Array) -> Array:
         """$(1 + b^2 ‖ω‖^2)^{−3/2}$."""
         return np.asarray((1 + ((self.scale * waves) ** 2).sum(axis=1)) ** -1.5)
 

@@ -36,7 +36,7 @@ def test_waves_are_kept_as_reports_say(mechanism):
         here = reports[:, -1:] == 0 if mechanism.flagged else 1.0
         means.append(np.stack([np.cos(angles) * here, np.sin(angles) * here]).mean(axis=1))
     true = [np.stack([np.cos(p @ waves.T), np.sin(p @ waves.T)]) for p in places]
-    expected = mechanism.kept(waves) * (true[0] - true[1])
+    expected = mechanism.attenuation(waves) * (true[0] - true[1])
     np.testing.assert_allclose(means[0] - means[1], expected, atol=0.009)
 
 
@@ -58,4 +58,4 @@ def test_less_privacy_and_more_people_cost_less_and_windows_least(domain):
 def test_what_is_not_worked_out_is_not_a_number():
     box = Box((0.0,) * 4, (1.0,) * 4)
     assert math.isnan(planned_error(Laplace.calibrate(box, 1.0), box))
-    assert np.isnan(RandomizedResponse(3, 1.0).kept(WAVES)).all()
+    assert np.isnan(RandomizedResponse(3, 1.0).attenuation(WAVES)).all()

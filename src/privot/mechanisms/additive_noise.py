@@ -54,7 +54,7 @@ _SMALL = 12  # up to here, plain Python is faster than arrays
 
 
 def choose_grid(noise: float) -> float:
-    """The power of two with noise/grid in [2^19, 2^20), kept within 2^−40 … 2^−10.
+    """The power of two with noise/grid in [2^19, 2^20), but within 2^−40 … 2^−10.
 
     >>> choose_grid(1.0) == 2.0**-19
     True
@@ -98,12 +98,12 @@ class AdditiveNoise(Mechanism):
         return ""
 
     def fits(self, column: Column) -> bool:
-        """Whether the column's values are points that are never missing."""
+        """Return True if the column's values are points that are never missing."""
         return not (self.unfit(column) or column.nullable)
 
     @abstractmethod
     def form(self, column: Column) -> NoiseForm:
-        """How likely a report is at a distance."""
+        """Return the form of its reports: how likely one is at a distance."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
         require_finite(name, noise, positive=True)
@@ -201,38 +201,6 @@ class AdditiveNoise(Mechanism):
         return PrivotError("x has a value that is not finite or far out: project it to the domain")
 
 
-# A point that may be missing: a flag by randomized response, and always a noised point.
-#
-# A device that sent a point only where it has one would tell whether it has one. So every device
-# sends both: a flag, which says "missing" or "present" under randomized response of $ε_f$, and a
-# point with additive noise of $ε_v$. Where the record is missing, the noise is added to a **public
-# stand-in** $x_0$, the domain's point nearest to the center of its chart; flag and noise are drawn
-# independently. With $m$ the record's own missingness,
-#
-# $$ f(\text{flag}, y \mid m, x) = f(\text{flag} | m) \, f(y | x_0)^m f(y | x)^{1−m} . $$
-#
-# **How ε is split.** Any two records are one of
-#
-# - both present: flags have the same law, the loss is $ε_v$, noise being scaled to the diameter Δ;
-# - both missing: no loss;
-# - one missing: $ε_f$ for the flag, and for the point what lies between $x_0$ and the farthest $x$:
-#   $s\,ε_v$, where $s = 1$ always holds, and $s = ½$ for domains that are symmetric about $x_0$
-#   (boxes, balls): the reflection $−x$ of a record is a record, rounding to the grid commutes with
-#   it, so $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of what two rounded records
-#   may differ by.
-#
-# Hence $ε = \max(ε_v,\; ε_f + s\,ε_v)$. `calibrate` takes $ε_f = ε/2$ and $ε_v = ε$ where $s = ½$, so
-# a point of such a domain has no more noise for being nullable; elsewhere $ε_f = ε_v = ε/2$.
-#
-# **Privacy review.** Adjacency: any two records, missing or not. Who sees what: the flag and the
-# point leave the device, both noised, in every report. Besides the noised values nothing depends on
-# the record: the stand-in is put in before any noise is drawn, so both cases take the same path and
-# the same samplers, whose time tells noise only. A half missing vector counts as missing: there is
-# nothing to refuse, and a refusal would be seen. What a curator must not do is read the flag as the
-# truth, or drop points whose flag says "missing": the flag is noise too, and the likelihood weighs
-# both cases.
-
-
 class _Noise(Protocol):
     """Noise whose loss is the distance of two rounded records over its scale."""
 
@@ -260,7 +228,36 @@ def mark_missing(points: Array, domain: Domain) -> Array:
 
 @dataclass(frozen=True)
 class NullableNoise(Mechanism, kind="nullable"):
-    """A flag and a noisy point; records and reports are (n, d+1), the last number the flag.
+    r"""A flag and a noisy point; records and reports are (n, d+1), the last number the flag.
+
+    A device that sent a point only where it has one would tell whether it has one. So every device
+    sends both: a flag, which says "missing" or "present" under randomized response of $ε_f$, and a
+    point with additive noise of $ε_v$. Where the record is missing, the noise is added to a **public
+    stand-in** $x_0$, the domain's point nearest to the center of its chart; flag and noise are drawn
+    independently. With $m$ the record's own missingness,
+
+    $$ f(\text{flag}, y \mid m, x) = f(\text{flag} | m) \, f(y | x_0)^m f(y | x)^{1−m} . $$
+
+    **How ε is split.** Any two records are one of
+
+    - both present: flags have the same law, the loss is $ε_v$, noise being scaled to the diameter Δ;
+    - both missing: no loss;
+    - one missing: $ε_f$ for the flag, and for the point what lies between $x_0$ and the farthest $x$:
+      $s\,ε_v$, where $s = 1$ always holds, and $s = ½$ for domains that are symmetric about $x_0$
+      (boxes, balls): the reflection $−x$ of a record is a record, rounding to the grid commutes with
+      it, so $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of what two rounded records
+      may differ by.
+
+    Hence $ε = \max(ε_v,\; ε_f + s\,ε_v)$. `calibrate` takes $ε_f = ε/2$ and $ε_v = ε$ where $s = ½$, so
+    a point of such a domain has no more noise for being nullable; elsewhere $ε_f = ε_v = ε/2$.
+
+    **Privacy review.** Adjacency: any two records, missing or not. Who sees what: the flag and the
+    point leave the device, both noised, in every report. Besides the noised values nothing depends on
+    the record: the stand-in is put in before any noise is drawn, so both cases take the same path and
+    the same samplers, whose time tells noise only. A half missing vector counts as missing: there is
+    nothing to refuse, and a refusal would be seen. What a curator must not do is read the flag as the
+    truth, or drop points whose flag says "missing": the flag is noise too, and the likelihood weighs
+    both cases.
 
     Arguments:
         value: Noise of the point.
@@ -306,12 +303,12 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """That of Laplace noise."""
+        """Return the one with Laplace noise."""
         return mechanism_kind("laplace").for_column(column, epsilon)
 
     @property
-    def asked_as(self) -> str:
-        """That of the noise."""
+    def requested_kind(self) -> str:
+        """Kind of the noise."""
         return self.value.kind
 
     def records(self, points: Array, domain: Domain) -> Array:
@@ -319,7 +316,7 @@ class NullableNoise(Mechanism, kind="nullable"):
         return mark_missing(points, domain)
 
     def fits(self, column: Column) -> bool:
-        """Whether the column's values are points that may be missing, of which no code can tell."""
+        """Return True if values are points that may be missing, and no code says so."""
         return not self.value.unfit(column) and column.nullable
 
     def form(self, column: Column) -> FlaggedForm:
@@ -328,15 +325,15 @@ class NullableNoise(Mechanism, kind="nullable"):
         start = tuple(stand_in(column.domain).tolist())
         return FlaggedForm(self.value.form(column), self.flag.probabilities, start)
 
-    def kept(self, waves: Array) -> Array:
-        """By the noise of the point."""
-        return self.value.kept(waves)
+    def attenuation(self, waves: Array) -> Array:
+        """Return the attenuation by the point's noise."""
+        return self.value.attenuation(waves)
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """That of the point, and how often the flag is right."""
-        told, keep = super().expected(column), self.flag.probabilities[0]
+        """Return what is expected of the point, and how often the flag is right."""
+        point, keep = super().expected(column), self.flag.probabilities[0]
         flag = f"and whether it is missing, the truth with probability {percent_at_most(keep)}"
-        return told | {"keep": keep, "in_words": f"{told['in_words']}, {flag}"}
+        return point | {"keep": keep, "in_words": f"{point['in_words']}, {flag}"}
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """$\\max(ε_v, ε_f + s ε_v)$ between any two records, rounded up; no δ is needed."""
@@ -356,8 +353,8 @@ class NullableNoise(Mechanism, kind="nullable"):
         if not np.isin(flags, (0.0, 1.0)).all():
             raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
         points = self.value.privatize(x[..., :-1])
-        told = self.flag.privatize(flags.astype(np.int64))
-        return np.concatenate([points, told[..., None]], axis=-1)
+        reported = self.flag.privatize(flags.astype(np.int64))
+        return np.concatenate([points, reported[..., None]], axis=-1)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
         """$\\ln f(\\text{flag} | m) + \\ln f(\\text{point} | x)$; `y` and `x` broadcast."""
@@ -378,7 +375,7 @@ class NullableNoise(Mechanism, kind="nullable"):
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Those of the point, and of the flag."""
+        """Return the cells of the point, and of the flag."""
         points = self.value.probability_cells(reports[:, :-1], x[:, :-1], rng)
         flags = self.flag.probability_cells(
             reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64), rng
@@ -387,15 +384,15 @@ class NullableNoise(Mechanism, kind="nullable"):
         return low, high
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
-        """Those that are not finite, or whose flag is neither 0 nor 1."""
+        """Find reports that are not finite, or whose flag is neither 0 nor 1."""
         return super().impossible(reports) | ~np.isin(reports[:, -1], (0.0, 1.0))
 
     @property
     def bias(self) -> float:
-        """Of a coordinate that is present."""
+        """Bias of a coordinate that is present."""
         return self.value.bias
 
     @property
     def variance(self) -> float:
-        """Of a coordinate that is present."""
+        """Variance of a coordinate that is present."""
         return self.value.variance

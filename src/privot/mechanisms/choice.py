@@ -1,4 +1,4 @@
-r"""Which mechanism: of points the one of least planned error, of codes the one that tells most.
+r"""Choice of a mechanism: of points by the least planned error, of codes by the most information.
 
 **Points** (places, numbers, dates): the planned error (`privot.mechanisms.mechanism`) is a distance
 that is expected of 100 000 reports at that ε. A mechanism whose reports a curator can learn from only
@@ -47,7 +47,7 @@ class Choice:
 
 
 def takes_points(column: Column) -> bool:
-    """Whether a column is reported as a point, unless a mechanism is named.
+    """Return True if a column is reported as a point, unless a mechanism is named.
 
     Not a number that may be missing, where the schema says what its codes are: one of them says so.
     """
@@ -119,8 +119,8 @@ def compare_mechanisms(column: Column, own: Mechanism, epsilon: float, *, alone:
     """
     assert column.domain is not None
     errors = dict(choose_mechanism(column, epsilon, alone=alone).compared)
-    errors[own.asked_as] = planned_error(own, column.domain)
-    return _reason_of_points(own.asked_as, errors, epsilon, alone)
+    errors[own.requested_kind] = planned_error(own, column.domain)
+    return _reason_of_points(own.requested_kind, errors, epsilon, alone)
 
 
 def _choose_points(
@@ -136,15 +136,15 @@ def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, al
     at, others = f"{kind}: at ε = {at_most(epsilon)}", [k for k in errors if k != kind]
     if not others:
         return f"{at} no other kind is for it" + ", beside other columns" * (not alone)
-    told = [f"{k} {_percent(errors[k])}" for k in sorted(others, key=errors.__getitem__)]
+    rest = [f"{k} {_percent(errors[k])}" for k in sorted(others, key=errors.__getitem__)]
     least = "the least; " if errors[kind] <= min(errors.values()) else ""
     return (
-        f"{at} its planned error is {_percent(errors[kind])} of the range, {least}{', '.join(told)}"
+        f"{at} its planned error is {_percent(errors[kind])} of the range, {least}{', '.join(rest)}"
     )
 
 
 def _percent(error: float) -> str:
-    """Of a range, which is 2 in unit coordinates."""
+    """Write an error in percent of a range, which is 2 in unit coordinates."""
     return percent_at_least(error / 2, 2)
 
 
@@ -163,14 +163,14 @@ def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: 
 def _reason(kind: str, what: str, epsilon: float, information: dict[str, float]) -> str:
     own = information[kind]
     others = sorted((k for k in information if k != kind), key=lambda k: -information[k])
-    told = ", ".join(
+    rest = ", ".join(
         f"{other} {'tells ' if i == 0 else ''}{information[other]:.3g}"
         for i, other in enumerate(others)
     )
     if not others:
         why = "and no other kind fits"
     elif any(information[other] >= _AS_GOOD * own for other in others):
-        why = f"as much as any but for 2 %, in the shortest report; {told}"
+        why = f"as much as any but for 2 %, in the shortest report; {rest}"
     else:
-        why = f"the most; {told}"
+        why = f"the most; {rest}"
     return f"{kind}: {what} at ε = {at_most(epsilon)}, its report tells {own:.3g} bits, {why}"

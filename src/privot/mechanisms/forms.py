@@ -34,7 +34,7 @@ _MOST_PLACES = 4096
 
 @dataclass(frozen=True)
 class Form:
-    """How reports depend on what is learned: see the module."""
+    """Dependence of reports on what is learned: see the module."""
 
     learns_codes: ClassVar[bool] = False  # a distribution over codes, rather than a point
     flagged: ClassVar[bool] = False  # points that may be missing
@@ -147,7 +147,7 @@ class TableForm(CodeForm):
         grid: float,
         column: Column,
     ) -> TableForm:
-        """That of a mechanism of numbers: likelihoods are means over what the column's bins decode to.
+        """Return the form of a mechanism of numbers: likelihoods are means over the values of bins.
 
         Arguments:
             likelihood: $f(y | x)$ of reports (n, 1) and records (m, 1) that broadcast to (n, m).
@@ -166,17 +166,17 @@ class TableForm(CodeForm):
             columns.append(f @ (count / count.sum()))
         return cls(np.stack(columns, axis=1), float(reports[0]), float(reports[1] - reports[0]))
 
-    def with_missing(self, told: float, given: float) -> TableForm:
+    def with_missing(self, right: float, wrong: float) -> TableForm:
         """The same beside a missing value: one code and one report more, the last ones.
 
         Arguments:
-            told: P(the report is "missing" | it is missing).
-            given: P(the report is "missing" | it is not).
+            right: P(the report is "missing" | it is missing).
+            wrong: P(the report is "missing" | it is not).
         """
-        others = (1 - told) / len(self.likelihood)
+        others = (1 - right) / len(self.likelihood)
         table = np.pad(self.likelihood, ((0, 1), (0, 1)), constant_values=others)
-        table[-1] = given
-        table[-1, -1] = told
+        table[-1] = wrong
+        table[-1, -1] = right
         return replace(self, likelihood=table, nullable=True)
 
     def rows(self, reports: NDArray[Any]) -> NDArray[np.int64]:
@@ -244,7 +244,7 @@ class WindowForm(Form):
 
     @property
     def flagged(self) -> bool:  # type: ignore[override]  # known of an instance
-        """Whether points may be missing."""
+        """True if points may be missing."""
         return self.nullable
 
     @property
@@ -258,7 +258,7 @@ class WindowForm(Form):
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
 
     def by_bins(self, column: Column) -> TableForm:
-        """Of numbers in bins: all reports by the column's codes."""
+        """Return the form for numbers in bins: all reports by the column's codes."""
         cells = np.arange(-self.radius, self.steps + self.radius + 1.0)
 
         def likelihood(y: Array, x: Array) -> Array:
@@ -267,8 +267,8 @@ class WindowForm(Form):
 
         form = TableForm.over_bins(likelihood, cells * (2 / self.steps) - 1, 2 / self.steps, column)
         weight = 2 * self.radius + 1
-        told, given = weight * self.inside, weight * self.outside
-        return form.with_missing(told, given) if self.nullable else form
+        right, wrong = weight * self.inside, weight * self.outside
+        return form.with_missing(right, wrong) if self.nullable else form
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
         """Report cells (n, d), each −r … N + r, of reports in unit coordinates; flags are left out."""
@@ -277,7 +277,7 @@ class WindowForm(Form):
 
 
 def _within(low: float, high: float, integer: bool) -> Array:
-    """What a bin decodes to, in order: all its integers, or as many numbers as tell no difference."""
+    """Return the values of a bin: all its integers, or as many numbers as make no difference."""
     if integer and high - low <= _MOST_PLACES:
         return np.arange(low, high)
     return low + (high - low) * (np.arange(_MOST_PLACES) + 0.5) / _MOST_PLACES

@@ -79,17 +79,17 @@ class FrequencyOracle(Mechanism):
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """For all columns of finitely many codes."""
+        """Return nothing for a column of finitely many codes, else a reason."""
         return "it is for codes of an alphabet: use 'laplace'" if column.alphabet is None else ""
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:
-        """Of the column's alphabet."""
+        """Return the one for the column's alphabet."""
         assert column.alphabet is not None
         return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
 
     def fits(self, column: Column) -> bool:
-        """Whether its alphabet is the column's: a smaller one would refuse some records."""
+        """Return True if its alphabet is the column's: a smaller one would refuse some records."""
         return column.alphabet is not None and column.alphabet.size == self.num_values
 
     @property
@@ -99,11 +99,11 @@ class FrequencyOracle(Mechanism):
         return SupportForm(self.num_values, ratio, self.probabilities, size)
 
     def form(self, column: Column) -> SupportForm:
-        """That of its `supports`."""
+        """Return the form of its supports."""
         return self.supports
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """How often a report holds the truth, and any given other."""
+        """Say how often a report holds the truth, and any given other."""
         own, other = self.probabilities
         words = (
             f"the truth with probability {percent_at_most(own)}, each of {self.num_values - 1} others "
@@ -147,23 +147,6 @@ class FrequencyOracle(Mechanism):
         return other * (1 - other) / (own - other) ** 2
 
 
-# k-ary randomized response, in integers only.
-#
-# With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$: if $W <
-# (k−1)m$ report the ⌊W/m⌋-th of the other categories, else the true one. Each other category has
-# probability $m/2^{64}$ exactly. Since $m ≥ 2^{64}/(e^ε+k−1)$, keeping has $2^{64} − (k−1)m ≤ m e^ε$:
-# the likelihood ratio is at most $e^ε$, proven in integers, with rounding against ε (by less than
-# $2^{−40}$ for any alphabet in use).
-#
-# Neighbors are any two categories; the report is all that leaves the device. The time of a draw does
-# not depend on the record beyond memory access.
-#
-# References:
-#     Warner, *Randomized response* (1965); Kairouz, Bonawitz, Ramage, *Discrete distribution
-#     estimation under local privacy* (2016); Wang, Blocki, Li, Jha, *Locally differentially private
-#     protocols for frequency estimation* (2017).
-
-
 _BLOCK = 2**14
 _SMALL = 12
 
@@ -171,6 +154,20 @@ _SMALL = 12
 @dataclass(frozen=True)
 class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     """Keep a category with probability about e^ε/(e^ε+k−1), else report any other.
+
+    With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$: if $W <
+    (k−1)m$ report the ⌊W/m⌋-th of the other categories, else the true one. Each other category has
+    probability $m/2^{64}$ exactly. Since $m ≥ 2^{64}/(e^ε+k−1)$, keeping has $2^{64} − (k−1)m ≤ m e^ε$:
+    the likelihood ratio is at most $e^ε$, proven in integers, with rounding against ε (by less than
+    $2^{−40}$ for any alphabet in use).
+
+    Neighbors are any two categories; the report is all that leaves the device. The time of a draw does
+    not depend on the record beyond memory access.
+
+    References:
+        Warner, *Randomized response* (1965); Kairouz, Bonawitz, Ramage, *Discrete distribution
+        estimation under local privacy* (2016); Wang, Blocki, Li, Jha, *Locally differentially private
+        protocols for frequency estimation* (2017).
 
     Examples:
         >>> mechanism = RandomizedResponse(num_categories=2, epsilon=1.0)
@@ -203,7 +200,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @property
     def words(self) -> tuple[int, int]:
-        """How many of the 2^64 words lead to the true category, and to one given other."""
+        """Numbers of 2^64 words that lead to the true category, and to one given other."""
         return WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
@@ -227,7 +224,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return low, low + np.where(code == truth, keep, other)[:, None]
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Those that do not name one category."""
+        """Find reports that do not name one category."""
         return super().impossible(reports) | ((reports >= 0).sum(axis=1) != 1)
 
     @property
@@ -282,40 +279,15 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return self._information_of_sets(1, own, (self.num_values - 1) * other)
 
     def report_bits(self, column: Column) -> int:
-        """One code."""
+        """Bits of one code."""
         return self._code_bits
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """How often it is the truth."""
-        told = super().expected(column)
-        truth, others = percent_at_most(told["keep"]), self.num_values - 1
+        """Say how often it is the truth."""
+        base = super().expected(column)
+        truth, others = percent_at_most(base["keep"]), self.num_values - 1
         words = f"the truth with probability {truth}, else one of the other {others} at random"
-        return told | {"in_words": words}
-
-
-# Subset selection: report a set of w of K cells, e^ε times likelier to hold the true cell.
-#
-# $$ f(S | v) ∝ e^ε \text{ if } v ∈ S, \text{ else } 1, \qquad
-# |S| = w = \max(1, \mathrm{round}(K / (1 + e^ε))). $$
-#
-# The likelihood ratio of any two cells is $e^ε$, its inverse, or 1. With this w the estimate of a
-# distribution over many cells has the least error that ε-local privacy allows, to first order, at
-# every ε; w = 1 is randomized response.
-#
-# **In integers only.** There are $\binom{K−1}{w−1}$ sets with $v$ and $\binom{K−1}{w}$ without. Let
-# $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$; $v$ is left out if a 64-bit word is below $L$. Then
-#
-# $$ \frac{f(S ∋ v)}{f(S ∌ v)} = \frac{2^{64} − L}{L} · \frac{K−w}{w} ≤ e^ε . $$
-#
-# The rest is uniform: a w-subset of the other cells by Floyd's algorithm, whose uniform integers come
-# from words by rejection, so exactly; if $v$ belongs in, it takes the place of one element drawn
-# uniformly. All steps are taken whether $v$ is in or not: time tells nothing of it, as it would add
-# to what the set tells.
-#
-# References:
-#     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-#     privacy* (2018); Wang et al., *Mutual information optimally local private discrete distribution
-#     estimation* (2016); Bentley, Floyd, *A sample of brilliance* (1987).
+        return base | {"in_words": words}
 
 
 _SMALL_BATCH = 16  # up to here, one report at a time is faster than arrays
@@ -359,7 +331,29 @@ def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int6
 
 @dataclass(frozen=True)
 class SubsetSelection(FrequencyOracle, kind="subset_selection"):
-    """Report w of K cells, sorted; the true one is among them with probability about ½ or more.
+    r"""Report w of K cells, sorted; the true one is among them with probability about ½ or more.
+
+    $$ f(S | v) ∝ e^ε \text{ if } v ∈ S, \text{ else } 1, \qquad
+    |S| = w = \max(1, \mathrm{round}(K / (1 + e^ε))). $$
+
+    The likelihood ratio of any two cells is $e^ε$, its inverse, or 1. With this w the estimate of a
+    distribution over many cells has the least error that ε-local privacy allows, to first order, at
+    every ε; w = 1 is randomized response.
+
+    **In integers only.** There are $\binom{K−1}{w−1}$ sets with $v$ and $\binom{K−1}{w}$ without. Let
+    $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$; $v$ is left out if a 64-bit word is below $L$. Then
+
+    $$ \frac{f(S ∋ v)}{f(S ∌ v)} = \frac{2^{64} − L}{L} · \frac{K−w}{w} ≤ e^ε . $$
+
+    The rest is uniform: a w-subset of the other cells by Floyd's algorithm, whose uniform integers come
+    from words by rejection, so exactly; if $v$ belongs in, it takes the place of one element drawn
+    uniformly. All steps are taken whether $v$ is in or not: time tells nothing of it, as it would add
+    to what the set tells.
+
+    References:
+        Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
+        privacy* (2018); Wang et al., *Mutual information optimally local private discrete distribution
+        estimation* (2016); Bentley, Floyd, *A sample of brilliance* (1987).
 
     Examples:
         >>> mechanism = SubsetSelection(num_cells=100, epsilon=2.0)
@@ -394,7 +388,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @property
     def words(self) -> tuple[int, int]:
-        """How many of the 2^64 words put the true cell in the set, and leave it out."""
+        """Numbers of 2^64 words that put the true cell in the set, and leave it out."""
         return WORDS - self._words_out, self._words_out
 
     @property
@@ -412,7 +406,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Whether the true cell is in the set, and three of the others that are, in random order."""
+        """Test the true cell's membership, and three of the others that are members, in random order."""
         sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
         inside = (sets == truth).any(axis=1)
         own = self.words[0] / WORDS
@@ -424,7 +418,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return np.column_stack([first[0], low]), np.column_stack([first[1], high])
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Those that are no set of w cells."""
+        """Find reports that are no set of w cells."""
         wrong = (reports >= 0).sum(axis=1) != self.subset_size
         return super().impossible(reports) | wrong
 
@@ -458,7 +452,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return answers
 
     def _draw_one(self, cell: int) -> list[int]:
-        """One report; the elements' order in `drawn` is not uniform, but the set is."""
+        """Draw one report; the elements' order in `drawn` is not uniform, but the set is."""
         others, size = self.num_cells - 1, self.subset_size
         chosen: set[int] = set()
         for last in range(others - size, others):
@@ -511,5 +505,5 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return self._information_of_sets(self.subset_size, inside, outside)
 
     def report_bits(self, column: Column) -> int:
-        """Those of w codes."""
+        """Bits of w codes."""
         return self.subset_size * self._code_bits

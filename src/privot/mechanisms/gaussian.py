@@ -98,7 +98,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         """‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
 
-    def kept(self, waves: Array) -> Array:
+    def attenuation(self, waves: Array) -> Array:
         """$e^{−σ^2 ‖ω‖^2 / 2}$."""
         return np.asarray(np.exp(-((self.stddev * waves) ** 2).sum(axis=1) / 2))
 

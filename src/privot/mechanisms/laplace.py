@@ -77,7 +77,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
         """‖x − y‖₁/b."""
         return NoiseForm("manhattan", self.scale)
 
-    def kept(self, waves: Array) -> Array:
+    def attenuation(self, waves: Array) -> Array:
         r"""$\prod_i (1 + b^2 ω_i^2)^{−1}$."""
         return np.asarray((1 / (1 + (self.scale * waves) ** 2)).prod(axis=1))
 

@@ -7,11 +7,11 @@ bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local privacy: n
 that one person may hold).
 
 Everything else that depends on a mechanism's kind it says itself: which columns it is for (`unfit`,
-`fits`), how it is made for one (`for_column`), how much its reports tell (`information` of codes, what
-is `kept` of points), what a curator learns from (`form`), how its noise is put into words (`expected`),
-what a record is to it (`records`), and what an **audit** of its draws should find: which reports are
-`impossible`, and, by `probability_cells`, how reports of one record are turned into independent uniform
-numbers: one test for all laws (`privot.audit.statistics`).
+`fits`), how it is made for one (`for_column`), how much its reports tell (`information` of codes,
+`attenuation` of points), what a curator learns from (`form`), how its noise is put into words
+(`expected`), what a record is to it (`records`), and what an **audit** of its draws should find: which
+reports are `impossible`, and, by `probability_cells`, how reports of one record are turned into
+independent uniform numbers: one test for all laws (`privot.audit.statistics`).
 
 Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
 codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
@@ -53,7 +53,7 @@ class Mechanism(ABC):
     pure: ClassVar[bool] = True  # no δ is needed
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
     names_code: ClassVar[bool] = False  # a report is one code, as a record is
-    by_kind: ClassVar[bool] = True  # may be asked for by its kind
+    by_kind: ClassVar[bool] = True  # may be requested by its kind
     shares_delta: ClassVar[bool] = False  # several spend one δ together, as Gaussians do
     among_auto: ClassVar[bool] = True  # may be chosen without being named
     noise_word: ClassVar[str] = "noise"
@@ -72,7 +72,7 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def unfit(cls, column: Column) -> str:
-        """Why no mechanism of this kind is for a column, and what is instead; nothing if one is."""
+        """Say why no mechanism of this kind is for a column, and what is instead; nothing if one is."""
 
     @classmethod
     @abstractmethod
@@ -80,33 +80,33 @@ class Mechanism(ABC):
         """The most accurate one that spends `epsilon` on a column that it is not `unfit` for."""
 
     @property
-    def asked_as(self) -> str:
-        """The kind that it is asked for by."""
+    def requested_kind(self) -> str:
+        """Kind that it is requested by."""
         return self.kind
 
     @property
     def flagged(self) -> bool:
-        """Whether records and reports have one number more: 1 where missing."""
+        """True if records and reports have one number more: 1 where missing."""
         return False
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """What `privatize` takes of points (n, d) of the unit domain; rows of NaN are missing."""
+        """Return what `privatize` takes of points (n, d) in the unit domain; rows of NaN are missing."""
         return points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """Whose unit coordinates the reports of a domain's points are: by default, its own."""
+        """Return the domain of whose unit coordinates reports are: by default, the points' own."""
         return domain
 
     def fits(self, column: Column) -> bool:
-        """Whether it reports every value that the column declares."""
+        """Return True if it reports every value that the column declares."""
         return not self.unfit(column)
 
     @abstractmethod
     def form(self, column: Column) -> Form:
-        """What the curator learns the column from, as a point or, beside other columns, by its bins."""
+        """Return the form that the column is learned by: a point or, beside other columns, its bins."""
 
     def point_form(self, column: Column) -> Form:
-        """What the curator learns the column's points from, where that is all there is to learn."""
+        """Return the form that the column's points are learned by, where there is nothing else."""
         return self.form(column)
 
     def places(self, records: Array, domain: Domain) -> Array:
@@ -117,7 +117,7 @@ class Mechanism(ABC):
         """Bits that one report tells of a code of uniform prior; NaN of mechanisms of points."""
         return math.nan
 
-    def kept(self, waves: Array) -> Array:
+    def attenuation(self, waves: Array) -> Array:
         """Share (k,) that reports keep of waves $e^{i⟨ω, x⟩}$ (k, d); NaN of mechanisms of codes."""
         return np.full(len(waves), math.nan)
 
@@ -126,7 +126,7 @@ class Mechanism(ABC):
         return 64 if column.domain is None else 64 * column.domain.dimension
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """What to expect of a report, in numbers and `in_words`.
+        """Describe a report to be expected, in numbers and `in_words`.
 
         By default the noise of a point: `stddev` of each coordinate, in the column's units, and
         `relative` to the coordinate's range. Of an image it is one number, pixels being in [−1, 1].
@@ -151,7 +151,7 @@ class Mechanism(ABC):
         """Draw one report for every record in `x`, with fresh noise from the operating system."""
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """How a device draws from integers (`privot.wire.draws`); None if it takes logarithms."""
+        """Return a device's draw from integers (`privot.wire.draws`); None if it takes logarithms."""
         return None
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[Any]:
@@ -195,7 +195,7 @@ class Mechanism(ABC):
         return np.asarray(reports, np.int32).reshape(len(reports), -1)
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which reports (n, …), as a curator reads them, no record can have."""
+        """Find the reports (n, …), as a curator reads them, that no record can have."""
         return ~np.isfinite(reports).all(axis=1)
 
     def to_grid(self, y: Array) -> Array:
@@ -215,7 +215,7 @@ class Mechanism(ABC):
         return None
 
     def possible(self, y: NDArray[Any], domain: Domain | None = None) -> NDArray[np.bool_]:
-        """Which reports (n, d), or supports (n, w) of codes, a device can have sent, shape (n,).
+        """Find the reports (n, d), or supports (n, w) of codes, that a device can have sent, shape (n,).
 
         Not what no record of `domain` leads to with probability $2^{−64}$ or more. What is left bounds
         the influence of any one report, whoever made it: under pure ε its likelihoods of two records
@@ -295,27 +295,6 @@ def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.
     return codes.astype(np.int64, copy=False)
 
 
-# What a mechanism of points is expected to cost, from public inputs alone: a distance.
-#
-# Of people $x$ in $[−1, 1]^d$, what reports tell of a wave $E \cos ⟨ω, x⟩$ is dampened: a mechanism
-# keeps the share $g(ω)$ of it (its `kept`), so that n reports tell the wave up to a variance of about
-# $κ / (2 n g(ω)^2)$, or it is known no better than before, which we take to be $s/(1 + ‖ω‖^2)$, as of
-# people who live in towns: s = .3, and half of it in space. In the dual Sobolev norm, which for small
-# differences of densities is the Wasserstein distance,
-#
-# $$ \mathrm{error}^2 = \sum_ω \min\Big( \frac{s}{1 + ‖ω‖^2}, \frac{κ}{2 n g(ω)^2} \Big)
-#    \frac1{‖ω‖^2} $$
-#
-# over the waves $ω ∈ \frac π2 ℤ_{≥0}^d$, ω ≠ 0, of the box.
-#
-# **κ** is what a fit pays for not knowing which waves to believe: 1 of the best that is linear, and
-# of `privot.fit` on public synthetic people (clusters and filaments, `python -m studies
-# reports.windows`) 6 in the plane and in space, where W₂ is meant, and 3 of numbers, where W₁ is: the
-# error of a former fit up to 20 % in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and up to 40
-# % elsewhere. Today's is as near by windows in the plane, and nearer elsewhere
-# (docs/results/best_report.md).
-
-
 PEOPLE = 100_000
 # s and κ, by coordinates.
 _PRIOR = {1: 0.3, 2: 0.3, 3: 0.15}
@@ -324,7 +303,25 @@ _WAVES = {1: 256, 2: 48, 3: 16}  # a coordinate
 
 
 def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) -> float:
-    """The error in unit coordinates (of a curve, in halves of its length); NaN beyond three of them.
+    r"""The error in unit coordinates (of a curve, in halves of its length); NaN beyond three of them.
+
+    Of people $x$ in $[−1, 1]^d$, what reports tell of a wave $E \cos ⟨ω, x⟩$ is dampened: a mechanism
+    keeps the share $g(ω)$ of it (its `attenuation`), so that n reports tell the wave up to a variance
+    of about $κ / (2 n g(ω)^2)$, or it is known no better than before, which we take to be $s/(1 +
+    ‖ω‖^2)$, as of people who live in towns: s = .3, and half of it in space. In the dual Sobolev norm,
+    which for small differences of densities is the Wasserstein distance,
+
+    $$ \mathrm{error}^2 = \sum_ω \min\Big( \frac{s}{1 + ‖ω‖^2}, \frac{κ}{2 n g(ω)^2} \Big)
+       \frac1{‖ω‖^2} $$
+
+    over the waves $ω ∈ \frac π2 ℤ_{≥0}^d$, ω ≠ 0, of the box.
+
+    **κ** is what a fit pays for not knowing which waves to believe: 1 of the best that is linear, and
+    of `privot.fit` on public synthetic people (clusters and filaments, `python -m studies
+    reports.windows`) 6 in the plane and in space, where W₂ is meant, and 3 of numbers, where W₁ is: the
+    error of a former fit up to 20 % in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and up to 40
+    % elsewhere. Today's is as near by windows in the plane, and nearer elsewhere
+    (docs/results/best_report.md).
 
     >>> from privot.mechanisms import Laplace, Window
     >>> from privot.schema import Box
@@ -337,7 +334,7 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     if dimension not in _WAVES:
         return math.nan
     waves = _waves(dimension)
-    share = mechanism.kept(_seen(waves, mechanism, domain))
+    share = mechanism.attenuation(_seen(waves, mechanism, domain))
     square = (waves**2).sum(axis=1)
     known = _PAID[dimension] / (2 * people * np.maximum(share**2, 1e-30))
     return math.sqrt(float((np.minimum(_PRIOR[dimension] / (1 + square), known) / square).sum()))

@@ -117,7 +117,7 @@ class Window(Mechanism, kind="window"):
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:
-        """That of the column's domain."""
+        """Return the window for the column's domain."""
         assert column.domain is not None
         return cls.for_domain(column.domain, epsilon, nullable=column.nullable)
 
@@ -137,7 +137,7 @@ class Window(Mechanism, kind="window"):
         return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """Of a curve, the line of its lengths."""
+        """Return the domain itself, or the line of a curve's lengths."""
         return domain.line if isinstance(domain, Polyline) else domain
 
     def places(self, records: Array, domain: Domain) -> Array:
@@ -146,7 +146,7 @@ class Window(Mechanism, kind="window"):
         return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
 
     def fits(self, column: Column) -> bool:
-        """Whether it is for the column's domain, and for missing values if the column has them."""
+        """Return True if it is for the column's domain, and for its missing values if it has them."""
         if (domain := column.domain) is None or self.unfit(column):
             return False
         same = _geometry(domain) == (self.dimension, self.area, self.non_negative)
@@ -154,7 +154,7 @@ class Window(Mechanism, kind="window"):
 
     @property
     def flagged(self) -> bool:
-        """Whether a value may be missing."""
+        """True if a value may be missing."""
         return self.nullable
 
     @cached_property
@@ -188,10 +188,10 @@ class Window(Mechanism, kind="window"):
         size = self.dimension, self.steps, self.radius, self.shape, self.area
         return WindowForm(*size, *self.probabilities, self.nullable)
 
-    def kept(self, waves: Array) -> Array:
-        """Of a product, the product of the coordinates that the wave is in."""
+    def attenuation(self, waves: Array) -> Array:
+        """Return a window's attenuation; a product's is the product over the coordinates of the wave."""
         blocks = waves.reshape(-1, self._block.dimension)
-        share = np.where((blocks == 0).all(axis=1), 1.0, self._law.kept(blocks))
+        share = np.where((blocks == 0).all(axis=1), 1.0, self._law.attenuation(blocks))
         return share.reshape(len(waves), -1).prod(axis=1)
 
     def privatize(self, x: Array) -> Array:
@@ -250,9 +250,9 @@ class Window(Mechanism, kind="window"):
         near: Mask = (gap**2).sum(axis=-1) <= self.radius**2
         if not self.nullable:
             return np.asarray(np.where(near, inside, outside).sum(axis=-1))
-        told, missing = y[..., -1] == 1, x[..., -1] == 1
-        same = np.where(told | missing, told & missing, near[..., 0])
-        weight = np.where(told, math.log(len(self._block.window)), 0.0)
+        flagged, missing = y[..., -1] == 1, x[..., -1] == 1
+        same = np.where(flagged | missing, flagged & missing, near[..., 0])
+        weight = np.where(flagged, math.log(len(self._block.window)), 0.0)
         return np.asarray(np.where(same, inside, outside) + weight)
 
     def probability_cells(
@@ -267,13 +267,13 @@ class Window(Mechanism, kind="window"):
         )
         if not self.nullable:
             return low, high
-        told, (inside, outside) = reports[:, -1:] == 1, self.probabilities
+        flagged, (inside, outside) = reports[:, -1:] == 1, self.probabilities
         flag = np.where(present, outside, inside)[:, None] * len(self._block.window)
-        low = np.hstack([np.where(told, 0.0, low), np.where(told, 0.0, flag)])
-        return low, np.hstack([np.where(told, 1.0, high), np.where(told, flag, 1.0)])
+        low = np.hstack([np.where(flagged, 0.0, low), np.where(flagged, 0.0, flag)])
+        return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, flag, 1.0)])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
-        """Those that no window reaches, or whose flag is neither 0 nor 1."""
+        """Find reports that no window reaches, or whose flag is neither 0 nor 1."""
         finite = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # and no NaN
         reports = np.where(finite[:, None], reports, 0.0)
         reached = self._block.may_report(self._cells(reports)).all(axis=1)
@@ -296,7 +296,7 @@ class Window(Mechanism, kind="window"):
 
     @property
     def variance(self) -> float:
-        """Of a coordinate's affine unbiased estimate, the largest over all records."""
+        """Variance of a coordinate's affine unbiased estimate, the largest over all records."""
         return self._law.variance()
 
 

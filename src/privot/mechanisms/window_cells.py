@@ -30,29 +30,6 @@ from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outsid
 from privot.mechanisms.samplers.rounding import Integers
 from privot.schema.domains import Array
 
-# How wide a window is, and on what grid: one public rule of ε and the number of coordinates.
-#
-# **One coordinate.** Of a uniform record, a window that is a share τ of all reports tells, edges
-# aside,
-#
-# $$ I(τ) = \frac{ε τ e^ε}{1 + τ(e^ε − 1)} − \ln(1 + τ(e^ε − 1)), \qquad
-# τ^* = \frac{ε e^ε − e^ε + 1}{(e^ε − 1)^2} \text{ being the best,} $$
-#
-# which is the square wave's width. Beyond ε = 5 it stays what it is there: narrower windows tell no
-# more of where people are than their number can.
-#
-# **A disk, a ball.** W₂ of what is learned weighs a frequency k by $|k|^{−2}$, which information does
-# not. Of public synthetic clusters and filaments, not of any data (`python -m studies
-# reports.windows`), the radius that is best for W₂, in unit coordinates, is about $0.9 / ε$ in the
-# plane and $1.6 / ε$ in space, over ε from 1 to 8 and 10⁴ to 2·10⁶ people; a third less or more costs
-# up to 12 %. A window a coordinate at ε/d each has 1.3 to 1.6 times the error, at any width, and a
-# mixture of radii is no better than one.
-#
-# References:
-#     Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
-#     differential privacy* (2020).
-
-
 Shape = Literal["ball", "product"]
 Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 
@@ -62,22 +39,6 @@ _STEPS = {1: (2**10, 2**14), 2: (2**8, 2**9), 3: (2**6, 2**7)}
 _WIDEST = 2.0
 _NARROWEST = 5.0  # ε, of one coordinate
 _RADIUS_TIMES_EPSILON = {2: 0.9, 3: 1.6}
-
-
-# How a window's report is drawn: from anywhere, or from the window, in integers only.
-#
-# With m cells in a window of K, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word below L
-# sends the report to one of all K cells, uniformly, any other to one of the window, uniformly. So a
-# cell has the probability $b = L / (2^{64} K)$ outside and $a = b + (1 − L/2^{64}) / m$ inside, and
-#
-# $$ \frac ab = 1 + \frac{2^{64} − L}{L} \frac Km ≤ 1 + \Big( \frac{e^ε m + K − m}{K} − 1 \Big) \frac Km
-#    = e^ε. $$
-#
-# **Missing values** have a window of m cells of their own, so that K includes them; all of them are
-# written as one symbol, which is cell number `symbol`.
-#
-# **Privacy review.** A cell of all, an offset of the window of 0, and the word are drawn for every
-# record, before the record is looked at: draws, rejections and their time know nothing of it.
 
 
 @dataclass(frozen=True)
@@ -90,7 +51,27 @@ class WindowPlan:
 
 
 def window_plan(dimension: int, epsilon: float) -> WindowPlan:
-    """The window for reports of ε, by the rule of the module.
+    r"""The window for reports of ε, by the rule of the module.
+
+    **One coordinate.** Of a uniform record, a window that is a share τ of all reports tells, edges
+    aside,
+
+    $$ I(τ) = \frac{ε τ e^ε}{1 + τ(e^ε − 1)} − \ln(1 + τ(e^ε − 1)), \qquad
+    τ^* = \frac{ε e^ε − e^ε + 1}{(e^ε − 1)^2} \text{ being the best,} $$
+
+    which is the square wave's width. Beyond ε = 5 it stays what it is there: narrower windows tell no
+    more of where people are than their number can.
+
+    **A disk, a ball.** W₂ of what is learned weighs a frequency k by $|k|^{−2}$, which information does
+    not. Of public synthetic clusters and filaments, not of any data (`python -m studies
+    reports.windows`), the radius that is best for W₂, in unit coordinates, is about $0.9 / ε$ in the
+    plane and $1.6 / ε$ in space, over ε from 1 to 8 and 10⁴ to 2·10⁶ people; a third less or more costs
+    up to 12 %. A window a coordinate at ε/d each has 1.3 to 1.6 times the error, at any width, and a
+    mixture of radii is no better than one.
+
+    References:
+        Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
+        differential privacy* (2020).
 
     >>> window_plan(1, 1.0)
     WindowPlan(shape='ball', steps=1024, radius=262)
@@ -181,7 +162,7 @@ class WindowCells:
 
     @property
     def numbers(self) -> int:
-        """How many numbers cells may have: 0 … base^d − 1."""
+        """Number of numbers that cells may have: 0 … base^d − 1."""
         return self.base**self.dimension
 
     def units(self, cells: Integers) -> Array:
@@ -213,7 +194,7 @@ class WindowCells:
 
     @cached_property
     def window(self) -> Integers:
-        """What to add to a record's number, in increasing order (m,)."""
+        """Offsets that are added to a record's number, in increasing order (m,)."""
         return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
@@ -235,17 +216,17 @@ class WindowCells:
         return self.numbers if self.reached is None else len(self.reached)
 
     def rank(self, numbers: Integers) -> Integers:
-        """How many cells of reports have a smaller number."""
+        """Count the cells of reports that have a smaller number."""
         if self.reached is None:
             return np.clip(numbers, 0, self.numbers)
         return np.searchsorted(self.reached, numbers)
 
     def may_record(self, cells: Integers) -> Mask:
-        """Which cells (…, d) a record can be in."""
+        """Find the cells (…, d) that a record can be in."""
         return self._within(cells, 0)
 
     def may_report(self, cells: Integers) -> Mask:
-        """Which cells (…, d) some window reaches."""
+        """Find the cells (…, d) that some window reaches."""
         return self._within(cells, self.radius)
 
     def _within(self, cells: Integers, radius: int) -> Mask:
@@ -264,21 +245,19 @@ class WindowCells:
         return within
 
 
-# The law of one window in numbers: what it tells, how far it scatters, and where an audit looks.
-#
-# With a and b the probabilities of a cell inside and outside, and m cells in a window, a report of a
-# record x has the mean $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, affine in x.
-
-
 @dataclass(frozen=True)
 class WindowLaw:
-    """Cells, and the probability of one `inside` a window and of one `outside`."""
+    r"""Cells, and the probability of one `inside` a window and of one `outside`.
+
+    With a and b the probabilities of a cell inside and outside, and m cells in a window, a report of a
+    record x has the mean $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, affine in x.
+    """
 
     cells: WindowCells
     inside: float
     outside: float
 
-    def kept(self, waves: Array) -> Array:
+    def attenuation(self, waves: Array) -> Array:
         r"""$(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over the ball.
 
         It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r.
@@ -338,7 +317,20 @@ class WindowLaw:
 
 @dataclass(frozen=True)
 class WindowMixture:
-    """Reports of cells, at ε.
+    r"""Reports of cells, at ε.
+
+    With m cells in a window of K, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word below L
+    sends the report to one of all K cells, uniformly, any other to one of the window, uniformly. So a
+    cell has the probability $b = L / (2^{64} K)$ outside and $a = b + (1 − L/2^{64}) / m$ inside, and
+
+    $$ \frac ab = 1 + \frac{2^{64} − L}{L} \frac Km
+       ≤ 1 + \Big( \frac{e^ε m + K − m}{K} − 1 \Big) \frac Km = e^ε. $$
+
+    **Missing values** have a window of m cells of their own, so that K includes them; all of them are
+    written as one symbol, which is cell number `symbol`.
+
+    **Privacy review.** A cell of all, an offset of the window of 0, and the word are drawn for every
+    record, before the record is looked at: draws, rejections and their time know nothing of it.
 
     Arguments:
         cells: Of records and reports.
@@ -362,7 +354,7 @@ class WindowMixture:
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """How many of the 2^64 words send a report into the window, and anywhere."""
+        """Numbers of 2^64 words that send a report into the window, and anywhere."""
         near = len(self.cells.window)
         anywhere = words_outside(self.epsilon, near, self.total - near, self.total)
         return WORDS - anywhere, anywhere
@@ -399,7 +391,7 @@ class WindowMixture:
         return np.hstack([points, missing[:, None]])
 
     def draw(self, count: int) -> tuple[Integers, Integers]:
-        """What to add to a record's number, and the number of any cell.
+        """Draw the offset of a record's number, and the number of any cell.
 
         Either is uniform, and they share a word: no report is made of both. Words beyond the last full
         multiple of m K are drawn again.
@@ -417,7 +409,7 @@ class WindowMixture:
         return self.cells.window.take(near_index), self._numbers(far)
 
     def _numbers(self, far: Integers) -> Integers:
-        """Of the cells that these are the places of, in order; those of the missing value are last."""
+        """Return numbers of cells, in order, from their places; the missing value's are last."""
         if self._listed is not None:
             return self._listed.take(far, mode="clip")
         return np.minimum(far, self.symbol) if self.nullable else far

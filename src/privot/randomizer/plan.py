@@ -368,7 +368,7 @@ def _columns(schema: Schema, budget: Budget, people: int) -> list[ColumnPlan]:
         else:
             measure = "W1" if column.is_number else "W2"
             ways = ways_of_places(column, delta, alone=len(schema.columns) == 1)
-        found = compare_ways(ways, made.asked_as, spent, people)
+        found = compare_ways(ways, made.requested_kind, spent, people)
         plans.append(ColumnPlan((name,), measure, spent, delta, *found))
     return plans
 

@@ -20,7 +20,7 @@ def test_waves_are_kept_as_the_window_s_sum_says(dimension):
     law = WindowLaw(cells, 0.7 / len(cells.window), 1e-9)
     waves = np.random.default_rng(0).uniform(0, 9, (5, dimension))
     exact = (law.inside - law.outside) * np.cos(cells.offsets * 2 / 64 @ waves.T).sum(axis=0)
-    np.testing.assert_allclose(law.kept(waves), exact, atol=0.02)
+    np.testing.assert_allclose(law.attenuation(waves), exact, atol=0.02)
 
 
 def test_cells_are_a_tiling_of_the_interval():

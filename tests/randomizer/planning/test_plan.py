@@ -31,7 +31,7 @@ SCHEMAS = {
 def test_what_is_planned_is_what_calibration_makes(columns):
     schema = Schema.from_dict({"columns": columns})
     plan, randomizer = plan_reports(schema, 4.0, 10_000), Randomizer.calibrate(schema, 4.0)
-    made = {name: mechanism.asked_as for name, mechanism in randomizer.mechanisms.items()}
+    made = {name: mechanism.requested_kind for name, mechanism in randomizer.mechanisms.items()}
     if randomizer.candidates is not None:
         made |= dict.fromkeys(randomizer.candidates.columns, "candidates")
     planned = {name: part.recommended.report for part in plan.columns for name in part.columns}

@@ -24,9 +24,31 @@ sign −1. Candidate j is row j mod D of block ⌊j/D⌋.
 Transforms are products by two Hadamard matrices of about $\sqrt D$ rows each, which a matrix library
 does faster than the textbook's butterflies. Nothing here is secret: seeds are published.
 
+**The gain** says how far the report leans to the record. Given a unit vector x, the reported candidate
+$Y_j$ has the mean $(g / \sqrt D)\, x$: the larger the gain g, the fewer people a mean takes. Scores
+$\sqrt D ⟨x, Y_j⟩$ of random directions are about normal; if those beyond t count as close, a share Q(t)
+of all, and are $e^ε$ times likelier, then
+
+$$ g(t) = \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} , $$
+
+and the largest g(t) is the best that ε-local privacy allows, up to terms of lower order (PrivUnit,
+and its optimality: Asi, Feldman, Talwar 2022).
+
+Of K candidates with w chosen, $g = w (a − b) m$, m being the mean of the w largest scores: one that
+beats others with probability p is among them with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$.
+It is found by quadrature. Rows of one block are a rotation of the unit vectors, so that their
+scores are a normal vector over its length: exact. Those of several blocks count as independent,
+each uniform on the sphere.
+
+What sign-flipped transforms lack in randomness is measured (`docs/results/candidates.md`): below
+0.1 % of the gain for records of many numbers, 0.3 to 0.7 % for those of only two.
+
 References:
-    Steele, Lea, Flood, *Fast splittable pseudorandom number generators* (2014); Ailon, Chazelle, *The
-    fast Johnson–Lindenstrauss transform and approximate nearest neighbors* (2009).
+    Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
+    in private federated learning* (2018); Asi, Feldman, Talwar, *Optimal algorithms for mean estimation
+    under local differential privacy* (2022); Steele, Lea, Flood, *Fast splittable pseudorandom number
+    generators* (2014); Ailon, Chazelle, *The fast Johnson–Lindenstrauss transform and approximate
+    nearest neighbors* (2009).
 """
 
 from __future__ import annotations
@@ -94,7 +116,7 @@ def transform(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Codebook:
-    """What seeds expand into.
+    """Candidates that seeds expand into.
 
     Arguments:
         dimension: D, of the candidates.
@@ -169,32 +191,6 @@ def _flip(x: Floats, flips: NDArray[np.uint32]) -> Floats:
     return (np.ascontiguousarray(x).view(np.uint32) ^ flips).view(np.float32)
 
 
-# The gain: how far the reported candidate leans to the record, for the codebook at hand.
-#
-# Given a unit vector x, the reported candidate $Y_j$ has the mean $(g / \sqrt D)\, x$: the larger the
-# gain g, the fewer people a mean takes. Scores $\sqrt D ⟨x, Y_j⟩$ of random directions are about
-# normal; if those beyond t count as close, a share Q(t) of all, and are $e^ε$ times likelier, then
-#
-# $$ g(t) = \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} , $$
-#
-# and the largest g(t) is the best that ε-local privacy allows, up to terms of lower order (PrivUnit,
-# and its optimality: Asi, Feldman, Talwar 2022).
-#
-# Of K candidates with w chosen, $g = w (a − b) m$, m being the mean of the w largest scores: one that
-# beats others with probability p is among them with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$.
-# It is found by quadrature. Rows of one block are a rotation of the unit vectors, so that their
-# scores are a normal vector over its length: exact. Those of several blocks count as independent,
-# each uniform on the sphere.
-#
-# What sign-flipped transforms lack in randomness is measured (`docs/results/candidates.md`): below
-# 0.1 % of the gain for records of many numbers, 0.3 to 0.7 % for those of only two.
-#
-# References:
-#     Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
-#     in private federated learning* (2018); Asi, Feldman, Talwar, *Optimal algorithms for mean
-# estimation     under local differential privacy* (2022).
-
-
 _PLACES = 2**15 + 1  # of a quadrature
 
 
@@ -240,53 +236,6 @@ def on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
     return density, beaten
 
 
-# The closest candidates: a report names one of K public directions, e^ε times likelier a close one.
-#
-# A record is a vector x of length at most 1. The device draws a fresh **public** seed s, which
-# expands into unit vectors $Y_1 … Y_K$ (`privot.mechanisms.candidates.codebook`), computes the scores
-# $⟨x, Y_j⟩$, takes the set T(x, s) of the w candidates with the largest (ties by index), and sends
-# (s, j),
-#
-# $$ P(j | x, s) = a \text{ if } j ∈ T(x, s), \text{ else } b, \quad a w + b (K − w) = 1, \; a ≤ e^ε b
-# . $$
-#
-# **Privacy.** Adjacency: any two records. The seed is drawn before the record is looked at, and
-# independently of it. Given s, the probability of every j is a or b, whatever x is. So for all x, x′
-# and every report, $P(s, j | x) / P(s, j | x′) ∈ \{a/b, 1, b/a\}$, which $e^ε$ bounds: the report is
-# ε-private **for any score**, however far out the records are, and however badly its floating point
-# is rounded. There is no sensitivity, no diameter, no grid. The score decides what the report is
-# worth, nothing else.
-#
-# *In integers only.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L sends the
-# report to one of the K − w others, uniformly, any other word to one of the w closest: $a/b ≤ e^ε$
-# (`words_outside`). All of it is drawn for every record, inside and outside.
-#
-# *Who sees what, and what else depends on the record.* Seed and index leave the device. Time: the
-# scores are sums of as many terms, without a branch; features are rounded to multiples of $2^{−20}$,
-# so that no sum is subnormal, which some processors are slow at; the w largest are found by sixteen
-# counts, whatever they are. A vector that is not finite is refused, which whoever makes vectors of
-# records must not let happen (`privot.randomizer.reports.candidates` projects them first).
-#
-# **What it tells.** The mean of $Y_j$, given x, is $(g/\sqrt D)\, x$, g being the *gain*, so that
-#
-# $$ \hat{\mathbb E} x = \frac{\sqrt D}{g n} \sum_i Y_{j_i}^{(s_i)} $$
-#
-# is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate; 3.26 is the largest gain
-# at ε = 10, 1.85 at 5, .79 at 2 (`privot.mechanisms.candidates.codebook`).
-#
-# **The likelihood** of one report, when nothing is known of the other candidates, is a smooth
-# function of the score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known probability
-# $\bar F(u)$, so
-#
-# $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
-#
-# References:
-#     Feldman, Talwar, *Lossless compression of efficient private local randomizers* (2021); Shah, Chen,
-#     Ballé, Kairouz, Theis, *Optimal compression of locally differentially private mechanisms* (2022);
-#     Isik, Chen, Özgür, Weissman, No, *Exact optimality of communication-privacy-utility tradeoffs in
-#     distributed mean estimation* (2023).
-
-
 Indices = NDArray[np.int64]
 
 # Scores are compared as 16-bit integers, 2^11 to one standard deviation.
@@ -299,7 +248,51 @@ _NUMBERS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class ClosestCandidates:
-    """Reports (seed, index) of vectors of length at most 1, which name a close candidate more often.
+    r"""Reports (seed, index) of vectors of length at most 1, which name a close candidate more often.
+
+    A record is a vector x of length at most 1. The device draws a fresh **public** seed s, which
+    expands into unit vectors $Y_1 … Y_K$ (`privot.mechanisms.candidates.codebook`), computes the scores
+    $⟨x, Y_j⟩$, takes the set T(x, s) of the w candidates with the largest (ties by index), and sends
+    (s, j),
+
+    $$ P(j | x, s) = a \text{ if } j ∈ T(x, s), \text{ else } b, \quad a w + b (K − w) = 1, \; a ≤ e^ε b
+    . $$
+
+    **Privacy.** Adjacency: any two records. The seed is drawn before the record is looked at, and
+    independently of it. Given s, the probability of every j is a or b, whatever x is. So for all x, x′
+    and every report, $P(s, j | x) / P(s, j | x′) ∈ \{a/b, 1, b/a\}$, which $e^ε$ bounds: the report is
+    ε-private **for any score**, however far out the records are, and however badly its floating point
+    is rounded. There is no sensitivity, no diameter, no grid. The score decides what the report is
+    worth, nothing else.
+
+    *In integers only.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L sends the
+    report to one of the K − w others, uniformly, any other word to one of the w closest: $a/b ≤ e^ε$
+    (`words_outside`). All of it is drawn for every record, inside and outside.
+
+    *Who sees what, and what else depends on the record.* Seed and index leave the device. Time: the
+    scores are sums of as many terms, without a branch; features are rounded to multiples of $2^{−20}$,
+    so that no sum is subnormal, which some processors are slow at; the w largest are found by sixteen
+    counts, whatever they are. A vector that is not finite is refused, which whoever makes vectors of
+    records must not let happen (`privot.randomizer.reports.candidates` projects them first).
+
+    **What it tells.** The mean of $Y_j$, given x, is $(g/\sqrt D)\, x$, g being the *gain*, so that
+
+    $$ \hat{\mathbb E} x = \frac{\sqrt D}{g n} \sum_i Y_{j_i}^{(s_i)} $$
+
+    is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate; 3.26 is the largest gain
+    at ε = 10, 1.85 at 5, .79 at 2 (`privot.mechanisms.candidates.codebook`).
+
+    **The likelihood** of one report, when nothing is known of the other candidates, is a smooth
+    function of the score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known probability
+    $\bar F(u)$, so
+
+    $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
+
+    References:
+        Feldman, Talwar, *Lossless compression of efficient private local randomizers* (2021); Shah,
+        Chen, Ballé, Kairouz, Theis, *Optimal compression of locally differentially private mechanisms*
+        (2022); Isik, Chen, Özgür, Weissman, No, *Exact optimality of communication-privacy-utility
+        tradeoffs in distributed mean estimation* (2023).
 
     Arguments:
         epsilon: Privacy loss of a report.
@@ -343,7 +336,7 @@ class ClosestCandidates:
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """How many of the 2^64 words lead to a close candidate, and to another."""
+        """Numbers of 2^64 words that lead to a close candidate, and to another."""
         rest = self.codebook.num_candidates - self.closest
         outside = words_outside(self.epsilon, self.closest, rest, rest)
         return WORDS - outside, outside
@@ -411,7 +404,7 @@ class ClosestCandidates:
     def is_chosen(
         self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
     ) -> NDArray[np.bool_]:
-        """Whether the candidates (n,) are among the closest to vectors (n, d)."""
+        """Find which candidates (n,) are among the closest to vectors (n, d)."""
         close = np.empty(len(seeds), bool)
         for rows in self._some(len(seeds)):
             chosen = self.chosen(seeds[rows], x[rows])
@@ -464,7 +457,7 @@ class ClosestCandidates:
 
 
 def _largest(keys: NDArray[np.int16], count: int) -> Indices:
-    """Where the `count` largest of each row (n, K) are, ties by index: increasing indices (n, count)."""
+    """Return increasing indices (n, count) of the `count` largest of each row (n, K), ties by index."""
     least = np.full((len(keys), 1), _LOWEST, np.int32)
     for bit in range(15, -1, -1):
         trial = least + (1 << bit)
@@ -479,7 +472,7 @@ def _largest(keys: NDArray[np.int16], count: int) -> Indices:
 
 
 def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How many of each row (n, K) are true; K is a multiple of 256."""
+    """Count the true values of each row (n, K); K is a multiple of 256."""
     columns = mask.view(np.uint8).reshape(len(mask), -1, mask.shape[1] // 128)
     return columns.sum(axis=1, dtype=np.uint8).sum(axis=1, dtype=np.int64)
 

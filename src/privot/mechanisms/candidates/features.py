@@ -28,28 +28,6 @@ from privot.schema.columns.column import PointColumn
 from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
-# Coordinates: the point of a unit sphere that a report says about a vector or an image.
-#
-# Of a vector they are direction and length of its d unit coordinates x,
-#
-# $$ z = \Big( \sqrt{1 − (βt)^2} \, \frac{x}{‖x‖}, \; βt \Big), \qquad t = \tfrac12 \log_2
-# \frac{‖x‖}{ρ_0} \text{, clipped to } [−1, 1] , $$
-#
-# with β = .3 and $ρ_0$ half of the largest length. All of a report is then about what tells records
-# apart, however far inside of their domain they lie; a radius that none of them exceeds would shorten
-# most.
-#
-# Of an image x are the q orthonormal cosines of lowest frequency $f = \sqrt{i^2 + j^2}$ other than 0,
-# all channels of one frequency together, each multiplied by $\sqrt{1 + f}$: images vary less where
-# frequencies are high, and there they differ. $ρ_0$ is √N, of images of N numbers. Another βb stands
-# beside βt for the mean brightness b of each channel, in [−1, 1] (over the root of the number of
-# channels), since most of an image may be as dark as all others: as one more cosine, that would be
-# most of a record's length.
-#
-# Where x is 0, z has the first coordinate's direction. Which coordinates, how many, and $ρ_0$ follow
-# from the schema and ε alone.
-
-
 _SHARE, _OCTAVES = 0.3, 2.0
 _OF_LENGTH, _OF_BRIGHTNESS = 1.0, 0.6  # variances, over one of direction
 _OF_DIRECTIONS, _OF_OTHERS = 0.3, 1.0  # how far off such a guess is, in logarithms of deviations
@@ -57,11 +35,30 @@ _OF_DIRECTIONS, _OF_OTHERS = 0.3, 1.0  # how far off such a guess is, in logarit
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The map from a column's unit coordinates to a unit sphere of few dimensions.
+    r"""The map from a column's unit coordinates to a unit sphere of few dimensions.
+
+    Of a vector they are direction and length of its d unit coordinates x,
+
+    $$ z = \Big( \sqrt{1 − (βt)^2} \, \frac{x}{‖x‖}, \; βt \Big), \qquad t = \tfrac12 \log_2
+    \frac{‖x‖}{ρ_0} \text{, clipped to } [−1, 1] , $$
+
+    with β = .3 and $ρ_0$ half of the largest length. All of a report is then about what tells records
+    apart, however far inside of their domain they lie; a radius that none of them exceeds would shorten
+    most.
+
+    Of an image x are the q orthonormal cosines of lowest frequency $f = \sqrt{i^2 + j^2}$ other than 0,
+    all channels of one frequency together, each multiplied by $\sqrt{1 + f}$: images vary less where
+    frequencies are high, and there they differ. $ρ_0$ is √N, of images of N numbers. Another βb stands
+    beside βt for the mean brightness b of each channel, in [−1, 1] (over the root of the number of
+    channels), since most of an image may be as dark as all others: as one more cosine, that would be
+    most of a record's length.
+
+    Where x is 0, z has the first coordinate's direction. Which coordinates, how many, and $ρ_0$ follow
+    from the schema and ε alone.
 
     Arguments:
         column: Of vectors or images.
-        count: q, how many numbers are told by direction and length.
+        count: Number q of coordinates that direction and length stand for.
     """
 
     column: PointColumn
@@ -82,7 +79,7 @@ class Coordinates:
 
     @property
     def channels(self) -> int:
-        """Of an image; 0 of a vector."""
+        """Number of an image's channels; 0 for a vector."""
         shape = self.column.image_shape
         return 0 if shape is None else math.prod(shape[2:])
 
@@ -128,7 +125,7 @@ class Coordinates:
 
     @cached_property
     def typical_length(self) -> float:
-        """ρ₀."""
+        """Typical length ρ₀."""
         if self.column.image_shape is not None:
             return math.sqrt(self._num_pixels)
         ends = [point for pair in self.column.domain.unit.far_apart() for point in pair]
@@ -136,18 +133,18 @@ class Coordinates:
 
     @property
     def large_length(self) -> float:
-        """Of x: the largest of vectors; of images, one that most do not exceed by much."""
+        """Large length of x: the largest of vectors; of images, one that most do not exceed by much."""
         return self.typical_length * (1 if self.channels else 2)
 
     @cached_property
     def typical_variances(self) -> Array:
-        """How variances of z's numbers (q,) compare, roughly: of direction, length, brightness."""
+        """Rough relative variances of z's numbers (q,): of direction, length, brightness."""
         rest = np.full(self.channels, _OF_BRIGHTNESS)
         return np.concatenate([np.ones(self.count), np.array([_OF_LENGTH]), rest])
 
     @cached_property
     def variance_spreads(self) -> Array:
-        """How far off that is, (q,): standard deviations of logarithms of standard deviations.
+        """Errors of those (q,): standard deviations of logarithms of standard deviations.
 
         Digits are of nearly one brightness, clothes are not.
         """
@@ -162,7 +159,7 @@ class Coordinates:
 
     @cached_property
     def weights(self) -> Array:
-        """What an image's cosines are multiplied by, (q,)."""
+        """Factors (q,) of an image's cosines."""
         return np.sqrt(1 + self.frequencies)
 
     @property
@@ -176,7 +173,7 @@ class Coordinates:
     @cached_property
     def _lowest(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Frequencies along height and width, and channels, of brightness and coordinates."""
-        shape = self._domain.kept or self._domain.shape[:2]
+        shape = self._domain.low_pass or self._domain.shape[:2]
         rows, columns, channel = (part.ravel() for part in np.indices((*shape, self.channels)))
         order = np.lexsort((channel, rows, rows**2 + columns**2))[: self.channels + self.count]
         return rows[order], columns[order], channel[order]
@@ -185,13 +182,13 @@ class Coordinates:
     def _lens(self) -> ImageDomain:
         """All cosines up to the highest that are taken."""
         rows, columns, _ = self._lowest
-        kept = (int(rows.max()) + 1, int(columns.max()) + 1)
-        return ImageDomain(self._domain.shape, kept=kept)
+        low_pass = (int(rows.max()) + 1, int(columns.max()) + 1)
+        return ImageDomain(self._domain.shape, low_pass=low_pass)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
-        """Where the coordinates are among them."""
-        return np.ravel_multi_index(self._lowest, (*(self._lens.kept or ()), self.channels))
+        """Places of the coordinates among them."""
+        return np.ravel_multi_index(self._lowest, (*(self._lens.low_pass or ()), self.channels))
 
 
 LABEL_WEIGHT = 0.02
@@ -249,12 +246,12 @@ class Features:
 
     @classmethod
     def of(cls, points: int, labels: int = 1, nullable: bool = False) -> Features:
-        """Those of least error."""
+        """Return the features of least error."""
         return cls(points, labels, 0.0 if labels == 1 else LABEL_WEIGHT, nullable)
 
     @cached_property
     def _places(self) -> dict[str, slice]:
-        """Where each part of a vector is."""
+        """Place of each part of a vector."""
         sizes = {
             "labels": self.labels if self.labels > 1 else 0,
             "points": self.labels * self.points,

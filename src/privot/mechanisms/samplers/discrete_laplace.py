@@ -55,8 +55,8 @@ def _draw(count: int, ratio: float) -> Floats:
     value *= -ratio
     value -= 0.5
     noise = settle(words, value, ratio, enclose)[0]
-    kept = noise.view(np.int64) != _NEGATIVE_ZERO
-    return noise if kept.all() else noise[kept]
+    valid = noise.view(np.int64) != _NEGATIVE_ZERO
+    return noise if valid.all() else noise[valid]
 
 
 def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
@@ -74,5 +74,5 @@ def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
 
 
 def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
-    """As `sample_discrete_laplace`, for single records: a list, from noise drawn ahead."""
+    """Return a list from `sample_discrete_laplace`, for single records, of noise drawn ahead."""
     return upcoming(count, sample_discrete_laplace, ratio)

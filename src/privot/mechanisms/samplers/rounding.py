@@ -8,7 +8,7 @@ the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`)
 
 **Why floats do no harm.** A sampler computes $h$ in float64 at the middle of the cell and proves
 that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; where it has no proof it says NaN.
-The nearest integer is kept only if a half-integer is farther away than that: then every continuation
+The nearest integer is accepted only if a half-integer is farther away than that: then every continuation
 of the bits has this nearest integer. ($h$ minus its nearest integer is exact in floats. The limit
 ½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every $h$ with a
 proof rounds to 0.) Otherwise more bits are drawn, and bounds of $h$ by directed and correctly
@@ -85,7 +85,7 @@ def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
 
 
 def _log_error_ok() -> bool:
-    """Whether float64 logarithms on [2^−24, 1) are within 4 ulp, array and scalar code alike."""
+    """Test that float64 logarithms on [2^−24, 1) are within 4 ulp, array and scalar code alike."""
     steps = np.arange(_CHECK_POINTS)
     small = np.exp2(-24.0 * (steps + 0.37) / _CHECK_POINTS)
     # Near 1 the logarithm is small itself, and its relative error is what counts.
@@ -162,28 +162,6 @@ def sample(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> In
     return out
 
 
-# Rounded Gaussian noise, drawn exactly: $k = ⌊tZ + ½⌋$ with $Z ∼ N(0, 1)$, $t$ = stddev/grid.
-#
-# **Why it is right.** Marsaglia's polar method: for real $U, V$ uniform on $(−1, 1)$, given that $S =
-# U^2 + V^2 < 1$, the two numbers $U f, V f$ with $f = \sqrt{−2 \ln S / S}$ are independent standard
-# Gaussians. Rounding one to the grid is post-processing of the continuous Gaussian mechanism, so
-# every bound for that mechanism holds as it stands (the discrete Gaussian would need its own). The
-# magnitudes $t |U| f, t |V| f$, and ∞ where $S ≥ 1$, go to `exact_rounding`, **the pair at once**:
-# acceptance and both roundings come from the same real $U$ and $V$, so they stay independent.
-#
-# **Why floats do no harm.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
-# error $6η + 2^{−52.5} < 2^{−50}$ ($U$ and $V$ to $2η$ each and $2^{−64}$ for bits not drawn, a
-# rounding for each square and the sum). With $R = \sqrt{−2 \ln S}$, the error of $Z = U f$ is at most
-# $2^{−50}/R$ (from $\ln S$) plus $14 η R$ (4 from $S$ in the quotient; 4 ulp of the logarithm, checked
-# at import, halved by the root: 4; quotient, root and two products: 3.5; and $U$: 2), plus $2^{−64}
-# f$. For $2^{−20} ≤ S ≤ 1 − 2^{−20}$, $2^{−9.5} ≤ R < 5.3$ and $f ≤ 2^{12.4}$, so this is below
-# $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits floats decide nothing, except that for
-# $S > 1 + 2^{−40}$ they reject: there $S ≥ 1$ whatever bits follow.
-#
-# References:
-#     Marsaglia, Bray, *A convenient method for generating normal variables* (1964).
-
-
 _SQUARE_MIN = 2.0**-20
 _SQUARE_MAX = 1.0 - 2.0**-20
 _SQUARE_REJECT = 1.0 + 2.0**-40
@@ -204,12 +182,14 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> Floats:
-    words = random_words(2 * (5 * count // 8 + 8)).view(np.int64).reshape(2, -1)  # 4 of 5 are kept
+    words = (
+        random_words(2 * (5 * count // 8 + 8)).view(np.int64).reshape(2, -1)
+    )  # 4 of 5 are accepted
     value = middles(words)
     square = np.square(value[0])
     square += np.square(value[1])
-    kept = np.flatnonzero(square <= _SQUARE_REJECT)
-    words, value, square = words.take(kept, 1), value.take(kept, 1), square[kept]
+    accepted = np.flatnonzero(square <= _SQUARE_REJECT)
+    words, value, square = words.take(accepted, 1), value.take(accepted, 1), square[accepted]
     square[(square < _SQUARE_MIN) | (square > _SQUARE_MAX)] = np.nan
     value *= np.sqrt(np.log(square) * -2.0 / square) * ratio
     np.abs(value, out=value)
@@ -220,6 +200,25 @@ def _draw(count: int, ratio: float) -> Floats:
 
 def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
     r"""Independent integers $⌊\text{ratio}·Z + ½⌋$, $Z ∼ N(0,1)$, exactly; int64 of shape `size`.
+
+    **Why it is right.** Marsaglia's polar method: for real $U, V$ uniform on $(−1, 1)$, given that $S =
+    U^2 + V^2 < 1$, the two numbers $U f, V f$ with $f = \sqrt{−2 \ln S / S}$ are independent standard
+    Gaussians. Rounding one to the grid is post-processing of the continuous Gaussian mechanism, so
+    every bound for that mechanism holds as it stands (the discrete Gaussian would need its own). The
+    magnitudes $t |U| f, t |V| f$, and ∞ where $S ≥ 1$, go to `exact_rounding`, **the pair at once**:
+    acceptance and both roundings come from the same real $U$ and $V$, so they stay independent.
+
+    **Why floats do no harm.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
+    error $6η + 2^{−52.5} < 2^{−50}$ ($U$ and $V$ to $2η$ each and $2^{−64}$ for bits not drawn, a
+    rounding for each square and the sum). With $R = \sqrt{−2 \ln S}$, the error of $Z = U f$ is at most
+    $2^{−50}/R$ (from $\ln S$) plus $14 η R$ (4 from $S$ in the quotient; 4 ulp of the logarithm,
+    checked at import, halved by the root: 4; quotient, root and two products: 3.5; and $U$: 2), plus
+    $2^{−64} f$. For $2^{−20} ≤ S ≤ 1 − 2^{−20}$, $2^{−9.5} ≤ R < 5.3$ and $f ≤ 2^{12.4}$, so this is
+    below $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits floats decide nothing, except
+    that for $S > 1 + 2^{−40}$ they reject: there $S ≥ 1$ whatever bits follow.
+
+    References:
+        Marsaglia, Bray, *A convenient method for generating normal variables* (1964).
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
@@ -233,5 +232,5 @@ def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
 
 
 def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
-    """As `sample_rounded_gaussian`, for single records: a list, from noise drawn ahead."""
+    """Return a list from `sample_rounded_gaussian`, for single records, of noise drawn ahead."""
     return upcoming(count, sample_rounded_gaussian, ratio)
