@@ -50,7 +50,7 @@ _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19
 _MAX_CELL = 2.0**52  # integers up to here, and their sums, are exact floats
 _SLACK = 1 + 2.0**-20  # images are stored in 32 bits
-_SMALL = 12  # up to here, plain Python is faster than arrays
+_SCALAR_LIMIT = 12  # up to here, plain Python is faster than arrays
 
 
 def choose_grid(noise: float) -> float:
@@ -160,7 +160,7 @@ class AdditiveNoise(Mechanism):
             PrivotError: if a value is not finite, or too large to have been projected.
         """
         x = np.asarray(x, np.float64)
-        if x.size <= _SMALL:
+        if x.size <= _SCALAR_LIMIT:
             step, limit, sums = self.grid, self._limit, []
             noise = iter(self._draw_list(x.size))
             for value in x.ravel().tolist():

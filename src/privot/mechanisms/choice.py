@@ -26,7 +26,7 @@ from privot.mechanisms.mechanism import Mechanism, mechanism_kinds, planned_erro
 from privot.privacy.rounding import at_most, percent_at_least, require_finite
 from privot.schema import Column
 
-_AS_GOOD = 0.98
+_NEARLY_BEST = 0.98
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: 
     information = {kind: made.information(column) for kind, made in candidates.items()}
     most = max(information.values())
     best = min(
-        (k for k in candidates if information[k] >= _AS_GOOD * most or len(candidates) == 1),
+        (k for k in candidates if information[k] >= _NEARLY_BEST * most or len(candidates) == 1),
         key=lambda kind: (candidates[kind].report_bits(column), -information[kind]),
     )
     what = f"of {column.alphabet.size} categories"
@@ -169,7 +169,7 @@ def _reason(kind: str, what: str, epsilon: float, information: dict[str, float])
     )
     if not others:
         why = "and no other kind fits"
-    elif any(information[other] >= _AS_GOOD * own for other in others):
+    elif any(information[other] >= _NEARLY_BEST * own for other in others):
         why = f"as much as any but for 2 %, in the shortest report; {rest}"
     else:
         why = f"the most; {rest}"

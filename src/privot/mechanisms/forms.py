@@ -29,7 +29,7 @@ from privot.schema import Column
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array
 
-_MOST_PLACES = 4096
+_MAX_PLACES = 4096
 
 
 @dataclass(frozen=True)
@@ -278,6 +278,6 @@ class WindowForm(Form):
 
 def _within(low: float, high: float, integer: bool) -> Array:
     """Return the values of a bin: all its integers, or as many numbers as make no difference."""
-    if integer and high - low <= _MOST_PLACES:
+    if integer and high - low <= _MAX_PLACES:
         return np.arange(low, high)
-    return low + (high - low) * (np.arange(_MOST_PLACES) + 0.5) / _MOST_PLACES
+    return low + (high - low) * (np.arange(_MAX_PLACES) + 0.5) / _MAX_PLACES

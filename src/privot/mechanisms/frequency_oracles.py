@@ -148,7 +148,7 @@ class FrequencyOracle(Mechanism):
 
 
 _BLOCK = 2**14
-_SMALL = 12
+_SCALAR_LIMIT = 12
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Reported codes (int64, the shape of `x`) for true codes 0 … k−1."""
         codes = np.asarray(x)
-        if codes.size <= _SMALL:
+        if codes.size <= _SCALAR_LIMIT:
             reports = [self._privatize_one(code) for code in codes.ravel().tolist()]
             return np.array(reports, np.int64).reshape(codes.shape)
         out = require_codes("x", codes, self.num_categories).flatten()
@@ -290,8 +290,8 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return base | {"in_words": words}
 
 
-_SMALL_BATCH = 16  # up to here, one report at a time is faster than arrays
-_STANDING = 3  # members of a set that stand for all in an audit
+_SCALAR_SETS = 16  # up to here, one report at a time is faster than arrays
+_AUDITED_MEMBERS = 3  # members of a set that stand for all in an audit
 _BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
 
 
@@ -309,8 +309,8 @@ def set_cells(
     rows = np.arange(len(ranks))
     places = np.zeros((len(ranks), 0), np.int64)
     members = np.zeros((len(ranks), 0), np.int64)
-    low, high = np.zeros((len(ranks), _STANDING)), np.ones((len(ranks), _STANDING))
-    for drawn in range(min(_STANDING, ranks.shape[1], total - 1)):
+    low, high = np.zeros((len(ranks), _AUDITED_MEMBERS)), np.ones((len(ranks), _AUDITED_MEMBERS))
+    for drawn in range(min(_AUDITED_MEMBERS, ranks.shape[1], total - 1)):
         place = _skip(rng.integers(0, np.maximum(sizes - drawn, 1)), places)
         member = ranks[rows, np.minimum(place, ranks.shape[1] - 1)]
         left = member - (members < member[:, None]).sum(axis=1)
@@ -433,7 +433,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         cells = require_codes("x", x, self.num_cells)
         if cells.ndim != 1:
             raise PrivotError(f"x has shape {cells.shape}: give one cell a person, shape (n,)")
-        if cells.size <= _SMALL_BATCH:
+        if cells.size <= _SCALAR_SETS:
             drawn = [self._draw_one(cell) for cell in cells.tolist()]
             return np.array(drawn, np.int64).reshape(cells.size, self.subset_size)
         out = np.empty((cells.size, self.subset_size), np.int64)

@@ -298,7 +298,7 @@ def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.
 PEOPLE = 100_000
 # s and κ, by coordinates.
 _PRIOR = {1: 0.3, 2: 0.3, 3: 0.15}
-_PAID = {1: 3.0, 2: 6.0, 3: 6.0}
+_VARIANCE_FACTOR = {1: 3.0, 2: 6.0, 3: 6.0}
 _WAVES = {1: 256, 2: 48, 3: 16}  # a coordinate
 
 
@@ -336,7 +336,7 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     waves = _waves(dimension)
     share = mechanism.attenuation(_seen(waves, mechanism, domain))
     square = (waves**2).sum(axis=1)
-    known = _PAID[dimension] / (2 * people * np.maximum(share**2, 1e-30))
+    known = _VARIANCE_FACTOR[dimension] / (2 * people * np.maximum(share**2, 1e-30))
     return math.sqrt(float((np.minimum(_PRIOR[dimension] / (1 + square), known) / square).sum()))
 
 

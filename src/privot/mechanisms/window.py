@@ -57,8 +57,8 @@ from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array, from_unit, to_unit
 
-_MOST_EPSILON = 40.0
-_AT_ONCE = 2**15
+_MAX_EPSILON = 40.0
+_CHUNK = 2**15
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Window(Mechanism, kind="window"):
 
     def __post_init__(self) -> None:
         require_finite("epsilon", self.epsilon, positive=True)
-        if not 2.0**-30 <= self.epsilon <= _MOST_EPSILON:
+        if not 2.0**-30 <= self.epsilon <= _MAX_EPSILON:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-30 to 40")
         if self.shape not in get_args(Shape):
             raise PrivotError(f"shape is {self.shape!r}: give one of {get_args(Shape)}")
@@ -126,7 +126,7 @@ class Window(Mechanism, kind="window"):
         """The window that `window_plan` gives, for 40 at most: reports are places there."""
         d, area, part = _geometry(domain)
         assert area
-        plan = window_plan(d, epsilon := min(epsilon, _MOST_EPSILON))
+        plan = window_plan(d, epsilon := min(epsilon, _MAX_EPSILON))
         return cls(epsilon, d, plan.steps, plan.radius, plan.shape, area, part, nullable)
 
     def records(self, points: Array, domain: Domain) -> Array:
@@ -203,8 +203,8 @@ class Window(Mechanism, kind="window"):
         x = np.asarray(x, np.float64)
         rows = x.reshape(-1, x.shape[-1])
         out = np.empty_like(rows)
-        for start in range(0, len(rows), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
+        for start in range(0, len(rows), _CHUNK):
+            part = slice(start, start + _CHUNK)
             out[part] = self._privatize(rows[part])
         return out.reshape(x.shape)
 

@@ -36,8 +36,8 @@ Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 _HALF_CELLS = 8  # of a window, where the finest grid allows it
 # Coarsest and finest number of steps of the grid, by dimension.
 _STEPS = {1: (2**10, 2**14), 2: (2**8, 2**9), 3: (2**6, 2**7)}
-_WIDEST = 2.0
-_NARROWEST = 5.0  # ε, of one coordinate
+_MAX_RADIUS = 2.0
+_MAX_RULE_EPSILON = 5.0  # ε, of one coordinate
 _RADIUS_TIMES_EPSILON = {2: 0.9, 3: 1.6}
 
 
@@ -79,8 +79,8 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
     WindowPlan(shape='ball', steps=256, radius=29)
     """
     if dimension == 1:
-        return on_grid("ball", dimension, most_telling_radius(min(epsilon, _NARROWEST)))
-    return on_grid("ball", dimension, min(_WIDEST, _RADIUS_TIMES_EPSILON[dimension] / epsilon))
+        return on_grid("ball", dimension, most_telling_radius(min(epsilon, _MAX_RULE_EPSILON)))
+    return on_grid("ball", dimension, min(_MAX_RADIUS, _RADIUS_TIMES_EPSILON[dimension] / epsilon))
 
 
 def on_grid(shape: Shape, dimension: int, radius: float) -> WindowPlan:
@@ -111,7 +111,7 @@ def best_share(epsilon: float) -> float:
 
 Mask = NDArray[np.bool_]
 
-_MOST_CELLS = 2**26
+_MAX_CELLS = 2**26
 
 
 def window_offsets(dimension: int, radius: int) -> Integers:
@@ -152,7 +152,7 @@ class WindowCells:
             raise PrivotError(f"steps is {self.steps}: give a power of two")
         if self.area not in get_args(Area):
             raise PrivotError(f"area is {self.area!r}: give one of {get_args(Area)}")
-        if self.numbers > _MOST_CELLS:
+        if self.numbers > _MAX_CELLS:
             raise PrivotError(f"steps is {self.steps}, which are too many cells: give fewer")
 
     @property

@@ -131,14 +131,14 @@ Method = Literal["rdp", "pld"]
 
 # The part of δ that overflowing batches of padded Poisson sampling may spend.
 _OVERFLOW_SHARE = 1 / 40
-_LEAST_NOISE = 1e-60
+_MIN_NOISE = 1e-60
 _COUNTS = {
     "dim": MOST_DIMENSIONS,
     "num_projections": MOST_PROJECTIONS,
     "records": MOST_PEOPLE,
     "batch_size": MOST_PEOPLE,
 }
-_CELLS_OF_EPSILON, _MOST_REFINEMENTS = 160, 8
+_CELLS_OF_EPSILON, _MAX_REFINEMENTS = 160, 8
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class SlicedAccounting:
         """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted."""
         require_finite("stddev", stddev, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
-        if stddev < _LEAST_NOISE * self.sensitivity:
+        if stddev < _MIN_NOISE * self.sensitivity:
             raise PrivotError(
                 f"stddev is {stddev!r}: so little noise against a sensitivity of "
                 f"{exactly(self.sensitivity)} promises nothing; give more"
@@ -303,7 +303,7 @@ class SlicedAccounting:
         best = by_renyi
         # The grid is to be fine against the spread of one step's loss, about ε/(5√steps), but ε is
         # only known from above: a result much smaller asks for a finer grid, and any grid is valid.
-        for _ in range(_MOST_REFINEMENTS):
+        for _ in range(_MAX_REFINEMENTS):
             grid = best / (_CELLS_OF_EPSILON * math.sqrt(steps))
             before, best = best, min(best, self._epsilon_on(grid, stddev, steps, delta))
             if best > before / 2.5:

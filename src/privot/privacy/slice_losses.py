@@ -181,7 +181,7 @@ def _highest(dim: int, count: int) -> float:
     return min(float(count), float(best.fun))
 
 
-_MOST_CELLS, _MOST_POINTS, _HIGHEST_LOSS = 2**17, 2**23, 600.0
+_MAX_CELLS, _MAX_POINTS, _MAX_LOSS = 2**17, 2**23, 600.0
 _ROUNDING = 1e-9
 
 
@@ -233,13 +233,13 @@ def symmetrized(
 def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float) -> float:
     """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q, or 600."""
     high = 1.0
-    while high < _HIGHEST_LOSS and (
+    while high < _MAX_LOSS and (
         rate
         * float(weights @ scipy.special.ndtr(shifts - _threshold(np.array(high), rate, shifts)))
         > top_mass
     ):
         high *= 1.25
-    return min(high, _HIGHEST_LOSS)
+    return min(high, _MAX_LOSS)
 
 
 def _threshold(loss: Floats, rate: float, shift: Floats | float) -> Floats:
@@ -260,7 +260,7 @@ def _cells(
 ) -> LossDistribution:
     """Return the losses of (R, Q) above `lowest`, each cell's masses shared between its ends."""
     highest = _highest_loss(shifts, weights, rate, top_mass)
-    step = min(max(step, (highest - lowest) / _MOST_CELLS), (highest - lowest) / 64)
+    step = min(max(step, (highest - lowest) / _MAX_CELLS), (highest - lowest) / 64)
     first, last = math.floor(lowest / step), math.ceil(highest / step)
     losses = np.asarray(step * np.arange(first, last + 1))
     # Probabilities of a larger loss, under Q and under P.
@@ -322,7 +322,7 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     below = min(max(10 * spread, 1 / tilt) + abs(highest - steps * mean), 600 / tilt)
     above = max(10 * spread, 40 / tilt)
     size = scipy.fft.next_fast_len(math.ceil((below + above) / loss.step) + 2, real=True)
-    if size > _MOST_POINTS:
+    if size > _MAX_POINTS:
         return math.inf
     lowest = math.floor((highest - below) / loss.step)
     folded = np.bincount((loss.first + np.arange(len(tilted))) % size, tilted, minlength=size)

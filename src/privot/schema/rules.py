@@ -68,7 +68,7 @@ _TOKEN = re.compile(
 )
 _WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
 _COMPARISONS = ("<", "<=", "=", "!=", ">=", ">")
-_MOST_LETTERS, _MOST_DEPTH = 2000, 40
+_MAX_LETTERS, _MAX_DEPTH = 2000, 40
 
 Token = tuple[str, str]  # what it is, and how it is written
 
@@ -106,8 +106,8 @@ def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]
 def _tokens(text: str) -> list[Token]:
     tokens, at = [], 0
     text = text.strip()
-    if len(text) > _MOST_LETTERS:
-        raise PrivotError(f"it has {len(text):,} letters, more than {_MOST_LETTERS:,}: divide it")
+    if len(text) > _MAX_LETTERS:
+        raise PrivotError(f"it has {len(text):,} letters, more than {_MAX_LETTERS:,}: divide it")
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
@@ -145,8 +145,8 @@ class _Reader:
     def value(self) -> Term:
         """A whole value."""
         self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            raise PrivotError(f"it is nested more than {_MOST_DEPTH} deep: divide it")
+        if self._depth > _MAX_DEPTH:
+            raise PrivotError(f"it is nested more than {_MAX_DEPTH} deep: divide it")
         term = self._conditional() if self._take("if") else self._ranked(0)
         self._depth -= 1
         return term

@@ -79,7 +79,7 @@ def _comparison(name: str, value: object) -> str:
 Draw = Callable[[int], Iterator[pa.Table]]
 
 # Fewer than one record in so many that keeps the rules is an error, once so many were drawn.
-_RAREST, _TRIALS = 100, 20_000
+_MAX_TRIES_PER_RECORD, _MIN_TRIALS = 100, 20_000
 
 
 def completed(
@@ -134,11 +134,11 @@ def _next(wanted: int, accepted: int, tried: int) -> int:
     if not tried or not wanted:
         return wanted
     rate = (accepted + 1) / (tried + 1)
-    return min(math.ceil(1.1 * wanted / rate) + 10, max(_TRIALS, 4 * wanted))
+    return min(math.ceil(1.1 * wanted / rate) + 10, max(_MIN_TRIALS, 4 * wanted))
 
 
 def _require_some(broken: Counter[str], accepted: int, tried: int, num_rows: int) -> None:
-    if accepted < num_rows and tried >= _TRIALS and accepted * _RAREST < tried:
+    if accepted < num_rows and tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
         rule, number = broken.most_common(1)[0]
         raise PrivotError(
             f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only {accepted:,} "

@@ -44,7 +44,7 @@ from privot.privacy.composition import guarantee_from_dict
 from privot.privacy.rounding import multiply_up
 
 MOST_WAVES = 10**6
-_MOST_SECONDS, _MOST_TEXT, _FORMAT = 2**40, 200, 1
+_MAX_SECONDS, _MAX_TEXT, _FORMAT = 2**40, 200, 1
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,16 @@ class Panel:
             text = getattr(self, name)
             if (
                 not isinstance(text, str)
-                or not 0 < len(text) <= _MOST_TEXT
+                or not 0 < len(text) <= _MAX_TEXT
                 or not text.isprintable()
             ):
                 raise PrivotError(
-                    f"{name} {text!r:.40} of a panel cannot be: give 1 to {_MOST_TEXT} characters "
+                    f"{name} {text!r:.40} of a panel cannot be: give 1 to {_MAX_TEXT} characters "
                     "of one line"
                 )
         require_count("window", self.window, MOST_WAVES, "waves with one report of a person")
-        require_count("length", self.length, _MOST_SECONDS, "seconds of a wave")
-        require_count("start", self.start, _MOST_SECONDS, "seconds since 1970", least=0)
+        require_count("length", self.length, _MAX_SECONDS, "seconds of a wave")
+        require_count("start", self.start, _MAX_SECONDS, "seconds since 1970", least=0)
         if self.waves is not None:
             require_count("waves", self.waves, MOST_WAVES)
 

@@ -240,10 +240,10 @@ Indices = NDArray[np.int64]
 
 # Scores are compared as 16-bit integers, 2^11 to one standard deviation.
 _STEPS = 2**11
-_LOWEST, _HIGHEST = -(2**15), 2**15 - 1
+_MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
 _FEATURE_STEPS = np.float32(2**20)
-_FEWEST_CHOSEN, _MOST_BLOCKS_FOR_LUCK = 4, 2**17
-_NUMBERS_AT_ONCE = 2**17
+_MIN_CHOSEN, _MAX_BLOCKS = 4, 2**17
+_CHUNK = 2**17
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,7 @@ class ClosestCandidates:
             )
         size = max(SMALLEST_DIMENSION, 1 << (dimension - 1).bit_length())
         share = best_share(epsilon)
-        blocks = math.ceil(min(_FEWEST_CHOSEN / share, _MOST_BLOCKS_FOR_LUCK) / size)
+        blocks = math.ceil(min(_MIN_CHOSEN / share, _MAX_BLOCKS) / size)
         codebook = Codebook(size, blocks)
         return cls(epsilon, codebook, max(1, round(codebook.num_candidates * share)))
 
@@ -376,7 +376,9 @@ class ClosestCandidates:
         padded = np.rint(padded * _FEATURE_STEPS) / _FEATURE_STEPS
         scores = self.codebook.products(seeds, padded)
         scores *= np.float32(_STEPS * math.sqrt(self.codebook.dimension))
-        keys = np.clip(np.rint(scores, out=scores), _LOWEST, _HIGHEST, out=scores).astype(np.int16)
+        keys = np.clip(np.rint(scores, out=scores), _MIN_SCORE, _MAX_SCORE, out=scores).astype(
+            np.int16
+        )
         return _largest(keys, self.closest)
 
     def probability_cells(
@@ -452,13 +454,13 @@ class ClosestCandidates:
 
     def _some(self, count: int) -> list[slice]:
         """Rows that are worked on together."""
-        rows = max(1, _NUMBERS_AT_ONCE // self.codebook.num_candidates)
+        rows = max(1, _CHUNK // self.codebook.num_candidates)
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
 def _largest(keys: NDArray[np.int16], count: int) -> Indices:
     """Return increasing indices (n, count) of the `count` largest of each row (n, K), ties by index."""
-    least = np.full((len(keys), 1), _LOWEST, np.int32)
+    least = np.full((len(keys), 1), _MIN_SCORE, np.int32)
     for bit in range(15, -1, -1):
         trial = least + (1 << bit)
         enough = _count(keys >= trial.astype(np.int16)) >= count

@@ -29,8 +29,11 @@ from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
 _SHARE, _OCTAVES = 0.3, 2.0
-_OF_LENGTH, _OF_BRIGHTNESS = 1.0, 0.6  # variances, over one of direction
-_OF_DIRECTIONS, _OF_OTHERS = 0.3, 1.0  # how far off such a guess is, in logarithms of deviations
+_LENGTH_VARIANCE, _BRIGHTNESS_VARIANCE = 1.0, 0.6  # variances, over one of direction
+_DIRECTION_SPREAD, _OTHER_SPREAD = (
+    0.3,
+    1.0,
+)  # how far off such a guess is, in logarithms of deviations
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,8 @@ class Coordinates:
     @cached_property
     def typical_variances(self) -> Array:
         """Rough relative variances of z's numbers (q,): of direction, length, brightness."""
-        rest = np.full(self.channels, _OF_BRIGHTNESS)
-        return np.concatenate([np.ones(self.count), np.array([_OF_LENGTH]), rest])
+        rest = np.full(self.channels, _BRIGHTNESS_VARIANCE)
+        return np.concatenate([np.ones(self.count), np.array([_LENGTH_VARIANCE]), rest])
 
     @cached_property
     def variance_spreads(self) -> Array:
@@ -148,8 +151,8 @@ class Coordinates:
 
         Digits are of nearly one brightness, clothes are not.
         """
-        rest = np.full(self.dimension - self.count, _OF_OTHERS)
-        return np.concatenate([np.full(self.count, _OF_DIRECTIONS), rest])
+        rest = np.full(self.dimension - self.count, _OTHER_SPREAD)
+        return np.concatenate([np.full(self.count, _DIRECTION_SPREAD), rest])
 
     @cached_property
     def frequencies(self) -> Array:

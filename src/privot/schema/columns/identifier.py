@@ -36,7 +36,7 @@ from privot.schema.columns.raw_values import Problem
 _PART = re.compile(r"(?:\[((?:[^\]\\^]|\\.)+)\]|\\(.)|([^\[\]{}()|*+?.^$\\]))(?:\{(\d{1,3})\})?")
 _RANGE = re.compile(r"(\\.|[^\\])-(\\.|[^\\])|\\(.)|(.)")
 _DIGITS = "0123456789"
-_MOST_PLACES, _MOST_PERMUTED = 100, 2**62
+_MAX_PLACES, _MAX_PERMUTED = 100, 2**62
 _ROUNDS = 4
 
 Words = NDArray[np.uint64]
@@ -80,9 +80,9 @@ class IdentifierColumn(Column):
                 )
             places += [listed] * int(part[4] or 1)
             at = part.end()
-        if not 1 <= len(places) <= _MOST_PLACES:
+        if not 1 <= len(places) <= _MAX_PLACES:
             raise PrivotError(
-                f"pattern {self.pattern!r} has {len(places)} places: give 1 to {_MOST_PLACES}"
+                f"pattern {self.pattern!r} has {len(places)} places: give 1 to {_MAX_PLACES}"
             )
         return tuple(places)
 
@@ -124,7 +124,7 @@ class MadeUp:
 
     def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
         split = len(places)
-        while split and math.prod(map(len, places[split - 1 :])) <= _MOST_PERMUTED:
+        while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
             split -= 1
         self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
         self._keys = rng.integers(0, 2**63, _ROUNDS, np.uint64)

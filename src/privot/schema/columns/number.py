@@ -174,8 +174,8 @@ def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
     return numbers
 
 
-_MOST_STEPS = 2**48
-_FINER = 3  # decimals more of what lies between steps
+_MAX_STEPS = 2**48
+_EXTRA_DECIMALS = 3  # decimals more of what lies between steps
 _STEP_DECIMALS = 6  # decimals of a step: values off by less lie on it
 
 
@@ -226,7 +226,7 @@ class Steps:
 
     def between(self, counts: Array) -> Array:
         """Values of counts that need not be whole: means, or centers of bins."""
-        return np.asarray(np.round(self.origin + counts * self.size, self.digits + _FINER))
+        return np.asarray(np.round(self.origin + counts * self.size, self.digits + _EXTRA_DECIMALS))
 
     def place(self, value: float) -> float:
         """Return the place of a value among the steps; on one, if it is off by a rounding."""
@@ -244,7 +244,7 @@ class Steps:
                 f"{what} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
                 f"apart: correct it, or the decimals or step"
             )
-        if abs(count) > _MOST_STEPS:
+        if abs(count) > _MAX_STEPS:
             raise PrivotError(
                 f"{what} {value:.15g} has too many steps of {self.size:.15g}: give larger ones"
             )
@@ -262,7 +262,7 @@ def _decimals(number: float) -> int:
 
 
 _QUANTILE_MARGIN = 0.2  # of a bin's mass, to either side of a quantile
-_TAIL, _FEWEST_WITH_TAILS = 0.01, 6
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6
 
 
 def equal_mass(
@@ -311,7 +311,7 @@ def equal_mass(
 
 def _levels(num_bins: int) -> list[tuple[float, float]]:
     """Shares of people below every inner edge, and the mass of the bin beside it."""
-    tails = 2 * (num_bins >= _FEWEST_WITH_TAILS)
+    tails = 2 * (num_bins >= _MIN_BINS_WITH_TAILS)
     each = 1 / (num_bins - tails)
     inner = [(place * each, each) for place in range(1, num_bins - tails)]
     return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if tails else inner

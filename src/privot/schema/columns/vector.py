@@ -44,8 +44,8 @@ from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 
-_MORE = 4.0  # points in every cell
-_MOST_TRIES = 100
+_PSEUDO_POINTS = 4.0  # points in every cell
+_MAX_TRIES = 100
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
@@ -60,7 +60,7 @@ def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -
     dimension = places.shape[1]
     shape = (side,) * dimension
     masses = np.bincount(np.ravel_multi_index(tuple(places.T), shape), minlength=side**dimension)
-    masses = np.where(exists, masses.reshape(shape) + _MORE, np.nan)
+    masses = np.where(exists, masses.reshape(shape) + _PSEUDO_POINTS, np.nan)
     ends = np.empty((2, *places.shape))
     for axis in range(dimension):
         padded = np.pad(masses, [(int(j == axis),) * 2 for j in range(dimension)], mode="edge")
@@ -173,7 +173,7 @@ class LineCells:
         ends = self.ends(masses)
         low, width = self.low[cells], (self.high - self.low)[cells]
         numbers, left = low.copy(), np.flatnonzero(width > 0)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             if not len(left):
                 break
             places = draw_within(ends[:, cells[left], classes[left]], rng)
