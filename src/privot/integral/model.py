@@ -231,7 +231,7 @@ class IntegralModel(Learned):
 
     @property
     def proven_gain(self) -> float:
-        """Lower bound of the records' mean log q_T/q₀ in nats, by the edges (**raw**); 0 if not boosted."""
+        """Lower bound (nats) of the records' mean log q_T/q₀, by edges (**raw**); 0 if not boosted."""
         return total_gain(
             getattr(self.density.tilt, "coefficients", ())[: len(self.edges)], self.edges
         )
