@@ -65,7 +65,7 @@ def aligned(
     state = Checkpoint(None, {"source": course.fingerprint}, False)
     try:
         source = course.moments()
-        told = course.told(Rounds(SumMechanism((target.numpy(),), ledger), state), source)
+        moments = course.estimated(Rounds(SumMechanism((target.numpy(),), ledger), state), source)
     finally:
         ledger.close()
-    return transported(course.flat, one, source, told), plan
+    return transported(course.flat, one, source, moments), plan

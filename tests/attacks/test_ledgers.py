@@ -66,7 +66,9 @@ def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
     shutil.rmtree(state_folder)
     shutil.copytree(tmp_path / "old state", state_folder)
     shutil.copy(tmp_path / "old", tmp_path / "run.ledger")
-    with pytest.raises(PrivotError, match=r"behind its checkpoint, which holds what 50 releases"):
+    with pytest.raises(
+        PrivotError, match=r"behind its checkpoint, which was learned from 50 releases"
+    ):
         fit(*ARGUMENTS, epsilon=1.0, method=SETTINGS, checkpoint=tmp_path / "run", resume=True)
 
 

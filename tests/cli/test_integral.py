@@ -102,7 +102,7 @@ def test_edges_are_told_to_the_curator_alone(folder):
     own = {"PRIVOT_STATE_DIR": folder / "boosting"}
     done = privot(folder, "integral", *fit, *boost, **own)
     assert done.returncode == 0, done.stderr
-    assert "for your eyes alone" in done.stderr
+    assert "confidential" in done.stderr
     ((first, _),) = re.findall(r"γ_P / γ_Q of the rounds (\S+) / (\S+),", done.stderr)
     assert 0 < float(first) < 1
     assert done.stdout == (

@@ -1,16 +1,29 @@
-r"""A network that makes raw values of latents and labels, and what trains it on noisy slices.
+r"""Networks that make raw values of latents and labels, trained on noisy slices.
 
-Per release one step of Adam on
+**Training.** Per release one step of Adam on
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-that is d times the smoothed sliced loss (`privot.central.slice_fit`) with its mean part taken from
-all releases (`"mean_first"`), or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without
-bias as the inner product of the residuals of two independent halves of the generated batch, so that
-small batches do not shrink the spread. Weights are averaged.
+that is d times the smoothed sliced loss with its mean part taken from all releases (`"mean_first"`),
+or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without bias as the inner product of
+the residuals of two independent halves of the generated batch, so that small batches do not shrink
+the spread. Weights are averaged. A budget that runs out (a resumed run may lack what a kill cost)
+ends the releases, not the fit: the pooled mean is followed to the end, or, by the published loss, the
+weights are left as they are.
 
-A budget that runs out (a resumed run may lack what a kill cost) ends the releases, not the fit: the
-pooled mean is followed to the end, or, by the published loss, the weights are left as they are.
+**The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
+directions of W_q^q between them is the sliced Wasserstein distance of the two laws convolved with
+N(0, σ²I): a metric for every σ ≥ 0 (Rakotomamonjy, Ralaivola 2021, theorem 3). The private side is a
+constant; gradient flows to the generated side alone, through the sort: optimal transport on the line
+matches ranks, and the matching is constant where no two points tie. For q = 2 the loss splits
+exactly,
+
+$$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
+
+and averaging the first part over uniform directions gives ‖m_P − m_Q‖²/d of the laws in R^d. Each
+part may use a different estimate: `spread_loss` is the second part, of one release; the first is far
+better estimated from all releases so far (`PooledMean`). Post-processing of releases: no cost of
+privacy.
 """
 
 from __future__ import annotations
@@ -50,8 +63,6 @@ from privot.training.parallel import threads_for
 from privot.training.settings import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
-
-# How a run through noisy slices is made, and the plan that follows from it: public numbers only.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +107,16 @@ class ReleaseSettings(NetworkSettings):
 
     @property
     def training(self) -> TrainingSettings:
-        """How a network is trained."""
+        """Settings of the network's training."""
         return TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
 
     @property
     def sampling(self) -> Sampling:
-        """The scheme of batches that the adjacency is accounted with."""
+        """Scheme of batches that the adjacency is accounted with."""
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
     def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
-        """The setting of a run on that many records, whose privacy is accounted."""
+        """Return the setting of a run on that many records, whose privacy is accounted."""
         return SlicedAccounting(
             dim=records.num_labels * records.width,
             num_projections=self.num_projections,
@@ -120,7 +131,7 @@ class ReleaseSettings(NetworkSettings):
         )
 
     def plan(self, epsilon: float, delta: float, count: int, records: FeatureMap) -> SlicePlan:
-        """The releases that keep (ε, δ) of that many records."""
+        """Return the plan of releases that keep (ε, δ) of that many records."""
         steps = 1 if self.sampling == "none" else self.steps
         return SlicePlan.calibrate(
             epsilon, delta, steps, lambda grid: self.accounting(count, records, grid), self.method
@@ -129,23 +140,23 @@ class ReleaseSettings(NetworkSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SliceSettings(ReleaseSettings):
-    """What is released of a curator's records, and what is made of it; see `ReleaseSettings`, too.
+    """Settings of the releases and of the network trained on them; see `ReleaseSettings`, too.
 
     Arguments:
         release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
             slices of all records a single time and trains on them for as long as it likes
             (Greenewald et al. 2024).
-        degree: Of the features: 1 for means of coordinates, 2 for second moments as well.
-        low_pass: Of images: frequencies kept along each axis; None for the pixels themselves.
-        anchor: Of images of degree 2: the constant of the lifted vector, in units of an image's norm.
-        scale: Of images of degree 1: the norm that becomes 1. Longer ones are clipped.
-        loss: Of a network: `"mean_first"` follows the mean pooled over all releases and the spread of
+        degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
+        low_pass: Frequencies retained along each axis (images); None for the pixels themselves.
+        anchor: Constant of the lifted vector, in units of an image's norm (images, degree 2).
+        scale: Norm that becomes 1; longer images are clipped (images, degree 1).
+        loss: `"mean_first"` follows the mean pooled over all releases and the spread of
             the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
             with `release="once"`, entropic transport at the noise's own cost and weight.
-        optimizer_steps: Of a network with `release="once"`; else one a release.
-        generated: Records that a network makes a step.
-        latent_dim: Of a network.
-        architecture: Of a network: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
+        optimizer_steps: Steps of Adam with `release="once"`; else one a release.
+        generated: Records that the network makes a step.
+        latent_dim: Dimension of the network's latents.
+        architecture: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
             that without batch normalization, `"dcgan_unnormalized"`.
     """
 
@@ -180,73 +191,56 @@ class SliceSettings(ReleaseSettings):
 
     @property
     def training(self) -> TrainingSettings:
-        """How a network is trained."""
+        """Settings of the network's training."""
         steps = self.optimizer_steps if self.release == "once" else self.steps
         return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
 
     @property
     def sampling(self) -> Sampling:
-        """See `ReleaseSettings`: a single release is of all records."""
+        """See `ReleaseSettings`: a single release takes all records."""
         return "none" if self.release == "once" else super().sampling
 
     @property
     def features(self) -> dict[str, Any]:
-        """What `records_of` makes a schema's records with."""
+        """Options of `records_of`."""
         return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
 
-# The smoothed sliced Wasserstein loss, on noisy slices.
-#
-# With noise N(0, σ²) on the slices of both sides, the mean over directions of W_q^q between them is
-# the sliced Wasserstein distance of the two laws convolved with N(0, σ²I): a metric for every σ ≥ 0
-# (Rakotomamonjy, Ralaivola 2021, theorem 3). The private side is a constant; gradient flows to the
-# generated side alone, through the sort: optimal transport on the line matches ranks, and the
-# matching is constant where no two points tie.
-#
-# **Mean first.** For q = 2 the loss splits exactly,
-#
-# $$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
-#
-# and averaging the first part over uniform directions gives ‖m_P − m_Q‖²/d of the laws in R^d. Each
-# part may use a different estimate: `spread_loss` is the second part, of one release; the first is
-# far better estimated from all releases so far (`PooledMean`).
-#
-# **The mean record**, pooled over all releases so far, is what slices tell best. A release of n rows
-# along U has column means s = Uᵀμ + noise, with noise N(0, σ²/n). Back-projection (d/k)·U s is
-# unbiased for μ, but its variance holds ‖μ‖²·d/k of the directions' own. Following the residual does
-# away with it: with μ̂_0 = 0 and A = (d/k) U Uᵀ, E A = I,
-#
-# $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
-# \qquad γ_t = \frac{1}{t + d/k}. $$
-#
-# U_t is independent of the past, so the error's mean shrinks by exactly 1 − γ_t a step, and with
-# β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
-#
-# **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
-# frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
-# of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
-#
-# $$ E‖\hat μ − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
-# \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
-#
-# V_0 = 0, D_0 = 1. Directions spread it evenly over the coordinates. Here ν = σ²·rows/batch² (blank
-# rows of padded batches bring noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of fixed
-# size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a record's
-# norm, and is it for squares. ‖μ‖² is estimated from ‖μ̂‖² less its own error. For large T all but
-# the noise vanishes against σ²d·rows/(T k batch²). Post-processing of releases: no cost of privacy.
-
-
 def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
-    """Rows (n, k) with as large a share of zeros as a plan's batch has of blank ones."""
+    """Return rows (n, k) with as large a share of zeros as a plan's batch has of blank ones."""
     blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
     return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
 
 
 class PooledMean(nn.Module):
-    """An unbiased running estimate of the mean record (d,); its state travels with a checkpoint.
+    r"""An unbiased running estimate of the mean record (d,); checkpoints hold its state.
+
+    The mean record is what slices estimate best. A release of n rows along U has column means s = Uᵀμ
+    + noise, with noise N(0, σ²/n). Back-projection (d/k)·U s is unbiased for μ, but its variance
+    holds ‖μ‖²·d/k of the directions' own. Following the residual avoids it: with μ̂_0 = 0 and A =
+    (d/k) U Uᵀ, E A = I,
+
+    $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
+    \qquad γ_t = \frac{1}{t + d/k}. $$
+
+    U_t is independent of the past, so the error's mean shrinks by exactly 1 − γ_t a step, and with
+    β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
+
+    **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
+    frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
+    of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
+
+    $$ E‖\hat μ − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
+    \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
+
+    V_0 = 0, D_0 = 1. Directions spread it evenly over the coordinates. Here ν = σ²·rows/batch² (blank
+    rows of padded batches bring noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of fixed
+    size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a record's
+    norm, and is it for squares. ‖μ‖² is estimated from ‖μ̂‖² less its own error. For large T all but
+    the noise vanishes against σ²d·rows/(T k batch²).
 
     Arguments:
-        plan: Of the releases to come.
+        plan: Plan of the releases to come.
     """
 
     mean: Tensor
@@ -279,20 +273,20 @@ class PooledMean(nn.Module):
 
     @torch.no_grad()
     def add(self, slices: Slices) -> None:
-        """Take one release into account."""
+        """Update the estimate by one release."""
         self.count += 1
         gain = 1.0 / (float(self.count) + self.ratio)
-        told = slices.values.mean(dim=0) * self.padding
-        residual = told - slices.directions.T @ self.mean
+        means = slices.values.mean(dim=0) * self.padding
+        residual = means - slices.directions.T @ self.mean
         self.mean += gain * self.ratio * (slices.directions @ residual)
         self.bias *= 1.0 - gain
-        kept = 1.0 - 2.0 * gain + gain**2 * self._second
-        self.gathered.mul_(kept).add_(gain**2)
-        self.memory *= kept
+        factor = 1.0 - 2.0 * gain + gain**2 * self._second
+        self.gathered.mul_(factor).add_(gain**2)
+        self.memory *= factor
 
     @property
     def estimate(self) -> Tensor:
-        """The unbiased mean record (d,); zeros before the first release."""
+        """Unbiased mean record (d,); zeros before the first release."""
         return self.mean / max(float(1.0 - self.bias), 1e-12)
 
     @property
@@ -320,14 +314,14 @@ class PooledMean(nn.Module):
 def smoothed_sliced_loss(
     private: Tensor, generated: Tensor, stddev: float, q: int, rng: torch.Generator
 ) -> Tensor:
-    """Mean over k slices of W_q^q between `private` (n, k), noisy, and `generated` (m, k) plus noise.
+    """Return the mean over k slices of W_q^q between `private` (n, k) and `generated` (m, k) plus noise.
 
     Arguments:
         private: Released slices; constants.
         generated: Projections of what the generator made, along the same directions.
         stddev: Standard deviation σ of the noise that the released slices carry.
         q: 1 or 2.
-        rng: Of the generated side's noise.
+        rng: Generator of the generated side's noise.
 
     Examples:
         >>> x = torch.tensor([[0.0], [1.0]])
@@ -349,7 +343,7 @@ def smoothed_sliced_loss(
 
 
 def spread_loss(private: Tensor, generated: Tensor, stddev: float, rng: torch.Generator) -> Tensor:
-    """Mean over slices of W_2² between the two sides, each moved to mean 0."""
+    """Return the mean over slices of W_2² between the two sides, each moved to mean 0."""
     centered = private - private.mean(dim=0)
     return smoothed_sliced_loss(centered, generated - generated.mean(dim=0), stddev, 2, rng)
 
@@ -380,18 +374,18 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         self.network = make_network(
             architecture, latent_dim + labels, records.array_shape, hidden, seed
         )
-        # Every label alike: that is assumed in public.
+        # All labels are assumed to be equally frequent: public.
         self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
     def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
-        """Raw values of latents (n, latent_dim) and labels (n,)."""
+        """Return raw values of latents (n, latent_dim) and labels (n,)."""
         count = self.records.num_labels
         if count > 1:
             latent = torch.cat([latent, nn.functional.one_hot(labels, count).to(latent)], dim=1)
         return self.records.activate(self.network(latent))
 
     def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """Raw values for labels, from fresh latents."""
+        """Draw raw values for labels, from fresh latents."""
         latent = self.network.draw_latent(len(labels), rng)[:, : self.latent_dim]
         values: Tensor = self(latent, labels)
         return values
@@ -444,7 +438,7 @@ def train_network(
     checkpoint: Checkpoint,
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
-    """A network that follows the mechanism's releases, and its losses."""
+    """Return a network that follows the mechanism's releases, and its losses."""
     shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
     network = LabeledNetwork(records, *shape)
     pooled, ledger = PooledMean(mechanism.ledger.plan), mechanism.ledger
@@ -453,7 +447,7 @@ def train_network(
     if settings.release == "once":
         if checkpoint.resume:
             raise PrivotError(
-                "release 'once' keeps its slices in memory and cannot be resumed: start again "
+                "release 'once' has its slices in memory and cannot be resumed: start again "
                 "with a budget of its own"
             )
         checkpoint = NOWHERE
@@ -480,10 +474,10 @@ class SliceObjective:
     """The loss of one step, from a fresh release or from the one that was made.
 
     Arguments:
-        mechanism: Whom to ask for releases.
+        mechanism: Mechanism that makes the releases.
         pooled: Estimate of the mean record that they are added to.
-        network: What is trained.
-        settings: Loss and sizes.
+        network: Network that is trained.
+        settings: Settings of loss and sizes.
     """
 
     def __init__(
@@ -502,7 +496,7 @@ class SliceObjective:
         self._released: Slices | None = None
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Loss and 0 (there is no marginal to fit)."""
+        """Return the loss, and 0 (there is no marginal to fit)."""
         slices = self._next(rng)
         record_map = self.mechanism.map
         values = self.network.draw(self.labels, rng)
@@ -533,7 +527,7 @@ class SliceObjective:
         return entropic_cost(cost)[0]
 
     def _next(self, rng: torch.Generator) -> Slices | None:
-        """Slices to look at; None once the budget is spent."""
+        """Return the slices of a step; None once the budget is spent."""
         if self.settings.release == "once":
             if self._released is None:
                 self._released = self.mechanism.release()

@@ -1,9 +1,9 @@
-"""The slicing mechanism: the only code that touches private records.
+r"""Noisy slices of private records: the plan of a run, batches and directions, and the mechanism.
 
-A release is (U, XU + V): U ∈ R^{d×k} public unit columns drawn afresh and independently of the
-data, X the records of a secret batch, V independent N(0, σ²) (Rakotomamonjy, Ralaivola 2021; here
-with exact accounting, see `privot.privacy.slice_accounting`). Everything computed from releases is
-post-processing.
+**Mechanism.** A release is (U, XU + V): U ∈ R^{d×k} public unit columns drawn afresh and
+independently of the data, X the records of a secret batch, V independent N(0, σ²) (Rakotomamonjy,
+Ralaivola 2021; here with exact accounting, see `privot.privacy.slice_accounting`). Everything
+computed from releases is post-processing.
 
 **Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
 The unit is the record map's, and the plan's must be the same. One record of each is assumed: nothing
@@ -14,17 +14,59 @@ as zeros: NaN would pass the clipping and show who was drawn, a refusal would sh
 a record. No batch norm, no batch maximum: the row of a slot is a function of the one record in it.
 **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
 that were rounded to the same grid; coins of noise and of batches are the operating system's.
-**Directions** are drawn here as well, from the words that noise is made of: no resumed run and no forked
-process may repeat directions, for the accounting averages over each release's own.
 **Count first**: the plan's whole guarantee is entered in the account of these records before the first
 release (`privot.privacy.accounts`), and the ledger is charged before a batch is drawn; without budget
-nothing happens. Threads may share a mechanism: the ledger keeps them apart.
+nothing happens. Threads may share a mechanism: the ledger makes their releases distinct.
 
-**Who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What else depends on raw
-records stays with the curator: the fingerprint of values and labels by which a second run on the same
-records is seen, the warning of it, and the time of a release (rows are grouped by label for speed, and
-the rejections of the samplers), so releases are not to be timed by anyone but the curator. Nothing is
-logged.
+**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is given (2
++ √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error of
+the projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused. The rest
+pays for the **other** rows of a batch: which rows are multiplied together depends on all labels, and
+with it the last bits of every row. Each of their projections may come out one g further, √(rows·k)·g
+in all.
+
+**Batches** are drawn by the very scheme that is accounted. Amplification by sampling holds only if
+nobody knows who was drawn, so the coins come from the operating system's entropy and are neither
+seeded, logged nor stored.
+
+- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**. Words
+  of 64 bits, those beyond the largest multiple of n redrawn, taken modulo n are exactly uniform; the
+  first occurrences in order of appearance are an ordered sample without replacement.
+- `padded_poisson`: every record enters with probability at most q, independently of the others, into
+  uniformly random slots of a public, constant number of rows; the other slots stay empty. Conditioned
+  on the records not overflowing the slots, whose probability δ has paid for; should they do, the rest
+  is cut.
+- `none`: all records.
+
+**Directions** are drawn afresh, uniform on the sphere and never longer than 1: the accounting
+averages over U with independent uniform unit columns (or a uniform frame). Columns are normalized
+Gaussian vectors of the words that noise is made of (`privot.mechanisms.samplers.entropy`), so that no
+two runs, resumed ones included, no threads and no forked processes share directions: two releases
+along the same ones would not be what the accounting composes. They do not depend on the data. Box and
+Muller's pairs
+
+$$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31} $$
+
+in single precision, from 32-bit words w, w′, take half the time of a ziggurat. What that costs is
+resolution of public directions only: coordinates beyond 6.76 standard deviations (1.4e-11 of them) do
+not occur, which makes the law of the projected sensitivity lighter, not heavier.
+
+**Length of directions.** In single precision a norm is not exact. With u = 2^−24, a square (u),
+numpy's pairwise sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more on the
+length) leave a relative error below 17·u·(1 + …) < 2^−19 for d < 2^20, so columns are aimed at length
+1 − 2^−19 and never exceed 1. A column shorter by a factor c ≤ 1 has c² of its share of H = ‖Uᵀz‖²:
+given U the mechanism is a Gaussian one of smaller sensitivity than the one accounted.
+
+**Privacy review: who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What
+else depends on raw records stays with the curator: the fingerprint of values and labels by which a
+second run on the same records is recognized, the warning of it, and the time of a release (rows are
+grouped by label for speed, and the rejections of the samplers), so releases are not to be timed by
+anyone but the curator. The index of each slot stays inside the mechanism; the time of drawing it
+depends on the coins alone, and on the number of records. Nothing is logged.
+
+References:
+    Box, Muller, *A note on the generation of random normal deviates* (1958).
+    Rakotomamonjy, Ralaivola, *Differentially private sliced Wasserstein distance* (2021).
 """
 
 from __future__ import annotations
@@ -45,43 +87,24 @@ from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import random_words
 from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
-from privot.models import Checkpoint
 from privot.privacy import ApproximateDP
 from privot.privacy.accounts import charge, fingerprint
 from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
-
-# The plan of a run: what will be released, with which noise, for which guarantee; and where it stands.
-#
-# Public. Everything that decides privacy: the accounting (dimension, slices, records, batch,
-# sampling, who may differ, radius), the noise, δ, the number of releases it was calibrated for, and
-# the grid. It is fixed before private data are touched.
-#
-# **Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is told
-# (2 + √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error
-# of the projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused. The
-# rest pays for the **other** rows of a batch: which rows are multiplied together depends on all
-# labels, and with it the last bits of every row. Each of their projections may come out one g
-# further, √(rows·k)·g in all.
-#
-# **Its guarantee** is that of all its releases, however many of them are made:
-# `privot.privacy.ledger` says why nothing smaller may be claimed of a part.
-#
-# **Where a run stands** is what it has learned, and the ledger beside its checkpoint. The ledger of
-# `run` is `run.ledger`. A checkpoint says whose releases it holds and how many were counted when it
-# was written: it is resumed with that very ledger, and only if that is not behind. A run whose
-# releases are all made and that left no checkpoint has nothing to go on from: it is finished.
-
 
 _GRID_BITS = 19  # of a slice's root mean square of the sensitivity
 
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """What will be released, and the noise that keeps (ε, δ).
+    """The releases of a run, and the noise that keeps (ε, δ).
+
+    Public: it is fixed before private data are touched. The guarantee is that of all releases,
+    however many of them are made: `privot.privacy.ledger` says why nothing smaller may be claimed of
+    a part.
 
     Arguments:
-        accounting: The setting whose privacy is accounted; its `grid` is 2 + √rows of `grid` below.
+        accounting: The setting whose privacy is accounted; its `grid` is 2 + √rows times `grid` below.
         stddev: Standard deviation σ of the noise of one projection of one row.
         steps: Number of releases.
         delta: δ of the guarantee.
@@ -121,7 +144,7 @@ class SlicePlan:
         accounting: Callable[[float], SlicedAccounting],
         method: Method = "rdp",
     ) -> Self:
-        """The plan with the least noise that keeps (ε, δ); `accounting` makes one of a grid."""
+        """Return the plan with the least noise that keeps (ε, δ); `accounting` is called with a grid."""
         free = accounting(0.0)
         grid, rows = fine_grid(free), free.overflow(steps, delta)[1]
         exact = accounting(accounted_grid(grid, rows))
@@ -130,36 +153,36 @@ class SlicePlan:
 
     @property
     def rows(self) -> int:
-        """Rows of every release, padding included: public and constant."""
+        """Number of rows of every release, padding included: public and constant."""
         return self.accounting.overflow(self.steps, self.delta)[1]
 
     @property
     def uses(self) -> int:
-        """Releases that are declared."""
+        """Number of releases that are declared."""
         return self.steps
 
     @cached_property
     def guarantee(self) -> ApproximateDP:
-        """What all releases together promise: fixed in advance, for any number that is made."""
+        """Guarantee of all releases together: fixed in advance, for any number that is made."""
         return self.accounting.guarantee(self.stddev, self.steps, self.delta, self.method)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """The plan of `to_dict`."""
+        """Return the plan of `to_dict`."""
         return cls(**fields | {"accounting": SlicedAccounting(**fields["accounting"])})
 
 
 def accounted_grid(grid: float, rows: int) -> float:
-    """What the accountant is told of a grid on which batches of as many rows are rounded."""
+    """Return the grid to account for where batches of so many rows are rounded to a grid."""
     return grid * (2 + math.sqrt(rows))
 
 
 def fine_grid(accounting: SlicedAccounting) -> float:
-    """A power of two far below a slice of the sensitivity, and so far below any useful noise."""
+    """Return a power of two far below a slice of the sensitivity, and so far below useful noise."""
     slice_of = accounting.sensitivity / math.sqrt(accounting.dim)
     return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
 
@@ -167,8 +190,12 @@ def fine_grid(accounting: SlicedAccounting) -> float:
 class Counted(nn.Module):
     """Modules that learn from releases, and how many of them were counted by then.
 
+    A checkpoint says whose releases it was learned from and how many were counted when it was
+    written: it is resumed with that very ledger, and only if that is not behind. A run whose releases
+    are all made and that left no checkpoint has nothing to go on from: it is finished.
+
     Arguments:
-        learned: What travels with a checkpoint, by name.
+        learned: Modules that a checkpoint holds, by name.
     """
 
     spent: Tensor
@@ -179,78 +206,16 @@ class Counted(nn.Module):
         self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
 
     def count(self, ledger: Ledger[SlicePlan]) -> None:
-        """Note what the ledger has counted; call after every release that is learned from."""
+        """Note the ledger's count; call after every release that is learned from."""
         self.spent.fill_(ledger.spent)
 
     def check(self, ledger: Ledger[SlicePlan]) -> None:
         """Refuse a ledger that has counted fewer releases than were learned from."""
         if int(self.spent) > ledger.spent:
             raise PrivotError(
-                f"ledger {ledger.path} is behind its checkpoint, which holds what {int(self.spent):,} "
-                f"releases told: {ledger.spent:,} are counted; restore the newest ledger"
+                f"ledger {ledger.path} is behind its checkpoint, which was learned from "
+                f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
             )
-
-    def keep(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
-        """Write all that was learned; an existing file survives any failure."""
-        self.count(ledger)
-        checkpoint.save({name: x.cpu().numpy() for name, x in self.state_dict().items()})
-
-    def restore(self, checkpoint: Checkpoint, ledger: Ledger[SlicePlan]) -> None:
-        """Read what `keep` wrote, if there is anything to go on from."""
-        state = checkpoint.load()
-        if state is None:
-            return
-        try:
-            self.load_state_dict({name: torch.from_numpy(x) for name, x in state.items()})
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise PrivotError(
-                f"checkpoint {checkpoint.path} cannot be read ({reason}): what the ledger counted "
-                "stays spent"
-            ) from None
-        self.check(ledger)
-
-
-# What is drawn for a release: which private records enter it, in secret, and public directions.
-#
-# **Batches** are drawn by the very scheme that is accounted. Amplification by sampling holds only if
-# nobody knows who was drawn, so the coins come from the operating system's entropy and are neither
-# seeded, logged nor kept.
-#
-# - `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**.
-#   Words of 64 bits, those beyond the largest multiple of n redrawn, taken modulo n are exactly
-#   uniform; keeping first occurrences in order of appearance gives an ordered sample without
-#   replacement.
-# - `padded_poisson`: every record enters with probability at most q, independently of the others,
-#   into uniformly random slots of a public, constant number of rows; the other slots stay empty.
-#   Conditioned on the records not overflowing the slots, whose probability δ has paid for; should
-#   they do, the rest is cut.
-# - `none`: all records.
-#
-# Who sees what: the index of each slot stays inside the mechanism. Its drawing time depends on the
-# coins alone, and on the number of records.
-#
-# **Directions** are drawn afresh, uniform on the sphere and never longer than 1: the accounting
-# averages over U with independent uniform unit columns (or a uniform frame). Columns are normalized
-# Gaussian vectors of the words that noise is made of (`privot.mechanisms.samplers.entropy`), so that
-# no two runs, threads or forked processes share directions: two releases along the same ones would
-# not be what the accounting composes. They do not depend on the data. Box and Muller's pairs
-#
-# $$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31}
-# $$
-#
-# in single precision, from 32-bit words w, w′, take half the time of a ziggurat. What that costs is
-# resolution of public directions only: coordinates beyond 6.76 standard deviations (1.4e-11 of them)
-# do not occur, which makes the law of the projected sensitivity lighter, not heavier.
-#
-# **Length.** In single precision a norm is not exact. With u = 2^−24, a square (u), numpy's pairwise
-# sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more on the length) leave
-# a relative error below 17·u·(1 + …) < 2^−19 for d < 2^20, so columns are aimed at length 1 − 2^−19
-# and never exceed 1. A column shorter by a factor c ≤ 1 has c² of its share of H = ‖Uᵀz‖²: given U
-# the mechanism is a Gaussian one of smaller sensitivity than the one accounted.
-#
-# References:
-#     Box, Muller, *A note on the generation of random normal deviates* (1958).
 
 
 Indices = NDArray[np.int64]
@@ -260,7 +225,7 @@ _LENGTH = 1.0 - 2.0**-19
 
 
 def draw_batch(plan: SlicePlan, rows: int) -> Indices:
-    """The record in each of `rows` slots, or `EMPTY`."""
+    """Draw the record in each of `rows` slots, or `EMPTY`."""
     accounting = plan.accounting
     if accounting.sampling == "none":
         return np.arange(accounting.records)
@@ -270,7 +235,7 @@ def draw_batch(plan: SlicePlan, rows: int) -> Indices:
 
 
 def ordered_sample(population: int, size: int) -> Indices:
-    """A uniformly random subset of `size` of range(population), in uniformly random order."""
+    """Draw a uniformly random subset of `size` of range(population), in uniformly random order."""
     if 4 * size > population:
         return random_order(population)[:size]
     chosen = np.empty(0, np.int64)
@@ -285,7 +250,7 @@ def ordered_sample(population: int, size: int) -> Indices:
 
 
 def random_order(count: int) -> Indices:
-    """A uniformly random permutation: the ranks of 64-bit words, all drawn again if two agree."""
+    """Draw a uniform permutation: the ranks of 64-bit words, all drawn again if two agree."""
     while True:
         words = random_words(count)
         order = np.argsort(words, kind="stable")
@@ -295,28 +260,28 @@ def random_order(count: int) -> Indices:
 
 
 def poisson_sample(population: int, rate: float) -> Indices:
-    """Each of range(population) independently with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
+    """Draw each of range(population) with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
     if rate >= 1:
         return np.arange(population)
     return np.flatnonzero(random_words(population) < np.uint64(int(rate * 2**64)))
 
 
 def fill_slots(chosen: Indices, rows: int) -> Indices:
-    """The chosen records in uniformly random slots of `rows`, the others `EMPTY`."""
+    """Return the chosen records in uniformly random slots of `rows`, the others `EMPTY`."""
     slots = np.full(rows, EMPTY, np.int64)
     order = random_order(rows)
-    kept = chosen[:rows]
-    slots[order[: len(kept)]] = kept
+    entered = chosen[:rows]
+    slots[order[: len(entered)]] = entered
     return slots
 
 
 def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
-    """Columns (d, k), float32: uniform and independent on the sphere, or a uniform frame.
+    """Draw columns (d, k), float32: uniform and independent on the sphere, or a uniform frame.
 
     Arguments:
         dim: Dimension d.
         count: Number k, at most d for a frame.
-        orthonormal: Whether columns are orthogonal to each other.
+        orthonormal: True for columns orthogonal to each other.
 
     Examples:
         >>> columns = draw_directions(5, 3)
@@ -335,7 +300,7 @@ def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
 
 
 def _normal(rows: int, columns: int) -> Tensor:
-    """Standard Gaussians (rows, columns) by Box and Muller."""
+    """Draw standard Gaussians (rows, columns) by Box and Muller."""
     half = (rows * columns + 1) // 2
     words = torch.from_numpy(random_words(half).view(np.int32).reshape(2, half))
     angle = words[0].float().mul_(math.pi / 2**31)
@@ -355,7 +320,7 @@ _INSIDE = 1.0 - 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """One release: noisy projections `values` (rows, k) and the `directions` (d, k) they belong to.
+    """A release: noisy projections `values` (rows, k) along `directions` (d, k).
 
     Examples:
         >>> Slices(directions=torch.eye(4)[:, :2], values=torch.zeros(8, 2)).values.shape
@@ -367,13 +332,13 @@ class Slices:
 
 
 class SlicingMechanism:
-    """Owns private records and the ledger; gives out noisy slices until the budget is spent.
+    """The owner of private records and of their ledger; it releases noisy slices within the budget.
 
     Arguments:
         values: Raw records (n, …), floats, as the map takes them.
         labels: Their labels (n,), in range(num_labels); None where there are none.
-        record_map: How they become features.
-        ledger: What may be released.
+        record_map: Map from them to features.
+        ledger: Ledger of the releases.
 
     Raises:
         PrivotError: if records and plan do not fit each other, or a value is not finite.
@@ -414,7 +379,7 @@ class SlicingMechanism:
         self._entered = False
 
     def release(self) -> Slices:
-        """Noisy slices of one batch, along fresh directions; counted first.
+        """Return noisy slices of one batch, along fresh directions; counted first.
 
         Raises:
             BudgetExhausted: if no release is left.
@@ -432,7 +397,7 @@ class SlicingMechanism:
         return Slices(directions, torch.from_numpy(values))
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
-        """XU of the records in the slots, zeros in empty ones; (rows, k) in double precision."""
+        """Return XU (rows, k) of the records in the slots, zeros in empty ones, in double precision."""
         chosen = torch.from_numpy(np.maximum(batch, 0))
         labels, order = self._labels[chosen].sort()
         batch, chosen = batch[order.numpy()], chosen[order]
@@ -454,7 +419,7 @@ class SlicingMechanism:
         return (projected * scale)[torch.argsort(order)]
 
     def _noisy(self, projected: Tensor) -> np.ndarray:
-        """Projections rounded to the grid, plus exactly rounded Gaussian noise, in integers."""
+        """Return projections rounded to the grid plus exactly rounded Gaussian noise, in integers."""
         plan = self.ledger.plan
         steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
         noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
@@ -476,7 +441,7 @@ def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
 
 
 def given_values(values: ArrayLike | Tensor) -> Tensor:
-    """Raw records (n, …) as numbers with fractions."""
+    """Return raw records (n, …) as a tensor of floats; refuse anything else."""
     tensor = _as_tensor("values", values)
     if tensor.ndim == 0 or len(tensor) == 0:
         raise PrivotError("there are no records: give at least one")
@@ -488,7 +453,7 @@ def given_values(values: ArrayLike | Tensor) -> Tensor:
 
 
 def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
-    """Their labels (n,), int64; zeros where there are none."""
+    """Return labels (n,), int64; zeros where there are none."""
     if labels is None:
         if num_labels > 1:
             raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")

@@ -1,4 +1,4 @@
-"""Commands of a trusted curator who learns through noisy sums and slices. They need PyTorch."""
+"""Commands of a trusted curator: `privot integral` (exact draws) and `privot central` (models)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ if TYPE_CHECKING:
     from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
 
-# Commands of a curator who holds raw records and publishes nothing but draws. They need PyTorch.
-
 
 def fit_integral(
     people: Annotated[Path, Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
-    schema: Annotated[Path, Option(help="What a record may be: schema.toml.")],
-    draws: Annotated[int, Option(help="How many draws will ever be published.")],
+    schema: Annotated[Path, Option(help="Schema of the records: schema.toml.")],
+    draws: Annotated[int, Option(help="Number of draws that will ever be published.")],
     output: Annotated[Path, Option("-o", "--output", help="The secret folder.")] = Path("secret"),
     epsilon: Annotated[
-        float | None, Option(help="Of ALL draws together; each costs epsilon/draws.")
+        float | None, Option(help="ε of ALL draws together; each costs epsilon/draws.")
     ] = None,
     epsilon_per_draw: Annotated[
-        float | None, Option(help="Of each draw, instead; all cost draws times that.")
+        float | None, Option(help="ε of each draw, instead; all cost draws times that.")
     ] = None,
     method: Annotated[str, Option(help="clip (a clipped ratio) or boost.")] = "clip",
     estimator: Annotated[
-        str, Option(help="What learns the ratio: auto, spline, mlp or trees.")
+        str, Option(help="Learner of the ratio: auto, spline, mlp or trees.")
     ] = "auto",
-    seed: Annotated[int, Option(help="Of weights and batches; never of a draw.")] = 0,
+    seed: Annotated[int, Option(help="Seed of weights and batches; never of a draw.")] = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
 ) -> None:
@@ -75,18 +73,18 @@ def fit_integral(
     price = model.density.epsilon
     print(f"{output}: {draws:,} draws of ε = {at_most(price)} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
-    _tell_edges(model)
+    _note_edges(model)
 
 
-def _tell_edges(model: IntegralModel) -> None:
-    """What boosting is proven to gain, to the curator alone: not on standard output."""
+def _note_edges(model: IntegralModel) -> None:
+    """Note the proven gain of boosting for the curator alone: not on standard output."""
     if not model.edges:
         return
     from privot.integral.tilts import gain_limit
 
     rounds = [f"{edge.gamma_p:.2f} / {edge.gamma_q:.2f}" for edge in model.edges]
     note(
-        f"for your eyes alone, as they are functions of the raw records: edges γ_P / γ_Q of the "
+        f"confidential, as they are functions of the raw records: edges γ_P / γ_Q of the "
         f"rounds {', '.join(rounds)}; so records are at least {model.proven_gain:.3f} nats likelier "
         f"than under the reference, in the mean (a limit for any records: "
         f"{gain_limit(model.density):.3f})"
@@ -131,12 +129,12 @@ Records = Annotated[
     Path, Argument(help="Private: csv, parquet, npz (arrays named as columns), image folder.")
 ]
 Declared = Annotated[
-    Path, Option("--schema", help="What a record may be: columns, or images and their label.")
+    Path, Option("--schema", help="Schema of the records: columns, or images and their label.")
 ]
 Epsilon = Annotated[float, Option(help="ε of the whole run.")]
 Delta = Annotated[float, Option(help="δ of the whole run.")]
 Folder = Annotated[Path, Option("-o", "--output", help="Folder of the model.")]
-Seed = Annotated[int, Option(help="Of what is drawn in public, never of noise.")]
+Seed = Annotated[int, Option(help="Seed of public draws, never of noise.")]
 Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
 
 
@@ -315,7 +313,7 @@ def _learn(
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
     note(
-        f"{checkpoint}.ledger is the budget's book: keep it; another run on these records adds to it"
+        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
     )
 
 
@@ -323,21 +321,26 @@ def adapt(
     source: Annotated[Path, Argument(help="Public npz: records x, classes y.")],
     target: Annotated[Path, Argument(help="Private npz: records x, no classes.")],
     epsilon: Annotated[float, Option(help="ε of the target records.")],
-    unit: Annotated[str, Option(help="Whom one target record belongs to: person, ….")],
-    output: Annotated[Path, Option("-o", "--output", help="Folder of it.")] = Path("classifier"),
+    unit: Annotated[str, Option(help="Unit that one target record belongs to: person, ….")],
+    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path(
+        "classifier"
+    ),
     delta: Annotated[float, Option(help="δ of the target records.")] = 1e-5,
-    maximum: Annotated[float, Option(help="Value that means 1 (public).")] = 255.0,
-    rounds: Annotated[int, Option(help="How often the target's classes are told.")] = 2,
+    maximum: Annotated[float, Option(help="Value that is scaled to 1 (public).")] = 255.0,
+    rounds: Annotated[int, Option(help="Number of rounds of noisy sums by class.")] = 2,
     training_steps: Annotated[
-        int, Option(help="On the source alone, before the first round; half as many after each.")
+        int,
+        Option(
+            help="Optimizer steps on the source, before the first round; half as many after each."
+        ),
     ] = 1000,
-    seed: Annotated[int, Option(help="Of weights and source batches.")] = 0,
+    seed: Annotated[int, Option(help="Seed of weights and source batches.")] = 0,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
     force: Force = False,
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones, by a few noisy sums.
 
-    Refused before anything is spent where noise would drown what so few records tell.
+    Refused before anything is spent where noise would drown the sums of so few records.
 
     Example: privot central adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
     """
@@ -379,7 +382,7 @@ def adapt(
 
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
-    """Arrays x and y of an npz, whatever split they are named after (`x_train`)."""
+    """Read arrays x and y of an npz, also under the name of a split (`x_train`)."""
     import zipfile
 
     import numpy as np

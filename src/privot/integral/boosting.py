@@ -86,7 +86,7 @@ from privot.integral.tilts import (
     FeatureTilt,
     ShiftedTilt,
     fit_log_ratio,
-    tell_apart,
+    train_classifier,
 )
 from privot.privacy.rounding import require_delta, require_epsilon
 
@@ -246,7 +246,7 @@ def _classify(
     """Learn a classifier of the records' features against draws of the current density, |c| ≤ log 2."""
     features = current.reference.features
     if settings.classifier == "trees":
-        return tell_apart(
+        return train_classifier(
             positives,
             lambda n, rng: features(current.draw_seeded(n, rng)),
             None,
@@ -258,7 +258,7 @@ def _classify(
     def pick(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
 
-    return tell_apart(positives, pick, settings.network, seed, BOUND)
+    return train_classifier(positives, pick, settings.network, seed, BOUND)
 
 
 def _edges(

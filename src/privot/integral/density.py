@@ -1,4 +1,4 @@
-r"""Tilted densities, exact draws from them, and why a draw is ε-integrally private.
+r"""Tilted densities, exact draws from them, and references cut into cells.
 
 A model is $q ∝ q_0 e^{s}$: a public reference $q_0$ and a tilt $s$ learned from the data and clipped
 to public limits $[\ell, h]$, $w = h − \ell$. Nothing else of the data enters a draw.
@@ -23,7 +23,7 @@ $[⌈2^{63} e^{−w}⌉, 2^{63}]$, whose lower end is computed in decimals and r
 two accept probabilities is at most $e^w$ *in integers*, and the theorem holds for $Q_0$ with nothing
 added. Where $z_±$ are certified, the certificate's own rounding is inside $η$.
 
-**Timing.** Running time tells how many proposals a draw took, a geometric number of mean $1/\bar a$
+**Timing.** Running time reveals how many proposals a draw took, a geometric number of mean $1/\bar a$
 that depends on the data through $\bar a$ alone (it is independent of the draw's value): at most
 $e^{h − z_-}$, which is $e^{ε/2}$ for a tilt that is not normalized. Where $Z$ is certified, $\bar a$ is
 public up to $e^{±η}$. For anyone who can watch the clock `draw(n, proposals=m)` closes this channel: it
@@ -36,9 +36,22 @@ The tilt does the same work for any data, too: networks of declared widths, tabl
 values at public points, and trees whose number and depth are fixed (`privot.integral.learners`).
 Counted are operations; caches, branch prediction and the speed of single instructions are not hidden.
 
-**Who sees what.** The curator holds the data, the tilt, acceptance rates, running times: all of them
-depend on the data, and none may leave; none is in what an object prints of itself. What may leave are
-draws, as many as were declared.
+**Privacy review: who sees what.** The curator holds the data, the tilt, acceptance rates, running
+times: all of them depend on the data, and none may leave; none is in what an object prints of itself.
+What may leave are draws, as many as were declared.
+
+**References cut into cells**, on which a tilt is a table and its normalizer a finite sum.
+Cut every coordinate of a product reference into cells whose probabilities are integers over
+$2^{64}$, and let the tilt be constant on the cells' product. Then $Z = \sum_i M_i e^{s_i}$ has
+finitely many terms, and it is the normalizer of what is *really* drawn: a cell is drawn by one
+64-bit word a coordinate, exactly with probability $M_i / 2^{64}$, and the place within it is public
+noise that no tilt looks at. There is no quadrature, hence no quadrature error: all that is left is
+the rounding of a sum of positive floats, a relative $10^{−12}$.
+
+A table of steps costs accuracy of second order: with cells of width $g$ and a tilt of slope $c$, a
+Kullback–Leibler divergence of about $(cg)^2/24$. One coordinate gets 16 384 cells, two get 1024
+each; a table of categories gets one for every combination. Where that would be more than a million
+cells (or fewer than 256 a continuous coordinate) there is no grid.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -75,8 +88,8 @@ from privot.privacy.rounding import at_most, round_up
 Arrays = Mapping[str, NDArray[Any]]
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _COINS = 2**63
-_MOST_PROPOSALS = 2.0**24  # expected, a draw
-_MOST_FIXED = 2**22
+_MAX_PROPOSALS = 2.0**24  # expected, a draw
+_MAX_FIXED = 2**22
 _BATCH = 2**14
 _LARGEST_BATCH = 2**17
 _EXACT = Context(prec=60)
@@ -88,10 +101,10 @@ class Tilt(Protocol):
     kind: ClassVar[str]
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Values (n,) at points (n, dim)."""
+        """Return values (n,) at points (n, dim)."""
 
     def pack(self) -> Packed:
-        """Plain values and named arrays, from which `unpack` builds it again."""
+        """Return plain values and named arrays, from which `unpack` builds it again."""
 
     @classmethod
     def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
@@ -144,7 +157,7 @@ class TiltedDensity:
                 f"limits [{self.low}, {self.high}] of the tilt are no interval: give two finite "
                 "numbers, the smaller first"
             )
-        if self._log_envelope > math.log(_MOST_PROPOSALS):
+        if self._log_envelope > math.log(_MAX_PROPOSALS):
             raise PrivotError(
                 f"epsilon of one draw is {at_most(self.epsilon)}: the envelope may take "
                 f"e^{self._log_envelope:.3g} proposals a draw; give a smaller epsilon (below 33), "
@@ -180,58 +193,58 @@ class TiltedDensity:
         return math.exp(-self._log_envelope)
 
     def log_tilt(self, x: Any, /) -> Floats:
-        """The clipped tilt (n,) at points (n, dim) (**not private**)."""
+        """Return the clipped tilt (n,) at points (n, dim) (**not private**)."""
         raw = np.asarray(self.tilt(require_points(x, self.reference.dim)), np.float64)
         return np.clip(np.where(np.isnan(raw), self.low, raw), self.low, self.high)
 
     def log_unnormalized(self, x: Any, /) -> Floats:
-        """Values log q₀ + tilt (n,) at points (n, dim); less log Z the log density (**not private**)."""
+        """Return log q₀ + tilt (n,) at points (n, dim); less log Z the log density (**not private**)."""
         points = require_points(x, self.reference.dim)
         return self.reference.log_density(points) + self.log_tilt(points)
 
     def draw(self, n: int, proposals: int | None = None) -> Floats:
-        """Exact draws (n, dim), from OS entropy; each costs `epsilon`.
+        """Make exact draws (n, dim), from OS entropy; each costs `epsilon`.
 
         Arguments:
-            n: How many.
+            n: Number of draws.
             proposals: If given, always evaluate this many a draw, to close the timing channel; the
                 law is then within `shortfall(proposals)` of q in total variation, ε unchanged.
         """
         if n < 0:
-            raise PrivotError(f"n {n} is negative: give how many records to draw")
+            raise PrivotError(f"n {n} is negative: give a number of records to draw")
         if proposals is not None:
             return self._draw_fixed(n, proposals)
         generator = SecureGenerator()
-        kept, have = [np.empty((0, self.reference.dim))], 0
+        drawn, have = [np.empty((0, self.reference.dim))], 0
         batch = int(min(max(64, 1.2 * n / self.acceptance_floor), _BATCH))
         while have < n:
             points = self.reference.sample(batch, generator)
             accepted = points[self._toss(points)][: n - have]
-            kept.append(accepted)
+            drawn.append(accepted)
             have += len(accepted)
             batch = min(2 * batch, _LARGEST_BATCH)
-        return np.concatenate(kept)
+        return np.concatenate(drawn)
 
     def draw_seeded(self, n: int, rng: np.random.Generator) -> Floats:
-        """Draws (n, dim) that a seed repeats, for use inside a fit: **never to be published**."""
-        kept, have = [np.empty((0, self.reference.dim))], 0
+        """Make draws (n, dim) that a seed repeats, for use inside a fit: **never to be published**."""
+        drawn, have = [np.empty((0, self.reference.dim))], 0
         while have < n:
             points = self.reference.sample(_BATCH, rng)
             accepted = points[np.log(rng.random(_BATCH)) < self.log_tilt(points) - self.high]
-            kept.append(accepted)
+            drawn.append(accepted)
             have += len(accepted)
-        return np.concatenate(kept)[:n]
+        return np.concatenate(drawn)[:n]
 
     def shortfall(self, proposals: int) -> float:
-        """δ = (1 − acceptance_floor)^proposals: how far fixed proposals are from q at most."""
-        if not 1 <= proposals <= _MOST_FIXED:
+        """Return δ = (1 − acceptance_floor)^proposals: at most so far are fixed proposals from q."""
+        if not 1 <= proposals <= _MAX_FIXED:
             raise PrivotError(
-                f"proposals {proposals} is not positive, or beyond memory: give 1 to {_MOST_FIXED}"
+                f"proposals {proposals} is not positive, or beyond memory: give 1 to {_MAX_FIXED}"
             )
         return math.exp(proposals * math.log1p(-min(self.acceptance_floor, 1 - 2.0**-53)))
 
     def proposals_for(self, shortfall: float) -> int:
-        """The number of fixed proposals whose `shortfall` is at most this."""
+        """Return the number of fixed proposals whose `shortfall` is at most this."""
         if not 0 < shortfall < 1:
             raise PrivotError(f"shortfall {shortfall} is not in (0, 1): give a probability")
         floor = min(self.acceptance_floor, 1 - 2.0**-53)
@@ -262,38 +275,23 @@ class TiltedDensity:
         return min(coins, _COINS)
 
     def coins(self, x: Floats) -> NDArray[np.uint64]:
-        """T(x): how many of 2^63 equally likely coins accept a proposal (**not private**)."""
+        """Return T(x), how many of 2^63 equally likely coins accept a proposal (**not private**)."""
         return self.coins_of(self.log_tilt(x))
 
     def coins_of(self, tilt: Floats) -> NDArray[np.uint64]:
-        """⌈2^63 e^(tilt − high)⌉, clipped, of tilts of any shape."""
-        wanted = np.ceil(np.exp(np.minimum(tilt - self.high, 0.0)) * float(_COINS))
+        """Return ⌈2^63 e^(tilt − high)⌉, clipped, of tilts of any shape."""
+        coins = np.ceil(np.exp(np.minimum(tilt - self.high, 0.0)) * float(_COINS))
         fewest, most = np.uint64(self._fewest_coins), np.uint64(_COINS)
-        return np.clip(wanted.astype(np.uint64), fewest, most)
+        return np.clip(coins.astype(np.uint64), fewest, most)
 
     def _toss(self, points: Floats) -> NDArray[np.bool_]:
         words = random_words(len(points)) >> np.uint64(1)
         return np.asarray(words < self.coins(points), np.bool_)
 
 
-# References cut into cells: on them a tilt is a table, and its normalizer a finite sum.
-#
-# Cut every coordinate of a product reference into cells whose probabilities are integers over
-# $2^{64}$, and let the tilt be constant on the cells' product. Then $Z = \sum_i M_i e^{s_i}$ has
-# finitely many terms, and it is the normalizer of what is *really* drawn: a cell is drawn by one
-# 64-bit word a coordinate, exactly with probability $M_i / 2^{64}$, and the place within it is public
-# noise that no tilt looks at. There is no quadrature, hence no quadrature error: all that is left is
-# the rounding of a sum of positive floats, a relative $10^{−12}$.
-#
-# A table of steps costs accuracy of second order: with cells of width $g$ and a tilt of slope $c$, a
-# Kullback–Leibler divergence of about $(cg)^2/24$. One coordinate gets 16 384 cells, two get 1024
-# each; a table of categories gets one for every combination. Where that would be more than a million
-# cells (or fewer than 256 a continuous coordinate) there is no grid.
-
-
 MOST_CELLS = 2**20
 _ONE_AXIS = 2**14
-_FEWEST = 256
+_MIN_CELLS = 256
 _WHOLE = 2**64
 _BLOCK = 2**16
 
@@ -332,7 +330,7 @@ class Axis:
         return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
 
     def draw(self, num: int, place: Floats) -> Floats:
-        """Points (num,): a cell by its integer mass, and the point at `place` within it."""
+        """Draw points (num,): a cell by its integer mass, and the point at `place` within it."""
         cell = np.searchsorted(self._ends, random_words(num), side="right")
         low, high = self.edges[cell], self.edges[cell + 1]
         x = self.marginal.within(low, high, place)
@@ -340,7 +338,7 @@ class Axis:
         return np.clip(x, low, np.nextafter(high, -np.inf))
 
     def locate(self, x: Floats) -> NDArray[np.int64]:
-        """The cells (n,) of points (n,)."""
+        """Return the cells (n,) of points (n,)."""
         return np.searchsorted(self.edges[1:-1], x, side="right").astype(np.int64)
 
 
@@ -370,7 +368,7 @@ class GridReference(ProductReference):
         return tuple(axis.size for axis in self.axes)
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Draws (n, dim)."""
+        """Make draws (n, dim)."""
         if not isinstance(generator, SecureGenerator):
             return super().sample(n, generator)
         places = [generator.random(n) for _ in self.axes]
@@ -378,17 +376,17 @@ class GridReference(ProductReference):
         return np.stack(drawn, axis=1)
 
     def locate(self, x: Floats) -> NDArray[np.int64]:
-        """Index (n,) of each point's cell, in C order."""
+        """Return the index (n,) of each point's cell, in C order."""
         parts = [axis.locate(x[:, j]) for j, axis in enumerate(self.axes)]
         return np.asarray(np.ravel_multi_index(tuple(parts), self.shape), np.int64)
 
     def centers(self) -> Floats:
-        """The median point of every cell, (number of cells, dim), in C order."""
+        """Return the median point of every cell, (number of cells, dim), in C order."""
         middles = np.meshgrid(*[axis.middles for axis in self.axes], indexing="ij")
         return np.stack([m.ravel() for m in middles], axis=1)
 
     def mean(self, values: Floats) -> float:
-        """Σ M_i v_i / 2^64 of positive values (number of cells,), to a relative 10^−12."""
+        """Return Σ M_i v_i / 2^64 of positive values (number of cells,), to a relative 10^−12."""
         table = values.reshape(self.shape)
         for axis in reversed(self.axes):
             table = table @ (axis.masses.astype(np.float64) / _WHOLE)
@@ -404,7 +402,7 @@ class TabulatedTilt:
     values: Floats
 
     def __call__(self, x: Floats, /) -> Floats:
-        """The values of the points' cells."""
+        """Return the values of the points' cells."""
         return self.values[self.grid.locate(x)]
 
     def pack(self) -> Packed:
@@ -421,7 +419,7 @@ class TabulatedTilt:
 
 
 def make_grid(reference: Reference) -> GridReference | None:
-    """The reference cut into at most 2^20 cells, or None where there is no fitting grid."""
+    """Return the reference cut into at most 2^20 cells, or None where there is no fitting grid."""
     if isinstance(reference, GridReference):
         return reference
     if reference.marginals is None:
@@ -432,20 +430,20 @@ def make_grid(reference: Reference) -> GridReference | None:
     if listed > MOST_CELLS or any(size == 1 for size in sizes):
         return None
     each = min(_ONE_AXIS, int((MOST_CELLS / listed) ** (1 / free) + 1e-9)) if free else 0
-    if free and each < _FEWEST:
+    if free and each < _MIN_CELLS:
         return None
     return GridReference(reference.marginals, [each if size is None else size for size in sizes])
 
 
 def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Floats:
-    """Values (number of cells,) of a function of points (n, dim), at the cells' centers."""
+    """Return values (number of cells,) of a function of points (n, dim), at the cells' centers."""
     centers = grid.centers()
     parts = [function(centers[i : i + _BLOCK]) for i in range(0, len(centers), _BLOCK)]
     return np.asarray(np.concatenate(parts), np.float64)
 
 
 def require_inside(reference: Reference, records: object) -> Floats:
-    """Records as points (n, dim) within the support, or a refusal that tells nothing of them."""
+    """Return records as points (n, dim) within the support; a refusal repeats no value."""
     points = require_points(records, reference.dim)
     if len(points) == 0:
         raise PrivotError("records are empty: give at least one")

@@ -1,20 +1,54 @@
-r"""Networks that tell the data from draws of a density: their log odds are a log density ratio.
+r"""Learners of log density ratios: networks, trees, and a spline of one coordinate.
 
-With as many records as draws, the logistic loss is least at $f = \log p/q$ (Sugiyama, Suzuki, Kanamori
-2012). Networks see a fresh batch of both at every step; a tenth of the records is held out, and the
-weights that are kept are a moving average of those at the step where the held-out loss was least, so
-that a network cannot do worse than its first guess, $f = 0$, on records it has not seen.
-
-A network is trained by PyTorch and kept as its weights: drawing needs no PyTorch, and a saved model is
-arrays and nothing else.
+**Networks** distinguish the data from draws of a density: their log odds are a log density ratio.
+With as many records as draws, the logistic loss is least at $f = \log p/q$ (Sugiyama, Suzuki,
+Kanamori 2012). Networks see a fresh batch of both at every step; a tenth of the records is held out,
+and the resulting weights are a moving average of those at the step where the held-out loss was least,
+so that a network cannot do worse than its first guess, $f = 0$, on records it has not seen. A network
+is trained by PyTorch and stored as its weights: drawing needs no PyTorch, and a saved model is arrays
+and nothing else.
 
 $$ f(x) = W_L \tanh(… \tanh(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
 
 and, where a bound $β$ is set, $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$: bounded by construction, whatever the
 weights are.
 
-Everything here depends on the data and stays with the curator. Seeds are welcome: they cover weights,
+**The penalized spline.** With cells of probability $m_i$ under the reference and $n_i$ of $n$ records
+in them, minimize over cubic splines $g$
+
+$$ −\frac1n \sum_i n_i g_i + \log \sum_i m_i e^{g_i} + \frac{λ}{2} \int (g‴)^2 , $$
+
+the penalized likelihood of $p ∝ q_0 e^{g}$ (Silverman 1982). The penalty leaves quadratics alone:
+with a normal reference, $λ → ∞$ gives the normal law of the records' mean and variance. Knots stand
+at quantiles of the records and of the reference; beyond the records $g$ goes on as a straight line.
+λ is chosen by five-fold cross-validation.
+
+Stored of $g$ are its values at the cells' middles, which are public, and straight lines
+between them: how many knots there are, and where, depends on the records, and must not show in what
+an evaluation costs.
+
+All of this looks at the records as often as it likes: whatever $g$ is, it is clipped before
+anything is drawn, and the guarantee is that of the clipped tilt.
+
+**Trees.** scikit-learn grows the trees; stored are arrays, and a loop over them: a saved model
+runs no code. `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$ and
+refuses to be made where it does not. Where a bound $β$ is set, $f$ is clipped to $[−β, β]$.
+
+**Constant work.** How many trees were grown before they stopped, how many nodes they have and how
+deep a point falls are functions of raw records. None of it shows in what an evaluation costs: there
+are always `MOST_TREES` trees of `_NODES` nodes, those that were not grown being leaves of value 0,
+and every point takes `_DEPTH` steps down each of them. A leaf is its own child, so that further
+steps stay there.
+
+Needs scikit-learn (extra `evaluate`).
+
+Everything here depends on the data and stays with the curator. Seeds are allowed: they cover weights,
 batches and inner draws, none of which leave.
+
+References:
+    Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
+    method* (1982); Eilers, Marx, *Flexible smoothing with B-splines and penalties* (1996).
+    Sugiyama, Suzuki, Kanamori, *Density ratio estimation in machine learning* (2012).
 """
 
 from __future__ import annotations
@@ -39,12 +73,12 @@ from privot.core.errors import PrivotError
 from privot.integral.density import Arrays, Axis, Packed
 from privot.integral.references import Floats, Marginal, Reference
 
-# How many draws' features are wanted, and with which generator.
+# A function of a number of draws and a generator that returns the draws' features.
 Negatives = Callable[[int, np.random.Generator], Floats]
 
 _BLOCK = 2**15
 _HELD_OUT = 0.1
-_MOST_HELD_OUT = 5000
+_MAX_HELD_OUT = 5000
 _CHECKS = 30
 _AVERAGING = 0.98
 _WEIGHT_DECAY = 1e-3  # decoupled
@@ -66,7 +100,7 @@ class Network:
     bound: float | None = None
 
     def __call__(self, features: Floats) -> Floats:
-        """Outputs (n,) for features (n, k)."""
+        """Return outputs (n,) for features (n, k)."""
         parts = [self._forward(features[i : i + _BLOCK]) for i in range(0, len(features), _BLOCK)]
         return np.concatenate(parts) if parts else np.empty(0)
 
@@ -77,17 +111,17 @@ class Network:
         return f if self.bound is None else self.bound * np.tanh(f / self.bound)
 
     def spec(self) -> dict[str, Any]:
-        """What the arrays do not say."""
+        """Return the plain values beside the arrays."""
         return {"bound": self.bound}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Named arrays to be written."""
+        """Return named arrays to be written."""
         named = {f"weight{i}": weight for i, weight in enumerate(self.weights)}
         return named | {f"bias{i}": bias for i, bias in enumerate(self.biases)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
-        """The network of the arrays and the `spec` that were written."""
+        """Return the network of the arrays and the `spec` that were written."""
         depth = len(arrays) // 2
         weights, biases = ([arrays[f"{n}{i}"] for i in range(depth)] for n in ("weight", "bias"))
         return cls(tuple(weights), tuple(biases), bound)
@@ -95,7 +129,7 @@ class Network:
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How a classifying network is trained; tanh, its activation, stays level beyond the data.
+    """Settings of a classifying network; tanh, its activation, stays level beyond the data.
 
     Arguments:
         hidden: Widths of the hidden layers.
@@ -126,10 +160,10 @@ def train_network(
     seed: int,
     bound: float | None = None,
 ) -> Network:
-    """A network that tells `positives` (n, k) from draws; its output is a log ratio, |·| ≤ bound."""
+    """Train a network on `positives` (n, k) against draws; its output is a log ratio, |·| ≤ bound."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(positives))
-    held = min(_MOST_HELD_OUT, int(_HELD_OUT * len(positives)))
+    held = min(_MAX_HELD_OUT, int(_HELD_OUT * len(positives)))
     held = held if held >= 20 else 0
     training, testing = positives[order[held:]], positives[order[:held]]
     judged = None
@@ -151,8 +185,8 @@ def train_network(
         optimizer.step()
         with torch.no_grad():
             decay = min(_AVERAGING, (step + 1) / (step + 10))
-            for kept, now in zip(average, layers.parameters(), strict=True):
-                kept.lerp_(now, 1 - decay)
+            for mean, now in zip(average, layers.parameters(), strict=True):
+                mean.lerp_(now, 1 - decay)
         if (step + 1) % every == 0 or step + 1 == settings.steps:
             score = _judge(layers, average, judged, bound)
             if judged is None or score < best[0]:
@@ -191,7 +225,7 @@ def _judge(
     judged: tuple[Tensor, Tensor] | None,
     bound: float | None,
 ) -> float:
-    """Loss of the averaged weights on what was held out."""
+    """Return the loss of the averaged weights on held-out records."""
     if judged is None:
         return math.inf
     names = [name for name, _ in layers.named_parameters()]
@@ -207,48 +241,24 @@ def _tensor(features: Floats) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(features, np.float32))
 
 
-# The log density ratio of one coordinate: a penalized spline.
-#
-# With cells of probability $m_i$ under the reference and $n_i$ of $n$ records in them, minimize over
-# cubic splines $g$
-#
-# $$ −\frac1n \sum_i n_i g_i + \log \sum_i m_i e^{g_i} + \frac{λ}{2} \int (g‴)^2 , $$
-#
-# the penalized likelihood of $p ∝ q_0 e^{g}$ (Silverman 1982). The penalty leaves quadratics alone:
-# with a normal reference, $λ → ∞$ gives the normal law of the records' mean and variance. Knots stand
-# at quantiles of the records and of the reference; beyond the records $g$ goes on as a straight line.
-# λ is chosen by five-fold cross-validation.
-#
-# What is kept of $g$ are its values at the cells' middles, which are public, and straight lines
-# between them: how many knots there are, and where, depends on the records, and must not show in what
-# an evaluation costs.
-#
-# All of this looks at the records as often as it likes: whatever $g$ is, it is clipped before
-# anything is drawn, and the guarantee is that of the clipped tilt.
-#
-# References:
-#     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
-#     method* (1982); Eilers, Marx, *Flexible smoothing with B-splines and penalties* (1996).
-
-
 _CELLS = 2048
 _INTERVALS = 32
 _FOLDS = 5
 _PENALTIES = np.logspace(2, -8, 21)
 _RIDGE = 1e-7
-_MOST = 60.0  # |g| beyond this has no meaning once clipped
+_MAX_RATIO = 60.0  # |g| beyond this has no meaning once clipped
 
 
 @dataclass(frozen=True, repr=False)
 class SplineRatio:
-    """The ratio log p/q₀ up to a constant, of one coordinate: `values` at the middles of its cells."""
+    """Log ratio log p/q₀ of one coordinate, up to a constant: `values` at the middles of its cells."""
 
     kind: ClassVar[str] = "spline"
     marginal: Marginal
     values: Floats
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Values (n,) at points (n, 1)."""
+        """Return values (n,) at points (n, 1)."""
         return np.interp(self.marginal.features(x[:, 0])[:, 0], self._middles, self.values)
 
     @cached_property
@@ -268,7 +278,7 @@ class SplineRatio:
 
 
 def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
-    """The penalized spline of records (n, 1); one record, or equal ones, will do."""
+    """Fit the penalized spline to records (n, 1); one record, or equal ones, suffice."""
     axis = Axis(marginal, marginal.edges(_CELLS))
     masses = axis.masses.astype(np.float64) / 2.0**64
     z = _middles(axis)
@@ -286,16 +296,16 @@ def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
     np.add.at(counts, (folds, cells), 1.0)
     chosen = _cross_validate(basis, masses, penalty, counts) if len(records) >= 50 else 1.0
     beta = _fit(basis, masses, penalty, counts.sum(axis=0) / len(records), chosen, np.zeros(size))
-    return SplineRatio(marginal, np.clip(basis @ beta, -_MOST, _MOST))
+    return SplineRatio(marginal, np.clip(basis @ beta, -_MAX_RATIO, _MAX_RATIO))
 
 
 def _middles(axis: Axis) -> Floats:
-    """What is seen of the median points (cells,) of cells."""
+    """Return the features (cells,) of the cells' median points."""
     return axis.marginal.features(axis.middles)[:, 0]
 
 
 def _knots(own: Floats, z: Floats, masses: Floats) -> Floats:
-    """Knots at quantiles of the records and of the reference, as a padded B-spline needs them."""
+    """Return knots at quantiles of the records and of the reference, padded for a B-spline."""
     shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
     of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
     low, high = float(own.min()), float(own.max())
@@ -304,11 +314,11 @@ def _knots(own: Floats, z: Floats, masses: Floats) -> Floats:
     inner = np.concatenate([np.quantile(own, shares[1:-1]), of_reference])
     inner = np.sort(inner[(inner > low) & (inner < high)])
     least = (high - low) / (8 * _INTERVALS)
-    kept = [low]
+    knots = [low]
     for knot in inner:
-        if knot - kept[-1] > least and high - knot > least:
-            kept.append(float(knot))
-    return np.concatenate([[low] * 3, kept, [high] * 4])
+        if knot - knots[-1] > least and high - knot > least:
+            knots.append(float(knot))
+    return np.concatenate([[low] * 3, knots, [high] * 4])
 
 
 def _evaluate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
@@ -319,7 +329,7 @@ def _evaluate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
 
 
 def _roughness(knots: Floats, size: int) -> Floats:
-    """∫ (g‴)² as a quadratic form: g‴ of a cubic spline is constant between knots."""
+    """Return ∫ (g‴)² as a quadratic form: g‴ of a cubic spline is constant between knots."""
     spans = np.unique(knots)
     middles, lengths = (spans[:-1] + spans[1:]) / 2, np.diff(spans)
     third = np.stack(
@@ -329,7 +339,7 @@ def _roughness(knots: Floats, size: int) -> Floats:
 
 
 def _cross_validate(basis: Floats, masses: Floats, penalty: Floats, counts: Floats) -> float:
-    """The penalty with the best likelihood on folds (folds, cells) left out."""
+    """Return the penalty with the best likelihood on folds (folds, cells) left out."""
     scores = np.zeros(len(_PENALTIES))
     for fold in counts:
         rest = counts.sum(axis=0) - fold
@@ -348,7 +358,7 @@ def _spline_loss(g: Floats, masses: Floats, counts: Floats) -> float:
 def _fit(
     basis: Floats, masses: Floats, penalty: Floats, shares: Floats, weight: float, beta: Floats
 ) -> Floats:
-    """Newton's method with step halving; the loss is convex."""
+    """Minimize the convex loss by Newton's method with step halving."""
     form = weight * penalty + _RIDGE * np.eye(len(beta))
 
     def loss(b: Floats) -> float:
@@ -377,21 +387,6 @@ def _fit(
     return beta
 
 
-# Gradient-boosted trees as plain arrays.
-#
-# scikit-learn grows the trees; what is kept of them are arrays, and a loop over them: a saved model
-# runs no code. `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$ and
-# refuses to be made where it does not. Where a bound $β$ is set, $f$ is clipped to $[−β, β]$.
-#
-# **Constant work.** How many trees were grown before they stopped, how many nodes they have and how
-# deep a point falls are functions of raw records. None of it shows in what an evaluation costs: there
-# are always `MOST_TREES` trees of `_NODES` nodes, those that were not grown being leaves of value 0,
-# and every point takes `_DEPTH` steps down each of them. A leaf is its own child, so that further
-# steps stay there.
-#
-# Needs scikit-learn (extra `evaluate`).
-
-
 MOST_TREES = 100
 _LEAVES = 15
 _NODES = 2 * _LEAVES - 1
@@ -409,11 +404,11 @@ class Trees:
     """`MOST_TREES` trees of `_NODES` nodes each, in one list; a leaf is its own child.
 
     Arguments:
-        feature: Feature that a node looks at.
-        threshold: It goes left if the feature is at most this.
-        children: (nodes, 2), left and right.
-        value: What a leaf adds.
-        start: f_0.
+        feature: Feature that a node compares.
+        threshold: Largest value of the feature that goes left.
+        children: Children (nodes, 2), left and right.
+        value: Value that a leaf adds.
+        start: Constant f_0.
         bound: Limit of the output, or None.
     """
 
@@ -426,7 +421,7 @@ class Trees:
     bound: float | None = None
 
     def __call__(self, features: Floats) -> Floats:
-        """Outputs (n,) for features (n, k)."""
+        """Return outputs (n,) for features (n, k)."""
         total = self.start + _sum_leaves(
             np.ascontiguousarray(features, np.float64),
             self.feature,
@@ -437,17 +432,17 @@ class Trees:
         return total if self.bound is None else np.clip(total, -self.bound, self.bound)
 
     def spec(self) -> dict[str, Any]:
-        """What the arrays do not say."""
+        """Return the plain values beside the arrays."""
         return {"bound": self.bound}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Named arrays to be written."""
+        """Return named arrays to be written."""
         named = {name: getattr(self, name) for name in _ARRAYS}
         return named | {"start": np.array([self.start])}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
-        """The trees of the arrays and the `spec` that were written."""
+        """Return the trees of the arrays and the `spec` that were written."""
         named: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         return cls(**named, start=float(arrays["start"][0]), bound=bound)
 
@@ -460,7 +455,7 @@ def _sum_leaves(
     children: NDArray[np.int64],
     value: Floats,
 ) -> Floats:
-    """What the leaves of all trees add, (n,): the same number of steps for any trees and points."""
+    """Return the sum (n,) of the leaves of all trees: as many steps for any trees and points."""
     total = np.zeros(len(features))
     for i in range(len(features)):
         for root in range(0, len(value), _NODES):
@@ -472,7 +467,7 @@ def _sum_leaves(
 
 
 def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
-    """Trees that tell `positives` (n, k) from `negatives`, stopped early on a tenth held out."""
+    """Grow trees on `positives` (n, k) against `negatives`, stopped early on a tenth held out."""
     if HistGradientBoostingClassifier is None:
         raise PrivotError(
             "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"
@@ -496,14 +491,14 @@ def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | N
         exact = np.clip(exact, -bound, bound)
     if not np.allclose(exact, ours, rtol=0, atol=1e-9):
         raise PrivotError(
-            "this version of scikit-learn keeps its trees in a form that is not known: "
+            "this version of scikit-learn stores its trees in a form that is not known: "
             "choose 'mlp', or another version"
         )
     return grown
 
 
 def _as_arrays(classifier: HistGradientBoostingClassifier, bound: float | None) -> Trees:
-    """The grown trees, each in its own block of nodes; what is not used is a leaf of value 0."""
+    """Return the grown trees, each in its own block of nodes; unused nodes are leaves of value 0."""
     size = MOST_TREES * _NODES
     feature, threshold = np.zeros(size, np.int64), np.zeros(size)
     children, value = np.stack([np.arange(size)] * 2, axis=1), np.zeros(size)

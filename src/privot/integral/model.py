@@ -1,19 +1,37 @@
-"""An integral model: a secret density, a declared number of draws, and a ledger that counts them.
+r"""An integral model: a secret density, a declared number of draws, and a ledger that counts them.
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
 parameters and plots of it are not private, and `model.json` says so (`"publishable": false`). What may
-leave are the records that `sample` returns, at the price of `privot.integral.model`.
+leave are the records that `sample` returns, at a declared price each.
 
 **Nothing is drawn before the model is saved**: its folder counts. Copies of an unsaved model share one
 ledger, which begins one folder and no second; it is neither pickled nor used in a forked process. Saving
 enters the whole budget in the account of the records (`privot.privacy.accounts`): a second model of the
-same data is a second budget, and the curator is told.
+same data is a second budget, and the curator is warned.
 
-**What depends on raw data besides the draws:** the weights, the fingerprint of the records, which is in
-no file of the model, and the warning that they were used before; the time and memory that a fit and a
-draw take, how many proposals were refused; of a boosted model, each round's edges and what they prove.
-None of it may be shown to others; none of it is logged. Edges lie among the weights, and nothing that
-leaves is made of them: a draw is decoded from a point, and a point comes of the tilt's values and coins.
+**The budget.** The promise is about **all `draws` together**: each costs ε/draws (or the price of
+one is declared instead, and the whole is that times draws). Densities of independent draws
+multiply, so $N$ draws of $ε_d$ each are $N ε_d$: basic composition, tight for this family. Any two
+data sets, of any sizes, are covered.
+
+**Stopping early.** Here, and not for (ε, δ), the sum over the draws that *were* made is a bound as
+well (an odometer), even if the number $T$ of them is chosen by what they showed. Let $x_1, …, x_T$
+be what a reader has seen, where whether to go on after $x_t$ is a function of $x_1, …, x_t$ and of
+coins that know no data. By then the two data sets' densities are products with the same factors for
+the coins, and
+
+$$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
+
+holds **at every point**: there is no bad event whose probability stopping could collect. (An
+estimated normalizer has one, of probability δ, but before the first draw and once for all of them.)
+The promise that is stated stays that of the declared draws.
+
+**Privacy review: what depends on raw data besides the draws:** the weights, the fingerprint of the
+records, which is in no file of the model, and the warning that they were used before; the time and
+memory that a fit and a draw take, how many proposals were refused; of a boosted model, each round's
+edges and what they prove. None of it may be shown to others; none of it is logged. Edges lie among
+the weights, and nothing that leaves is made of them: a draw is decoded from a point, and a point
+comes of the tilt's values and coins.
 """
 
 from __future__ import annotations
@@ -40,38 +58,18 @@ from privot.privacy.ledger import Ledger
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
 from privot.schema import Schema
 
-# The plan of a model: how many draws, at what price each, and what they promise together.
-#
-# **The budget.** The promise is about **all `draws` together**: each costs ε/draws (or the price of
-# one is declared instead, and the whole is that times draws). Densities of independent draws
-# multiply, so $N$ draws of $ε_d$ each are $N ε_d$: basic composition, tight for this family. Any two
-# data sets, of any sizes, are covered.
-#
-# **Stopping early.** Here, and not for (ε, δ), the sum over the draws that *were* made is a bound as
-# well (an odometer), even if the number $T$ of them is chosen by what they showed. Let $x_1, …, x_T$
-# be what a reader has seen, where whether to go on after $x_t$ is a function of $x_1, …, x_t$ and of
-# coins that know no data. By then the two data sets' densities are products with the same factors for
-# the coins, and
-#
-# $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
-#
-# holds **at every point**: there is no bad event whose probability stopping could collect. (An
-# estimated normalizer has one, of probability δ, but before the first draw and once for all of them.)
-# The promise that is stated stays that of the declared draws.
-
-
-_LITTLE = 0.05
+_MIN_SHARE = 0.05  # of draws that can differ from the reference's
 
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """Draws that are declared.
+    """A declared number of draws and their price.
 
     Arguments:
-        id: Random, of the one model that they are of.
-        draws: How many.
-        epsilon: Of each.
-        delta: Of all of them; 0 unless the normalizer is estimated.
+        id: Random name of the one model that makes them.
+        draws: Number of draws.
+        epsilon: ε of each.
+        delta: δ of all of them; 0 unless the normalizer is estimated.
         unit: Whom a record belongs to.
     """
 
@@ -88,29 +86,29 @@ class DrawPlan:
 
     @property
     def uses(self) -> int:
-        """Draws that are declared."""
+        """Number of draws that are declared."""
         return self.draws
 
     @property
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:
-        """The promise about all of them together, drawn or not."""
+        """Guarantee of all draws together, made or not."""
         epsilon = multiply_up(float(self.draws), self.epsilon)
         if self.delta:
             return ApproximateDP(epsilon, self.delta, "any", self.unit)
         return IntegralPrivacy(epsilon, unit=self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """The plan of `to_dict`."""
+        """Return the plan of `to_dict`."""
         return cls(**fields)
 
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
-    """ε of one draw, rounded down so that all together stay within ε."""
+    """Return ε of one draw, rounded down so that all together stay within ε."""
     draws = _declared(draws)
     if (epsilon is None) == (epsilon_per_draw is None):
         raise PrivotError(
@@ -129,14 +127,14 @@ def _declared(draws: int) -> int:
     return require_count("draws", draws, MOST_ROWS, "all that will ever be published")
 
 
-def say_what_it_buys(price: float) -> None:
+def warn_of_little(price: float) -> None:
     """Warn of an ε at which draws are the reference's, whatever the records are: public, and in time.
 
     The ratio of a draw's density to the reference's has mean 1 and spans at most e^ε, hence a total
     variation of at most tanh(ε/4).
     """
     share = math.tanh(price / 4)
-    if share < _LITTLE:
+    if share < _MIN_SHARE:
         warnings.warn(
             f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
             f"{percent_at_most(share)} of the draws can differ from what the reference gives for "
@@ -161,18 +159,18 @@ def fit(
 
     Arguments:
         table: A table (pandas, polars, pyarrow, dict) or its file; an array (n, dim) in a `PointSpace`.
-        schema: What a record may be. A `RecordSpace` declares marginals as well, a `PointSpace` a public
-            reference of your own for the rows of an array.
-        draws: How many draws will ever be published.
-        epsilon: Of all draws **together**; or else
-        epsilon_per_draw: of each.
+        schema: Schema of the records. A `RecordSpace` declares marginals as well, a `PointSpace` a
+            public reference of your own for the rows of an array.
+        draws: Number of draws that will ever be published.
+        epsilon: ε of all draws **together**; or else
+        epsilon_per_draw: ε of each.
         settings: `ClippedRatioSettings` (the default) or `BoostSettings`: decides the method.
 
     Raises:
         PrivotError: if the data, the budget or the settings cannot be used; never repeating values.
     """
     price = price_of_draw(epsilon, epsilon_per_draw, draws)
-    say_what_it_buys(price)
+    warn_of_little(price)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
     raw = space.take(table)
@@ -183,12 +181,12 @@ def fit(
 
 
 class IntegralModel(Learned):
-    """A secret density and what may still be drawn from it.
+    """A secret density and the ledger of its draws.
 
     Arguments:
-        density: What is drawn from.
-        ledger: Counts the draws; in memory until the model is saved.
-        space: What drawn points stand for.
+        density: Density of the draws.
+        ledger: Ledger of the draws; in memory until the model is saved.
+        space: Map from drawn points to records.
         made_with: Settings of the fit, plain values.
         digest: Fingerprint of the records, for the account that saving enters; None of a loaded model.
 
@@ -223,29 +221,29 @@ class IntegralModel(Learned):
 
     @property
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:
-        """The promise about all declared draws together, spent or not."""
+        """Guarantee of all declared draws together, spent or not."""
         return self.ledger.plan.guarantee
 
     @property
     def edges(self) -> tuple[Edges, ...]:
-        """Each round's edges, `privot.integral.tilts` (**raw**: the curator's); none if not boosted."""
+        """Edges of each round, `privot.integral.tilts` (**raw**: the curator's); none if not boosted."""
         return getattr(self.density.tilt, "edges", ())
 
     @property
     def proven_gain(self) -> float:
-        """Mean log q_T/q₀ of the records, at least, by the edges; 0 if not boosted (**raw**). Nats."""
+        """Lower bound (nats) of the records' mean log q_T/q₀, by edges (**raw**); 0 if not boosted."""
         return total_gain(
             getattr(self.density.tilt, "coefficients", ())[: len(self.edges)], self.edges
         )
 
     @property
     def schema(self) -> Schema | None:
-        """What one record may be; None of points of a reference of your own."""
+        """Schema of the records; None for points of a reference of your own."""
         return self.space.schema
 
     @property
     def draws_left(self) -> int:
-        """How many draws may still be made."""
+        """Number of draws that may still be made."""
         return self.ledger.left
 
     def sample(
@@ -254,7 +252,7 @@ class IntegralModel(Learned):
         """Spend draws and make them: a table with the schema's columns, or an array (num_rows, dim).
 
         Arguments:
-            num_rows: How many. They are spent even if the process dies before it returns.
+            num_rows: Number of draws. They are spent even if the process dies before it returns.
             proposals: A fixed number a draw, to close the timing channel: see
                 [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
             seed: Refused: with one, a draw would be a function of the records.
@@ -266,7 +264,7 @@ class IntegralModel(Learned):
         if seed is not None or where is not None:
             raise PrivotError(
                 "a seed cannot be given, nor a condition: a seeded draw would be a function of the "
-                "records, and every draw is counted; sample without, and keep what fits"
+                "records, and every draw is counted; sample without, and select rows"
             )
         num_rows = require_count("num_rows", num_rows, MOST_ROWS)
         if self.ledger.path is None:

@@ -1,4 +1,4 @@
-r"""What records are as points: a schema's columns with public marginals, or an array's rows.
+r"""Record spaces: records as points, by a schema's columns with public marginals, or an array's rows.
 
 | column | coordinates | marginal unless declared |
 |---|---|---|
@@ -6,13 +6,14 @@ r"""What records are as points: a schema's columns with public marginals, or an 
 | datetime | days or seconds since 1970 | uniform over them |
 | categorical, boolean | its code | uniform over the categories |
 
-A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have one
-more coordinate that says whether they are missing; the numbers of a missing value are drawn from their
-marginals, so that they tell nothing, and are ignored on the way back. Numbers beyond the bounds are
-brought to them, as everywhere in this package.
+A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have
+one more coordinate that says whether they are missing; the numbers of a missing value are drawn from
+their marginals, so that they carry no information, and are ignored on the way back. Numbers beyond
+the bounds are brought to them, as everywhere in this package.
 
-**Who sees what.** The reference is made of the schema and of declared marginals alone: public. Records
-are seen by the curator's process only, and no refusal repeats a value of theirs.
+**Privacy review: who sees what.** The reference is made of the schema and of declared marginals
+alone: public. Records are seen by the curator's process only, and no refusal repeats a value of
+theirs.
 """
 
 from __future__ import annotations
@@ -54,26 +55,26 @@ class Space(Protocol):
 
     @property
     def schema(self) -> Schema | None:
-        """What a record may be, if a schema says it."""
+        """Schema of the records; None if there is none."""
 
     @property
     def reference(self) -> Reference:
-        """The public density that a model starts at."""
+        """Public density that a model starts at."""
 
     def take(self, data: Any) -> Any:
-        """Raw records as they are given, checked, for `encode` and `rows`."""
+        """Return raw records, checked, for `encode` and `rows`."""
 
     def encode(self, raw: Any, seed: int) -> Floats:
-        """Points (n, dim) of the support; `seed` fills in what is missing (**not private**)."""
+        """Return points (n, dim) of the support; `seed` fills in missing values (**not private**)."""
 
     def rows(self, raw: Any) -> Iterator[Floats]:
-        """Raw records in parts, as other packages take them: two runs on the same data are noticed."""
+        """Yield raw records in parts, as accounts compare them: repeated runs on them are recognized."""
 
     def decode(self, points: Floats) -> Any:
-        """Drawn points (n, dim) as records."""
+        """Return drawn points (n, dim) as records."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for `space_from_dict`."""
+        """Return plain values for `space_from_dict`."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class RecordSpace:
     """The points that stand for a schema's records.
 
     Arguments:
-        schema: What a record may be.
+        schema: Schema of the records.
         marginals: By column, a declared public marginal instead of the uniform one.
         missing: Public probability that a nullable value is missing.
 
@@ -149,7 +150,7 @@ class RecordSpace:
 
     @cached_property
     def reference(self) -> ProductReference:
-        """The product of the marginals."""
+        """Product of the marginals."""
         return ProductReference([m for part in self._coordinates.values() for m in part])
 
     @cached_property
@@ -213,7 +214,7 @@ class RecordSpace:
         return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
-        """See `Space`: as `privot.central` takes them, a label being a column like the others."""
+        """See `Space`: as `privot.central` encodes them, a label being a column like the others."""
         records = TableRecords(self.schema)
         for start in range(0, raw.num_rows, _CHUNK):
             values, _ = records.encode(raw.slice(start, _CHUNK))
@@ -221,7 +222,7 @@ class RecordSpace:
             yield from (rows.astype(np.float64) for rows in parts)
 
     def decode(self, points: Floats) -> pa.Table:
-        """Points (n, dim) as a table with the schema's columns."""
+        """Return points (n, dim) as a table with the schema's columns."""
         columns: dict[str, pa.Array] = {}
         start = 0
         for name, column in self.schema.columns.items():
@@ -246,18 +247,18 @@ class RecordSpace:
 
 
 def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Space:
-    """The space of `to_dict`; `reference` is your own, where it was one."""
+    """Return the space of `to_dict`; `reference` is your own, where it was one."""
     if "schema" in fields:
         declared = {name: marginal_from_dict(plain) for name, plain in fields["marginals"].items()}
         return RecordSpace(Schema.from_dict(fields["schema"]), declared, fields["missing"])
     if fields["reference"] is not None:
         reference = ProductReference([marginal_from_dict(plain) for plain in fields["reference"]])
-    assert reference is not None  # asked for by whoever read the fields
+    assert reference is not None  # required by the caller, which read the fields
     return PointSpace(reference, fields["unit"])
 
 
 def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
-    """The uniform laws between a column's bounds."""
+    """Return the uniform laws between a column's bounds."""
     if column.image_shape is not None:
         raise PrivotError(
             f"column {name!r} is an image, too many numbers for a density: leave it out"
@@ -274,5 +275,5 @@ def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
 
 
 def _is_whole(column: Column) -> bool:
-    """Whether its numbers are integers; a vector's never are."""
+    """Return whether its numbers are integers; a vector's never are."""
     return getattr(column.alphabet, "integer", False)

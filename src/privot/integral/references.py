@@ -1,4 +1,4 @@
-"""Public reference densities $q_0$: where every model of this package starts, and never ends far from.
+"""Public reference densities $q_0$, which every model of this package starts at and stays near.
 
 A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants, so $q_0$ decides what
 can be drawn at all: it must cover the data, and it must not come from it. Where $q_0$ is small
@@ -10,7 +10,27 @@ against the truth, ε is spent on making up for it.
 - `CustomReference`: your own sampler and log density. Its sampler is trusted to draw from nothing but
   the generator it is given.
 
-**Who sees what.** References are public. They see no data but in `contains` and `log_density`.
+**Marginals** are public laws of one coordinate. Each can be drawn from, has a log density (with
+respect to length, or to counting where the coordinate is discrete), and can be cut into **cells**:
+intervals $[e_i, e_{i+1})$ whose probabilities are integers $M_i$ over $2^{64}$ that add up to exactly
+$2^{64}$. A coordinate is then drawn as a cell, by one 64-bit word, and a place within it. The cell's
+law is exact; `privot.integral.density` rests on that.
+
+**Randomness for draws that leave** comes from the operating system's entropy, in NumPy's words. A
+reference's sampler takes "a generator" of uniforms, normals and integers, as of
+`numpy.random.Generator`. While a model is fitted that may well be NumPy's own, seeded: what is fitted
+stays with the curator, and the guarantee holds whatever was fitted. For a draw that is published it
+is `SecureGenerator`, whose numbers come from
+[`random_words`][privot.mechanisms.samplers.entropy.random_words]: with a seed, a draw would be a
+function of the data.
+
+Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, hence never 0 or 1. A normal is $Φ^{−1}$
+of a magnitude of 63 bits and a sign of its own, so that both tails are equally fine and reach 9.2
+standard deviations. These floats are not exactly normal, and they need not be: the law of proposals
+is the same whatever the data is (`privot.integral.density`).
+
+**Privacy review: who sees what.** References are public. They see no data but in `contains` and
+`log_density`.
 """
 
 from __future__ import annotations
@@ -29,40 +49,25 @@ from scipy.special import ndtr, ndtri
 from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import random_words
 
-# Randomness for draws that leave: from the operating system's entropy, in NumPy's words.
-#
-# A reference's sampler takes "a generator" and asks it for uniforms, normals and integers, as it would
-# ask `numpy.random.Generator`. While a model is fitted that may well be NumPy's own, seeded: what is
-# fitted stays with the curator, and the guarantee holds whatever was fitted. For a draw that is
-# published it is `SecureGenerator`, whose numbers come from
-# [`random_words`][privot.mechanisms.samplers.entropy.random_words]: with a seed, a draw would be a
-# function of the data.
-#
-# Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, hence never 0 or 1. A normal is $Φ^{−1}$
-# of a magnitude of 63 bits and a sign of its own, so that both tails are equally fine and reach 9.2
-# standard deviations. These floats are not exactly normal, and they need not be: the law of proposals
-# is the same whatever the data is (`privot.integral.density`).
-
-
 Floats = NDArray[np.float64]
 Size = int | tuple[int, ...]
 
 
 class Generator(Protocol):
-    """What a sampler may ask for: a part of `numpy.random.Generator`."""
+    """The part of `numpy.random.Generator` that samplers use."""
 
     def random(self, size: Size, /) -> Floats:
-        """Uniform numbers on [0, 1)."""
+        """Return uniform numbers on [0, 1)."""
 
     def standard_normal(self, size: Size, /) -> Floats:
-        """Standard normal numbers."""
+        """Return standard normal numbers."""
 
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
-        """Uniform integers low … high − 1."""
+        """Return uniform integers low … high − 1."""
 
 
 class SecureGenerator:
-    """Uniforms, normals and integers from OS entropy: no seed, no state, nothing to repeat.
+    """A source of uniforms, normals and integers from OS entropy: no seed, no state.
 
     Examples:
         >>> SecureGenerator().random((2, 3)).shape
@@ -70,41 +75,32 @@ class SecureGenerator:
     """
 
     def random(self, size: Size, /) -> Floats:
-        """Uniform numbers inside (0, 1), on a grid of 2^−53."""
+        """Return uniform numbers inside (0, 1), on a grid of 2^−53."""
         words = random_words(_count(size)) >> np.uint64(11)
         uniform: Floats = (words.astype(np.float64) + 0.5) * 2.0**-53
         # The largest word rounds to 1.
         return np.minimum(uniform, 1.0 - 2.0**-53).reshape(size)
 
     def standard_normal(self, size: Size, /) -> Floats:
-        """Standard normal numbers, both tails alike."""
+        """Return standard normal numbers, both tails alike."""
         words = random_words(_count(size))
         magnitude = ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
         sign = np.where(words & np.uint64(1), 1.0, -1.0)
         return np.asarray(sign * magnitude, np.float64).reshape(size)
 
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
-        """Uniform integers low … high − 1, exactly, by rejecting the words left over."""
+        """Return uniform integers low … high − 1, exactly, by rejecting the words left over."""
         span, count = high - low, _count(size)
         limit = np.uint64(2**64 - 1 - 2**64 % span)
-        kept = np.empty(0, np.uint64)
-        while len(kept) < count:
-            words = random_words(count - len(kept) + 8)
-            kept = np.concatenate([kept, words[words <= limit]])
-        return (low + (kept[:count] % np.uint64(span)).astype(np.int64)).reshape(size)
+        accepted = np.empty(0, np.uint64)
+        while len(accepted) < count:
+            words = random_words(count - len(accepted) + 8)
+            accepted = np.concatenate([accepted, words[words <= limit]])
+        return (low + (accepted[:count] % np.uint64(span)).astype(np.int64)).reshape(size)
 
 
 def _count(size: Size) -> int:
     return size if isinstance(size, int) else math.prod(size)
-
-
-# Public laws of one coordinate: what a reference density is a product of.
-#
-# Each can be drawn from, has a log density (with respect to length, or to counting where the
-# coordinate is discrete), and can be cut into **cells**: intervals $[e_i, e_{i+1})$ whose
-# probabilities are integers $M_i$ over $2^{64}$ that add up to exactly $2^{64}$. A coordinate is then
-# drawn as a cell, by one 64-bit word, and a place within it. The cell's law is exact;
-# `privot.integral.density` rests on that.
 
 
 _NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
@@ -120,41 +116,41 @@ class Marginal(ABC):
 
     @property
     def num_values(self) -> int | None:
-        """How many values a discrete coordinate has; None for a continuous one."""
+        """Number of values of a discrete coordinate; None for a continuous one."""
         return None
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """Independent draws (num,), by inverting the distribution function."""
+        """Make independent draws (num,), by inverting the distribution function."""
         low, high = np.full(num, self.low), np.full(num, self.high)
         return self.within(low, high, rng.random(num))
 
     @abstractmethod
     def log_density(self, x: Floats, /) -> Floats:
-        """Log density at x (n,), −∞ outside the support."""
+        """Return the log density at x (n,), −∞ outside the support."""
 
     def contains(self, x: Floats, /) -> Bools:
-        """Whether x lies in the support."""
+        """Return whether x lies in the support."""
         return np.isfinite(x) & (x >= self.low) & (x <= self.high)
 
     def features(self, x: Floats, /) -> Floats:
-        """What a network sees of x: (n, k), of mean about 0 and variance about 1."""
+        """Return features (n, k) of x for a network, of mean about 0 and variance about 1."""
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         return ((x - middle) / half * math.sqrt(3))[:, None]
 
     @abstractmethod
     def edges(self, num_cells: int, /) -> Floats:
-        """Edges of cells that cover the support, increasing; the outer two may be infinite."""
+        """Return increasing edges of cells that cover the support; the outer two may be infinite."""
 
     @abstractmethod
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Probability of [low, high)."""
+        """Return the probability of [low, high)."""
 
     @abstractmethod
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """The point of [low, high) below which a share `place` of the cell's probability lies."""
+        """Return the point of [low, high) below which a share `place` of its probability lies."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for `marginal_from_dict`."""
+        """Return plain values for `marginal_from_dict`."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]  # all are dataclasses
 
 
@@ -193,22 +189,22 @@ class Normal(Marginal):
         return (x - self.mean) / self.stddev
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """Draws (num,), by inverting the distribution function if truncated."""
+        """See `Marginal`; the distribution function is inverted only if truncated."""
         if math.isinf(self.low) and math.isinf(self.high):
             return self.mean + self.stddev * rng.standard_normal(num)
         return super().sample(num, rng)
 
     def log_density(self, x: Floats, /) -> Floats:
-        """−z²/2 − log(σ√2π) − log P(support)."""
+        """Return −z²/2 − log(σ√2π) − log P(support)."""
         constant = math.log(self.stddev * math.sqrt(2 * math.pi) * self._total)
         return np.where(self.contains(x), -0.5 * self._standard(x) ** 2 - constant, -np.inf)
 
     def features(self, x: Floats, /) -> Floats:
-        """The standardized number."""
+        """Return the standardized number."""
         return self._standard(x)[:, None]
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Equal cells within 8 standard deviations, and what is beyond."""
+        """Return equal cells within 8 standard deviations, and one or two beyond."""
         reach = _NORMAL_REACH * self.stddev
         low, high = max(self.low, self.mean - reach), min(self.high, self.mean + reach)
         inner = np.linspace(low, high, num_cells - 1)
@@ -216,11 +212,11 @@ class Normal(Marginal):
         return np.concatenate([ends[0], inner, ends[1]])
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Φ(high) − Φ(low), from the nearer tail, over that of the support."""
+        """Return Φ(high) − Φ(low), from the nearer tail, over that of the support."""
         return _normal_mass(self._standard(low), self._standard(high)) / self._total
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Φ⁻¹ between the ends' values, from the nearer tail."""
+        """Return Φ⁻¹ between the ends' values, from the nearer tail."""
         a, b = self._standard(low), self._standard(high)
         flip = a > 0
         a, b = np.where(flip, -b, a), np.where(flip, -a, b)
@@ -251,19 +247,19 @@ class Uniform(Marginal):
             )
 
     def log_density(self, x: Floats, /) -> Floats:
-        """−log(high − low) inside."""
+        """Return −log(high − low) inside."""
         return np.where(self.contains(x), -math.log(self.high - self.low), -np.inf)
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Equal cells."""
+        """Return equal cells."""
         return np.linspace(self.low, self.high, num_cells + 1)
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """(high − low)/length."""
+        """Return (high − low)/length."""
         return (high - low) / (self.high - self.low)
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Linear."""
+        """Interpolate linearly."""
         return np.clip(low + place * (high - low), low, high)
 
 
@@ -275,25 +271,25 @@ class _Discrete(Marginal):
 
     @property
     def num_values(self) -> int:
-        """How many whole numbers."""
+        """Number of whole numbers."""
         return self.high - self.low + 1
 
     def contains(self, x: Floats, /) -> Bools:
-        """Whether x is one of them."""
+        """Return whether x is one of the whole numbers."""
         return super().contains(x) & (x == np.rint(x))
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Log probability."""
+        """Return the log probability."""
         inside = self.contains(x)
         whole = np.where(inside, x, self.low)
         return np.where(inside, np.log(self.mass(whole, whole)), -np.inf)
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Half a unit to either side of every one."""
+        """Return edges half a unit to either side of every whole number."""
         return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """The whole number itself."""
+        """Return the whole number itself."""
         return np.rint((low + high) / 2)
 
 
@@ -319,18 +315,18 @@ class Categorical(_Discrete):
         return len(self.probabilities) - 1
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """Draws (num,) of codes, as floats."""
+        """Make draws (num,) of codes, as floats."""
         sums = np.cumsum(self.probabilities)[:-1]
         return np.searchsorted(sums, rng.random(num), side="right").astype(np.float64)
 
     def features(self, x: Floats, /) -> Floats:
-        """One indicator a code; of two codes, one number of variance about 1."""
+        """Return an indicator for each code; of two codes, one number of variance about 1."""
         if self.num_values == 2:
             return (2 * x - 1)[:, None]
         return (x[:, None] == np.arange(self.num_values)).astype(np.float64)
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """The probability of the code between two edges."""
+        """Return the probability of the code between two edges."""
         return np.asarray(self.probabilities)[np.rint((low + high) / 2).astype(np.int64)]
 
 
@@ -355,11 +351,11 @@ class Integers(_Discrete):
             )
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """Draws (num,), as floats."""
+        """Make draws (num,), as floats."""
         return rng.integers(self.low, self.high + 1, num).astype(np.float64)
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """The share of one integer."""
+        """Return the probability of one integer."""
         return np.full(len(low), 1 / self.num_values)
 
 
@@ -369,7 +365,7 @@ _KINDS: dict[str, type[Marginal]] = {
 
 
 def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
-    """The marginal of plain values: its fields, and its `kind`."""
+    """Return the marginal of plain values: its fields, and its `kind`."""
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k != "kind"}
     if fields.get("kind") not in _KINDS:
         raise PrivotError(f"kind of marginal is {fields.get('kind')!r}: one of {', '.join(_KINDS)}")
@@ -391,22 +387,22 @@ class Reference(Protocol):
 
     @property
     def marginals(self) -> tuple[Marginal, ...] | None:
-        """The coordinates' laws if they are independent, else None."""
+        """Laws of the coordinates if they are independent, else None."""
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Independent draws (n, dim), from nothing but the generator."""
+        """Make independent draws (n, dim), from nothing but the generator."""
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Log density (n,) of points (n, dim); −∞ outside the support."""
+        """Return the log density (n,) of points (n, dim); −∞ outside the support."""
 
     def contains(self, x: Floats, /) -> Bools:
-        """Whether points (n, dim) lie in the support."""
+        """Return whether points (n, dim) lie in the support."""
 
     def features(self, x: Floats, /) -> Floats:
-        """What a classifier sees of points: (n, k), of order 1."""
+        """Return features (n, k) of points for a classifier, of order 1."""
 
     def to_dict(self) -> list[dict[str, Any]] | None:
-        """Plain values of its marginals, for `marginal_from_dict`; None if there are none."""
+        """Return plain values of its marginals, for `marginal_from_dict`; None if there are none."""
 
 
 class ProductReference:
@@ -430,23 +426,23 @@ class ProductReference:
         return len(self.marginals)
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Draws (n, dim)."""
+        """Make draws (n, dim)."""
         return np.stack([marginal.sample(n, generator) for marginal in self.marginals], axis=1)
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Sum of the marginals' log densities."""
+        """Return the sum of the marginals' log densities."""
         x = require_points(x, self.dim)
         parts = [m.log_density(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
     def contains(self, x: Floats, /) -> Bools:
-        """Whether every coordinate is in its support."""
+        """Return whether every coordinate is in its support."""
         x = require_points(x, self.dim)
         parts = [m.contains(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.asarray(np.all(parts, axis=0), np.bool_)
 
     def features(self, x: Floats, /) -> Floats:
-        """The marginals' features, side by side."""
+        """Return the marginals' features, side by side."""
         parts = [m.features(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.concatenate(parts, axis=1)
 
@@ -521,22 +517,22 @@ class CustomReference:
     marginals = None
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Draws (n, dim), of the shape promised."""
+        """Make draws (n, dim); refuse a sampler that returns another shape."""
         points = require_points(self.sampler(n, generator), self.dim)
         if len(points) != n:
             raise PrivotError(f"sampler gave {len(points)} draws for n = {n}: give n of them")
         return points
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Log density (n,)."""
+        """Return the log density (n,)."""
         return np.asarray(self.density(require_points(x, self.dim)), np.float64)
 
     def contains(self, x: Floats, /) -> Bools:
-        """Whether the log density is finite."""
+        """Return whether the log density is finite."""
         return np.isfinite(self.log_density(x))
 
     def features(self, x: Floats, /) -> Floats:
-        """The points themselves."""
+        """Return the points themselves."""
         return x
 
     def to_dict(self) -> None:
@@ -544,7 +540,7 @@ class CustomReference:
 
 
 def require_points(x: Any, dim: int) -> Floats:
-    """Points as float64 of shape (n, dim), or a refusal that carries none of them."""
+    """Return points as float64 of shape (n, dim); a refusal repeats none of them."""
     try:
         points = np.asarray(x, np.float64)
     except (TypeError, ValueError):

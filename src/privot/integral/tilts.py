@@ -1,9 +1,74 @@
-"""Tilts that are learned, made of others, and kept on disk as plain values and named arrays.
+r"""Tilts that are learned or made of others, and bounds on what boosting gains.
 
-One continuous coordinate is best served by a penalized spline, anything else by a network that tells
-records from draws of the reference; trees are for tables of mixed columns. Tilts made of others are
-constant, shifted, or a sum of classifiers that see a reference's features. A tilt is secret, and so
-is the folder it lies in; reading it runs no code.
+One continuous coordinate is best served by a penalized spline, anything else by a network that
+distinguishes records from draws of the reference; trees are for tables of mixed columns. Tilts made
+of others are constant, shifted, or a sum of classifiers of a reference's features. A tilt is stored
+as plain values and named arrays. It is secret, and so is its folder; reading it runs no code.
+
+**What boosting is proven to gain**: bounds, by each round's edges, of KL and of the mass of a mode.
+A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and makes $q' ∝ q\,e^{θc}$ of
+$q$. Its **edges** are how well it tells the data $P$ from $Q$,
+
+$$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
+
+**One round** (`gain`). For all θ and all edges,
+
+$$ \mathrm{KL}(P‖Q) − \mathrm{KL}(P‖Q') = θ E_P c − \log E_Q e^{θc}
+   ≥ θβγ_P − \log(\cosh θβ − γ_Q \sinh θβ) , $$
+
+since $e^{θc}$ is convex in $c$, so below its chord $\cosh θβ + (c/β) \sinh θβ$. It is an equality
+where $c$ is ±β only: no better bound knows nothing but the edges.
+
+**As published** (`published_gain`, equations 8 and 9). For $θ ≤ 1$ the gain is at least $θΛ$,
+
+$$ Λ = \begin{cases} βγ_P + Γ(γ_Q) & γ_Q ≥ 1/3 \quad \text{(high boosting regime)} \\
+   β(γ_P + γ_Q − θβ/2) & \text{otherwise} \end{cases} \qquad Γ(z) = \log \frac{4}{5 − 3z} . $$
+
+The first is the chord at θ = 1 and Jensen's inequality, $E_Q e^{θc} ≤ (E_Q e^c)^θ$; the second is
+Hoeffding's. Neither is above `gain`: they hold for the classifier that attains it. Two conditions
+matter. **θ ≤ 1**: beyond, Jensen's inequality turns round, and the first is false; the coefficients
+that spend ε in full pass 1 from ε near 6 on with three rounds, where `gain` still holds. **Edges
+are relative to log 2**, not to the largest $|c|$ that a classifier happens to have: with $c = −c^*$
+under $Q$ and relative to $c^*$, $γ_Q$ is 1, and the first would promise $θ \log 2$ where $θ c^*$ is
+gained.
+
+**All rounds** (`least_gain`, equation 11). In the high boosting regime throughout, with
+coefficients of at most 1 and edges never below $γ_P, γ_Q$,
+
+$$ Δ = \mathrm{KL}(P‖Q_0) − \mathrm{KL}(P‖Q_T) ≥ 2β \sum_t θ_t \, g , \qquad
+   g = \tfrac12 \bigl(γ_P + Γ(γ_Q)/β\bigr) : $$
+
+$\frac{ε}{2} (1 − θ_T)\, g$ for the published coefficients, $\frac{ε}{2}\, g$ for those that spend
+all of ε. $Γ(γ_Q)/β$ is below $γ_Q$ short of 1; with $γ_Q$ itself it would be false for a classifier
+of ±β.
+
+**At most** (`gain_limit`, equation 10). If $\log q/q_0 ≤ U$ everywhere, $Δ = E_P \log q/q_0 ≤ U$,
+whatever learned $q$: $U = ε/2$ for boosting, and $(1 − \text{floor\_share})\,ε$ for the clipped
+ratio.
+
+**Modes** (`least_mass`, `fat_enough`, equations 12 and 13). For a set $B$ let
+$K_0 = ∫_B p \log(p/q_0)$. By the log-sum inequality, and since outside of $B$ at most $U$ is gained,
+
+$$ Q(B) ≥ P(B) \exp\Bigl(−\frac{K_0 − Δ + U (1 − P(B))}{P(B)}\Bigr) . $$
+
+With $e^{−x} ≥ 1 − x$, $U = ε/2$ and equation 11, $Q(B) ≥ (1 − α) P(B)$ whenever
+
+$$ P(B) ≥ \frac{ε − 4β \sum_t θ_t \, g + 2 K_0}{ε + 2α} . $$
+
+**Which P.** All of this holds for any $P$ with its own edges: for the truth, and for the empirical
+measure of the records, whose edges can be measured; there $Δ$ is the mean of $\log q_T/q_0$ over
+them.
+
+**Privacy review: who sees what.** Bounds of public numbers are public. Edges, and whatever is
+computed from them, are functions of raw records that no noise covers: they are the curator's. `Edges`
+prints nothing of itself; a model stores them among its secret weights, not in `model.json`, and a
+draw is a function of values of the tilt and of coins, into which no edge enters.
+
+References:
+    Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
+    guarantees* (2018/2020), Definition 1, Theorems 4 to 6. The text at hand has lost its formulas:
+    they are derived anew here, and constants may differ from the printed ones. Hoeffding,
+    *Probability inequalities for sums of bounded random variables* (1963).
 """
 
 from __future__ import annotations
@@ -30,80 +95,13 @@ from privot.integral.learners import (
 from privot.integral.references import Floats, Reference
 from privot.privacy.rounding import require_epsilon
 
-# What boosting is proven to gain: a round's edges, and bounds of KL and of the mass of a mode.
-#
-# A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and makes $q' ∝ q\,e^{θc}$ of
-# $q$. Its **edges** are how well it tells the data $P$ from $Q$,
-#
-# $$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
-#
-# **One round** (`gain`). For all θ and all edges,
-#
-# $$ \mathrm{KL}(P‖Q) − \mathrm{KL}(P‖Q') = θ E_P c − \log E_Q e^{θc}
-#    ≥ θβγ_P − \log(\cosh θβ − γ_Q \sinh θβ) , $$
-#
-# since $e^{θc}$ is convex in $c$, so below its chord $\cosh θβ + (c/β) \sinh θβ$. It is an equality
-# where $c$ is ±β only: no better bound knows nothing but the edges.
-#
-# **As published** (`published_gain`, equations 8 and 9). For $θ ≤ 1$ the gain is at least $θΛ$,
-#
-# $$ Λ = \begin{cases} βγ_P + Γ(γ_Q) & γ_Q ≥ 1/3 \quad \text{(high boosting regime)} \\
-#    β(γ_P + γ_Q − θβ/2) & \text{otherwise} \end{cases} \qquad Γ(z) = \log \frac{4}{5 − 3z} . $$
-#
-# The first is the chord at θ = 1 and Jensen's inequality, $E_Q e^{θc} ≤ (E_Q e^c)^θ$; the second is
-# Hoeffding's. Neither is above `gain`: they hold for the classifier that attains it. Two conditions
-# matter. **θ ≤ 1**: beyond, Jensen's inequality turns round, and the first is false; the coefficients
-# that spend ε in full pass 1 from ε near 6 on with three rounds, where `gain` still holds. **Edges
-# are relative to log 2**, not to the largest $|c|$ that a classifier happens to have: with $c = −c^*$
-# under $Q$ and relative to $c^*$, $γ_Q$ is 1, and the first would promise $θ \log 2$ where $θ c^*$ is
-# gained.
-#
-# **All rounds** (`least_gain`, equation 11). In the high boosting regime throughout, with
-# coefficients of at most 1 and edges never below $γ_P, γ_Q$,
-#
-# $$ Δ = \mathrm{KL}(P‖Q_0) − \mathrm{KL}(P‖Q_T) ≥ 2β \sum_t θ_t \, g , \qquad
-#    g = \tfrac12 \bigl(γ_P + Γ(γ_Q)/β\bigr) : $$
-#
-# $\frac{ε}{2} (1 − θ_T)\, g$ for the published coefficients, $\frac{ε}{2}\, g$ for those that spend
-# all of ε. $Γ(γ_Q)/β$ is below $γ_Q$ short of 1; with $γ_Q$ itself it would be false for a classifier
-# of ±β.
-#
-# **At most** (`gain_limit`, equation 10). If $\log q/q_0 ≤ U$ everywhere, $Δ = E_P \log q/q_0 ≤ U$,
-# whatever learned $q$: $U = ε/2$ for boosting, and $(1 − \text{floor\_share})\,ε$ for the clipped
-# ratio.
-#
-# **Modes** (`least_mass`, `fat_enough`, equations 12 and 13). For a set $B$ let
-# $K_0 = ∫_B p \log(p/q_0)$. By the log-sum inequality, and since outside of $B$ at most $U$ is gained,
-#
-# $$ Q(B) ≥ P(B) \exp\Bigl(−\frac{K_0 − Δ + U (1 − P(B))}{P(B)}\Bigr) . $$
-#
-# With $e^{−x} ≥ 1 − x$, $U = ε/2$ and equation 11, $Q(B) ≥ (1 − α) P(B)$ whenever
-#
-# $$ P(B) ≥ \frac{ε − 4β \sum_t θ_t \, g + 2 K_0}{ε + 2α} . $$
-#
-# **Which P.** All of this holds for any $P$ with its own edges: for the truth, and for the empirical
-# measure of the records, whose edges can be measured; there $Δ$ is the mean of $\log q_T/q_0$ over
-# them.
-#
-# **Who sees what.** Bounds of public numbers are public. Edges, and whatever is computed from them,
-# are functions of raw records that no noise covers: they are the curator's. `Edges` prints nothing of
-# itself; a model keeps them among its secret weights, not in `model.json`, and a draw is a function
-# of values of the tilt and of coins, into which no edge enters.
-#
-# References:
-#     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
-#     guarantees* (2018/2020), Definition 1, Theorems 4 to 6. The text at hand has lost its formulas:
-# they     are derived anew here, and constants may differ from the printed ones;     Hoeffding,
-# *Probability inequalities for sums of bounded random variables* (1963).
-
-
 BOUND = math.log(2)
 HIGH_REGIME = 1 / 3  # of γ_Q
 
 
 @dataclass(frozen=True, repr=False)
 class Edges:
-    """How well a round's classifier tells the data from draws, relative to log 2 (**raw**).
+    """Edges of a round's classifier: its mean outputs on data and on draws, over log 2 (**raw**).
 
     Arguments:
         gamma_p: γ_P = E_P c / log 2.
@@ -127,12 +125,12 @@ class Edges:
 
     @property
     def is_high(self) -> bool:
-        """Whether this is the high boosting regime."""
+        """True in the high boosting regime."""
         return self.gamma_q >= HIGH_REGIME
 
 
 def gain(theta: float, edges: Edges) -> float:
-    """What KL(P‖·) falls by in a round, at least: any θ > 0, any edges. Nats.
+    """Return a lower bound of what KL(P‖·) falls by in a round: any θ > 0, any edges. Nats.
 
     Examples:
         >>> round(gain(1.0, Edges(0.5, 0.5)) / math.log(2), 3)
@@ -144,7 +142,7 @@ def gain(theta: float, edges: Edges) -> float:
 
 
 def published_gain(theta: float, edges: Edges) -> float:
-    """θΛ of equation 9: never above `gain`.
+    """Return θΛ of equation 9: never above `gain`.
 
     Raises:
         PrivotError: if θ is not in (0, 1], where it holds.
@@ -156,12 +154,12 @@ def published_gain(theta: float, edges: Edges) -> float:
 
 
 def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
-    """What all rounds gain together, at least: the sum of `gain`."""
+    """Return a lower bound of the gain of all rounds together: the sum of `gain`."""
     return sum(gain(theta, edge) for theta, edge in zip(thetas, edges, strict=True))
 
 
 def least_gain(thetas: Sequence[float], edges: Edges) -> float:
-    """Equation 11: what rounds with these coefficients gain if no edge is below these. Nats.
+    """Return equation 11: the least gain of rounds with these coefficients and no lower edges. Nats.
 
     Raises:
         PrivotError: if this is not the high boosting regime, or a coefficient is not in (0, 1].
@@ -175,12 +173,12 @@ def least_gain(thetas: Sequence[float], edges: Edges) -> float:
 
 
 def gain_limit(density: TiltedDensity) -> float:
-    """U ≥ log q/q₀, public, of which no learner can gain more (equation 10: ε/2 for boosting). Nats."""
+    """Return U ≥ log q/q₀, public: no learner gains more (equation 10: ε/2 for boosting). Nats."""
     return density.high - density.log_normalizer_limits[0]
 
 
 def least_mass(mass: float, reference_divergence: float, gained: float, limit: float) -> float:
-    """Q(B) at least, for a set of the truth's mass P(B) = `mass`.
+    """Return a lower bound of Q(B), for a set of the truth's mass P(B) = `mass`.
 
     Arguments:
         mass: P(B), in (0, 1].
@@ -205,12 +203,12 @@ def fat_enough(
     reference_divergence: float,
     lost: float,
 ) -> float:
-    """Equation 13: the mass P(B) from which Q(B) ≥ (1 − `lost`) P(B) is sure. Above 1: of no set.
+    """Return equation 13: the mass P(B) from which Q(B) ≥ (1 − `lost`) P(B) is sure; above 1: no set.
 
     Arguments:
-        epsilon: Of a draw of the boosted density.
+        epsilon: ε of a draw of the boosted density.
         thetas: Its coefficients.
-        edges: Below which no round's are.
+        edges: Lower bounds of all rounds' edges.
         reference_divergence: ∫_B p log(p/q₀), nats.
         lost: α.
 
@@ -234,19 +232,19 @@ def _require_theta(theta: float, most: float = math.inf) -> None:
 
 
 Estimator = Literal["auto", "spline", "mlp", "trees"]
-_FEWEST_DRAWS = 1000  # that trees are grown against
-_MOST = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
+_MIN_DRAWS = 1000  # that trees are grown against
+_MAX_RATIO = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
 @dataclass(frozen=True, repr=False)
 class FeatureTilt:
-    """Σ_t θ_t f_t(features(x)): a tilt made of classifiers that see features.
+    """A tilt Σ_t θ_t f_t(features(x)) made of classifiers of features.
 
     Arguments:
-        reference: Whose features they see.
+        reference: Reference whose features they see.
         members: Networks or trees.
         coefficients: θ_t, one a member.
-        edges: Of boosted classifiers, one a member; of no influence on values.
+        edges: Edges of boosted classifiers, one a member; they do not influence values.
     """
 
     kind: ClassVar[str] = "classifiers"
@@ -256,7 +254,7 @@ class FeatureTilt:
     edges: tuple[Edges, ...] = ()
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Values (n,) at points (n, dim)."""
+        """Return values (n,) at points (n, dim)."""
         features = self.reference.features(x)
         total = np.zeros(len(x))
         for coefficient, member in zip(self.coefficients, self.members, strict=True):
@@ -289,12 +287,12 @@ class FeatureTilt:
 
 @dataclass(frozen=True)
 class ConstantTilt:
-    """Tilt 0 everywhere: the reference itself."""
+    """A tilt of 0 everywhere: the reference itself."""
 
     kind: ClassVar[str] = "constant"
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Zeros (n,)."""
+        """Return zeros (n,)."""
         return np.zeros(len(x))
 
     def pack(self) -> Packed:
@@ -316,9 +314,9 @@ class ShiftedTilt:
     shift: float
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Values (n,) at points (n, dim)."""
+        """Return values (n,) at points (n, dim)."""
         values = np.asarray(self.inner(x), np.float64)
-        return np.clip(np.nan_to_num(values, nan=0.0), -_MOST, _MOST) - self.shift
+        return np.clip(np.nan_to_num(values, nan=0.0), -_MAX_RATIO, _MAX_RATIO) - self.shift
 
     def pack(self) -> Packed:
         """See `Tilt`: those of the inner tilt, and the shift."""
@@ -338,13 +336,13 @@ _KINDS: dict[str, type[Tilt]] = {
 
 
 def pack(tilt: Tilt) -> Packed:
-    """Plain values, with the tilt's kind, and named arrays, from which `unpack` builds it again."""
+    """Return plain values, with the tilt's kind, and named arrays, as `unpack` reads them."""
     fields, arrays = tilt.pack()
     return {"kind": tilt.kind, **fields}, arrays
 
 
 def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:
-    """The tilt that `pack` took apart; the reference is the one it was learned with."""
+    """Return the tilt of what `pack` returned; the reference is the one it was learned with."""
     kind = fields.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind of tilt is {kind!r}: one of {', '.join(_KINDS)}; upgrade privot")
@@ -354,7 +352,7 @@ def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt
 def fit_log_ratio(
     records: Floats, reference: Reference, estimator: Estimator, network: NetworkSettings, seed: int
 ) -> Tilt:
-    """The ratio log p/q₀ up to a constant, learned from records (n, dim) (**not private**)."""
+    """Learn the ratio log p/q₀ up to a constant from records (n, dim) (**not private**)."""
     marginals = reference.marginals
     smooth = marginals is not None and len(marginals) == 1 and marginals[0].num_values is None
     if estimator == "spline" and not smooth:
@@ -369,22 +367,22 @@ def fit_log_ratio(
         return reference.features(reference.sample(num, rng))
 
     trees = estimator == "trees"
-    learned = tell_apart(
+    learned = train_classifier(
         reference.features(records), negatives, network if not trees else None, seed
     )
     return FeatureTilt(reference, (learned,), (1.0,))
 
 
-def tell_apart(
+def train_classifier(
     positives: Floats,
     negatives: Negatives,
     network: NetworkSettings | None,
     seed: int,
     bound: float | None = None,
 ) -> Network | Trees:
-    """A classifier of records' features (n, k) against those of draws, |·| ≤ bound; None: trees."""
+    """Learn a classifier of features (n, k) of records and draws, |·| ≤ bound; trees if no network."""
     if network is not None:
         return train_network(positives, negatives, network, seed, bound)
     # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
-    drawn = negatives(max(len(positives), _FEWEST_DRAWS), np.random.default_rng([seed, 1]))
+    drawn = negatives(max(len(positives), _MIN_DRAWS), np.random.default_rng([seed, 1]))
     return grow_trees(positives, drawn, seed, bound)

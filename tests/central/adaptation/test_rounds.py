@@ -185,7 +185,7 @@ def test_classes_that_the_target_lacks_stay_as_they_are():
     ledger = Ledger(SumPlan.calibrate(1e5, 1e-3, shares(2), len(target), "patient"))
     mechanism = SumMechanism((target.numpy(),), ledger)
     before = course.moments()
-    after = course.told(Rounds(mechanism, Checkpoint(None, {}, False)), before)
+    after = course.estimated(Rounds(mechanism, Checkpoint(None, {}, False)), before)
     assert after.means[1] == pytest.approx(before.means[1], abs=1e-6)
     assert after.covariances[1] == pytest.approx(before.covariances[1], abs=1e-6)
     assert after.means[0] == pytest.approx(before.means[0] / 2, abs=0.01)

@@ -1,1 +1,1 @@
-"""Domain adaptation through noisy sums of features: the classifier and its rounds."""
+"""Domain adaptation through noisy sums: the classifier and its queries, and its rounds."""

@@ -1,9 +1,16 @@
-"""A classifier adapted to a private target: its settings, its network, and what learning it has cost.
+"""Classifiers adapted to a private target: settings, network, the saved model, and queries.
 
 The folder that `AdaptedClassifier.save` writes is a function of releases and public settings; how it is
-learned stands in `privot.central.adaptation.rounds`. g is a multilayer perceptron, after a few
+learned is described in `privot.central.adaptation.rounds`. g is a multilayer perceptron, after a few
 convolutions for images. It has no batch norm: the features of a record are a function of it alone. They
 are rectified and divided by their norm, so that every record lies on the unit sphere, with ⟨g, g′⟩ ≥ 0.
+
+**Queries about unlabeled records**: `ClassSums` and `ClassProducts`, by the class that a classifier,
+learned from the public source and earlier releases, assigns to a record: a function of the record, right
+or wrong. Records that the classifier cannot recognize are in the slot of some class all the same.
+
+**Privacy review.** Both queries are functions of one record, of public numbers, and of what was
+released. Lengths come from the source alone. Adjacency and Δ: `privot.central.sums`.
 """
 
 from __future__ import annotations
@@ -19,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.central.fitting import NetworkSettings
+from privot.central.moments import to_integers, with_constant
 from privot.central.sums import Integers, Records, SumPlan
 from privot.core.errors import (
     MOST_BATCH,
@@ -109,7 +117,7 @@ class Classifier(nn.Module):
     """h∘g: features on the unit sphere's non-negative part, and a linear layer.
 
     Arguments:
-        shape: Of a record: (p,), (h, w) or (c, h, w).
+        shape: Shape of a record: (p,), (h, w) or (c, h, w).
         num_classes: Number of classes.
         settings: Architecture and seed.
     """
@@ -136,36 +144,36 @@ class Classifier(nn.Module):
         self.g = nn.Sequential(*layers, nn.Flatten(), dense)
 
     def features(self, x: Tensor) -> Tensor:
-        """Features (n, d) of records (n, *shape): rectified, of norm 1 (or 0)."""
+        """Return features (n, d) of records (n, *shape): rectified, of norm 1 (or 0)."""
         raw = torch.relu(self.g(x.reshape(len(x), *self.shape)))
         return raw / raw.norm(dim=1, keepdim=True).clamp_min(_SMALLEST_NORM)
 
     def scores(self, features: Tensor) -> Tensor:
-        """Scores (n, classes) of features."""
+        """Return scores (n, classes) of features."""
         scores: Tensor = self.h(self.sharpness * features)
         return scores
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores (n, classes) of records."""
+        """Return scores (n, classes) of records."""
         return self.scores(self.features(x))
 
     @torch.no_grad()
     def classes(self, x: Tensor) -> Tensor:
-        """The likeliest classes (n,) of records."""
+        """Return the likeliest classes (n,) of records."""
         return torch.cat([self(part).argmax(dim=1) for part in x.float().split(_CHUNK)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AdaptedClassifier(Learned):
-    """A classifier for the target, and what learning it has cost.
+    """A classifier for the target, and the guarantee of what it was learned from.
 
     Arguments:
         classifier: h∘g with averaged weights.
-        plan: What could be released of the target.
-        releases: How many releases were made.
-        settings: How it was trained.
-        shape: Of a record.
-        history: None: its losses are of several stages.
+        plan: The releases of the target that were declared.
+        releases: Number of releases that were made.
+        settings: Settings of the adaptation.
+        shape: Shape of a record.
+        history: None, as training has several stages.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot central adapt")
@@ -183,7 +191,7 @@ class AdaptedClassifier(Learned):
         return self.plan.guarantee
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Classes (n,) of records (n, *shape)."""
+        """Return classes (n,) of records (n, *shape)."""
         return np.asarray(self.classifier.classes(as_records("x", x)).numpy())
 
     def fields(self) -> dict[str, Any]:
@@ -212,7 +220,7 @@ class AdaptedClassifier(Learned):
 
 
 def as_records(name: str, x: np.ndarray) -> Tensor:
-    """Records (n, …) as a float32 tensor."""
+    """Return records (n, …) as a float32 tensor; refuse anything else."""
     x = np.asarray(x)
     if x.ndim < 2 or len(x) == 0 or x.dtype.kind not in "biuf":
         raise PrivotError(
@@ -222,7 +230,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Widths of the convolutions for records of a shape; () where they are not images."""
+    """Return widths of the convolutions for records of a shape; () where they are not images."""
     images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if images else ()
@@ -234,41 +242,26 @@ def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tu
     return channels
 
 
-# What rounds ask of unlabeled records: sums and products, by the class they look like.
-#
-# The slot of a record is the class that a classifier, learned from the public source and earlier
-# releases, gives it: a function of the record, right or wrong.
-#
-# **Sums.** The vector of x is x, cut to a public length ρ and rounded **towards zero** to ρ/16384,
-# and a constant, which counts. Where the public source has no negative number, those of a record
-# count as zeros: then no two vectors point apart.
-#
-# **Products.** The vector are coordinates of x less its class's mean (as released), along public
-# directions, cut to a public length and rounded towards zero. Moment 2: no two products point apart,
-# whatever the signs (`privot.central.sums`).
-#
-# **Privacy review.** Both are functions of one record, of public numbers, and of what was released.
-# Lengths come of the source alone. A record that the classifier cannot tell is in the slot of some
-# class all the same. Adjacency and Δ: `privot.central.sums`.
-
-
 Floats = NDArray[np.float64]
-LENGTH = 16384  # integer length of a record that is as long as may be
+LENGTH = 16384  # integer length of a record of the largest length
 PRODUCT_LENGTH = 4096  # of a residual: products are of the order of its square
 # The constant that counts, in lengths: its noise, and what it costs the rest, are then both small.
 _COUNT = 0.3
-_TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Sums of records by class, and how many there are.
+    """Query: sums of records by class, and counts of records.
+
+    The vector of x is x, cut to a public length ρ and rounded **towards zero** to ρ/16384, and a
+    constant, which counts. Where the public source has no negative number, those of a record count as
+    zeros: then ⟨u, u′⟩ ≥ 0 for any two vectors.
 
     Arguments:
-        classifier: Which tells the class; frozen.
-        dim: Numbers p of a record.
-        norm: Length ρ beyond which a record is made shorter.
-        non_negative: Whether negative numbers count as zeros.
+        classifier: Classifier that assigns the class; frozen.
+        dim: Number p of numbers of a record.
+        norm: Length ρ beyond which a record is shortened.
+        non_negative: True if negative numbers count as zeros.
     """
 
     classifier: Classifier
@@ -300,20 +293,23 @@ class ClassSums:
         x = torch.from_numpy(records[0])
         flat = x.flatten(1).double()
         flat = flat.clamp_min(0.0) if self.non_negative else flat
-        vectors = _whole(flat, self.norm, self.unit)
-        ones = np.full((len(vectors), 1), self.one)
-        return self.classifier.classes(x).numpy(), np.concatenate([vectors, ones], axis=1)
+        vectors = with_constant(to_integers(flat, self.norm, self.unit), self.one)
+        return self.classifier.classes(x).numpy(), vectors
 
 
 @dataclass(frozen=True, eq=False)
 class ClassProducts:
-    """Products of coordinates of records less their class's mean, by class.
+    """Query: products of coordinates of records less their class's mean, by class.
+
+    The vector are coordinates of x less its class's mean (as released), along public directions, cut
+    to a public length and rounded towards zero. Moment 2: ⟨u, u′⟩ ≥ 0 for any two products, whatever
+    the signs (`privot.central.sums`).
 
     Arguments:
-        classifier: Which tells the class; frozen.
-        means: Of the classes (classes, p).
+        classifier: Classifier that assigns the class; frozen.
+        means: Means of the classes (classes, p).
         basis: Public directions as columns (p, k), orthonormal.
-        norm: Length of a residual beyond which it is made shorter.
+        norm: Length of a residual beyond which it is shortened.
     """
 
     classifier: Classifier
@@ -346,10 +342,4 @@ class ClassProducts:
         classes = self.classifier.classes(x).numpy()
         residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])
         coordinates = residuals @ torch.from_numpy(self.basis)
-        return classes, _whole(coordinates, self.norm, self.unit)
-
-
-def _whole(values: Tensor, norm: float, unit: float) -> Integers:
-    """Vectors (n, w) no longer than `norm`, in whole units, towards zero."""
-    shorter = (norm / values.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
-    return np.asarray(torch.trunc(values * shorter / unit).long().numpy())
+        return classes, to_integers(coordinates, self.norm, self.unit)

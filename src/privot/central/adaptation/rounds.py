@@ -1,34 +1,58 @@
-"""Domain adaptation to a private, unlabeled target.
+r"""Domain adaptation to a private, unlabeled target.
 
-A classifier is trained on a public, labeled source so that it holds on the target. Of the target only
-noisy sums are released, in rounds:
+A classifier is trained on a public, labeled source so that it is accurate on the target. Of the target
+only noisy sums are released, in rounds:
 
 1. train the classifier on source records (images: changed at random);
-2. let it tell the class of every private record: a function of that record alone, wrong for some;
-3. release noisy sums by class, and noisy products of what is left: each class's mean and covariance;
+2. classify every private record by it: a function of that record alone, wrong for some;
+3. release noisy sums by class, and noisy products of residuals: each class's mean and covariance;
 4. move the source, class by class, by the optimal transport of Gaussians, as far as noise lets these
-   moments be trusted (`privot.central.adaptation.rounds`), and train the classifier on what was moved,
-   beside the source.
+   moments be trusted, and train the classifier on what was moved, beside the source.
 
-Labels of moved records are the source's own, so that the second round begins with a classifier that errs
-less, and sums by class say more of it. The classifier that is returned is applied to target records as
-they are.
+Labels of moved records are the source's own, so that the second round begins with a classifier that
+errs less, and its sums by class are more accurate. The classifier that is returned is applied to
+target records as they are.
 
-**Privacy.** Steps 1, 2 and 4 see the public source and earlier releases alone. All rounds are Gaussian
-mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and adjacency
-(`replace_one`) are those of `privot.central.sums`, what is asked stands in
-`privot.central.adaptation.classifier`. Everything returned is a function of the releases: the classifier
-may be published. The number of target records is public. Tuning on target labels, or choosing the best
-of several runs by them, would be paid for by nobody.
+**Moments.** Of class c, $m_c$ is the mean in $R^p$ and $Σ_c$ the covariance along U, the first k of the
+principal directions of the source's residuals (public). Those of the target are learned as *differences*
+from the source's, by empirical Bayes: what noise drowns stays as it is in the source.
 
-**Before anything is spent**, the noise on a class's mean is compared with how far the source's classes
-lie apart (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
+- **Means.** Along principal direction i, of all p, the difference is a priori $N(0, τ_i^2)$, with
+  $τ_i^2$ by moments over the classes, and is released with known noise $e_c$: it is shrunk by
+  $τ_i^2/(τ_i^2 + e_c^2)$.
+- **Covariances.** An entry of the difference is a priori $N(0, κ λ_i λ_j)$, λ the source's
+  eigenvalues, κ by moments (`privot.central.moments`).
+
+**Transport.** A source record x of class c becomes
+
+$$ T_c(x) = m'_c + A_c (x - m_c), \qquad
+   A_c = Σ_c^{-1/2} (Σ_c^{1/2} Σ'_c Σ_c^{1/2})^{1/2} Σ_c^{-1/2} \text{ along } U, $$
+
+and the identity across U: of all maps that give a Gaussian with the source's moments those of the
+target it moves records least (Dowson, Landau 1982). Its label stays.
+
+**Privacy review.** Steps 1, 2 and 4 see the public source and earlier releases alone. All rounds are
+Gaussian mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and
+adjacency (`replace_one`) are those of `privot.central.sums`, the queries are in
+`privot.central.adaptation.classifier`. Everything returned is a function of the releases: the
+classifier may be published. The number of target records is public. Tuning on target labels, or
+choosing the best of several runs by them, is covered by no guarantee.
+
+**Before anything is spent**, the noise on a class's mean is compared with the distance of the source's
+classes (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
 
 **Resuming.** The checkpoint holds the answers; what was learned from them is learned again, from the
 same source: the checkpoint has a hash of it, which is public. Of the target it has what was released,
-and another target is refused as other records are in every run by sums (`privot.central.sums`):
-by its account, which was entered when the run began. Its digest does not depend on the order of
-records, and neither do sums.
+and another target is refused as other records are in every run by sums (`privot.central.sums`): by
+its account, which was entered when the run began. Its digest does not depend on the order of records,
+and neither do sums.
+
+References:
+    Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982). Courty,
+    Flamary, Tuia, Rakotomamonjy, *Optimal transport for domain adaptation* (2017), for transport of
+    the source's classes; Sun, Saenko, *Deep CORAL* (2016), for second moments. Simard, Steinkraus,
+    Platt, *Best practices for convolutional neural networks applied to visual document analysis*
+    (2003), for wrinkles of images.
 """
 
 from __future__ import annotations
@@ -63,30 +87,24 @@ from privot.training import Progress
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 
-# Small random changes of source images: a classifier then depends less on how they were drawn.
-#
-# An image is turned, scaled along two axes, sheared and shifted; wrinkled by a smooth field of
-# shifts; and its strokes are made wider or narrower, by mixing it with the most or the least of each
-# pixel's neighbours. One number scales all of it. Public records alone are changed.
-#
-# References:
-#     Simard, Steinkraus, Platt, *Best practices for convolutional neural networks applied to visual
-#     document analysis* (2003), for wrinkles.
-
-
 _LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, halves of a side
 _WRINKLE = 0.2  # standard deviation of shifts, in halves of a side, where the amount is 1
 _CELLS = 4  # of the field of shifts, along a side
-_WIDTH = 2.0  # share of the neighbours' most or least, where the amount is 1
+_WIDTH = 2.0  # share of the neighbors' largest or smallest, where the amount is 1
 
 
 def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
-    """Images (n, c, h, w) in [0, 1], each changed by an amount of its own; 0 leaves them as they are.
+    """Return images (n, c, h, w) in [0, 1], each changed at random; amount 0 leaves them as they are.
+
+    A classifier then depends less on how they were drawn. An image is turned, scaled along two axes,
+    sheared and shifted; wrinkled by a smooth field of shifts; and its strokes are made wider or
+    narrower, by mixing it with the largest or the smallest of each pixel's neighbors. Public records
+    alone are changed.
 
     Arguments:
         x: Images.
         amount: Largest log scale of an axis; wrinkles and widths go with it.
-        rng: Of the changes.
+        rng: Generator of the changes.
     """
     if not amount:
         return x
@@ -106,7 +124,7 @@ def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
 
 
 def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
-    """Affine maps (count, 2, 3) near the identity.
+    """Draw affine maps (count, 2, 3) near the identity.
 
     Log scales go up to ±amount, angle and shear up to ±min(amount, 0.2), shifts up to ±min(amount,
     0.12) of half a side.
@@ -124,34 +142,8 @@ def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
     return torch.stack([first, second], dim=1)
 
 
-# Moments of classes, of the target by noisy sums; and optimal transport of Gaussians between them.
-#
-# Of class c, $m_c$ is the mean in $R^p$ and $Σ_c$ the covariance along U, the first k of the
-# principal directions of the source's residuals (public). Those of the target are learned as
-# *differences* from the source's, by empirical Bayes: what noise drowns stays as it is in the source.
-#
-# - **Means.** Along principal direction i, of all p, the difference is a priori $N(0, τ_i^2)$, with
-#   $τ_i^2$ by moments over the classes, and is released with known noise $e_c$: it is shrunk by
-#   $τ_i^2/(τ_i^2 + e_c^2)$.
-# - **Covariances.** An entry of the difference is a priori $N(0, κ λ_i λ_j)$, λ the source's
-#   eigenvalues, κ by moments (`privot.central.moments`).
-#
-# **Transport.** A source record x of class c becomes
-#
-# $$ T_c(x) = m'_c + A_c (x - m_c), \qquad
-#    A_c = Σ_c^{-1/2} (Σ_c^{1/2} Σ'_c Σ_c^{1/2})^{1/2} Σ_c^{-1/2} \text{ along } U, $$
-#
-# and the identity across U: of all maps that give a Gaussian with the source's moments those of the
-# target it moves records least (Dowson, Landau 1982). Its label stays.
-#
-# References:
-#     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982).
-#     Courty, Flamary, Tuia, Rakotomamonjy, *Optimal transport for domain adaptation* (2017), for
-# transport     of the source's classes; Sun, Saenko, *Deep CORAL* (2016), for second moments.
-
-
 Floats = NDArray[np.float64]
-_LEAST = 1e-3  # of the mean eigenvalue: variance of any direction
+_FLOOR = 1e-3  # of the mean eigenvalue: variance of any direction
 _TINY = 1e-12
 
 
@@ -160,9 +152,9 @@ class ClassMoments:
     """Moments of the classes of a domain.
 
     Arguments:
-        means: (classes, p).
-        covariances: Along the directions (classes, k, k).
-        counts: Records of each class (classes,).
+        means: Means (classes, p).
+        covariances: Covariances along the directions (classes, k, k).
+        counts: Number of records of each class (classes,).
         directions: Principal directions of the source within classes, as columns (p, p).
         scale: Variances of the source along the first of them (k,).
     """
@@ -175,13 +167,13 @@ class ClassMoments:
 
     @classmethod
     def of(cls, x: Floats, y: NDArray[np.int64], num_classes: int, directions: int) -> ClassMoments:
-        """Moments of labeled records (n, p) along their first principal directions within classes."""
+        """Return moments of labeled records (n, p) along principal directions within classes."""
         counts = np.maximum(np.bincount(y, minlength=num_classes), 1).astype(float)
         means = np.stack([x[y == c].sum(axis=0) / counts[c] for c in range(num_classes)])
         residuals = x - means[y]
         values, vectors = np.linalg.eigh(residuals.T @ residuals / len(x))
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
-        basis, least = vectors[:, :directions], _LEAST * values.mean() + _TINY
+        basis, least = vectors[:, :directions], _FLOOR * values.mean() + _TINY
         within = residuals @ basis
         covariances = np.stack(
             [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
@@ -191,7 +183,7 @@ class ClassMoments:
 
     @property
     def basis(self) -> Floats:
-        """Directions along which covariances are told, as columns (p, k)."""
+        """Directions of the covariances, as columns (p, k)."""
         return self.directions[:, : len(self.scale)]
 
     @property
@@ -200,23 +192,23 @@ class ClassMoments:
         along = (self.means - self.means.mean(axis=0)) @ self.basis
         return float(np.sqrt((along**2).sum(axis=1).mean()))
 
-    def with_means(self, told: Floats, errors: Floats) -> ClassMoments:
-        """Means moved towards noisy ones (classes, p), as far as their noise (classes,) lets."""
-        gaps, noise = (told - self.means) @ self.directions, errors[:, None] ** 2
+    def with_means(self, released: Floats, errors: Floats) -> ClassMoments:
+        """Move means towards noisy ones (classes, p), as far as their noise (classes,) lets."""
+        gaps, noise = (released - self.means) @ self.directions, errors[:, None] ** 2
         variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
-        kept = gaps * variance / (variance + noise + _TINY) @ self.directions.T
-        return replace(self, means=self.means + kept)
+        moved = gaps * variance / (variance + noise + _TINY) @ self.directions.T
+        return replace(self, means=self.means + moved)
 
-    def with_covariances(self, told: Floats, errors: Floats) -> ClassMoments:
-        """Covariances moved likewise; of the noisy ones, diagonals have these errors (classes,)."""
-        moved = shrink_to_zero(told - self.covariances, errors, self.scale)
+    def with_covariances(self, released: Floats, errors: Floats) -> ClassMoments:
+        """Move covariances likewise; diagonals of the noisy ones have these errors (classes,)."""
+        moved = shrink_to_zero(released - self.covariances, errors, self.scale)
         return replace(self, covariances=self.covariances + moved)
 
 
 def transported(
     x: Floats, y: NDArray[np.int64], source: ClassMoments, target: ClassMoments
 ) -> Floats:
-    """Source records (n, p) moved, class by class, to the target's moments."""
+    """Move source records (n, p), class by class, to the target's moments."""
     moved = np.empty_like(x)
     for c, (mean, covariance) in enumerate(zip(source.means, source.covariances, strict=True)):
         own = y == c
@@ -229,7 +221,7 @@ def transported(
 
 
 def gaussian_map(source: Floats, target: Floats) -> Floats:
-    """The symmetric matrix A with A Σ A = Σ' that moves N(0, Σ) least.
+    """Return the symmetric matrix A with A Σ A = Σ' that moves N(0, Σ) least.
 
     Arguments:
         source: Σ, positive definite (k, k).
@@ -249,13 +241,11 @@ def gaussian_map(source: Floats, target: Floats) -> Floats:
     return np.asarray(inverse @ between @ inverse)
 
 
-_SUMS = 0.4  # of a round's share of μ²; its products have the rest
+_SUMS = 0.4  # share of a round's μ²; its products have the rest
 _LAST = 0.6  # share of the last round, where there are several
-_MOST_NUMBERS = 4096  # of a record
-_FEW, _NOTHING_TOLD = (
-    20.0,
-    1e9,
-)  # classes of fewer records stay as in the source: noise times as much
+_MAX_NUMBERS = 4096  # of a record
+# Classes of fewer records stay as in the source: their noise counts as so many times larger.
+_MIN_COUNT, _UNKNOWN = 20.0, 1e9
 _RESIDUALS = 0.99, 1.25  # length of residuals: the source's quantile, and how much more
 _SOURCE_SHARE = 0.25  # of a batch after the first round
 _MOVED_JITTER = 0.5  # of the source's
@@ -278,9 +268,9 @@ def adapt(
         source_y: Their classes (n,), from 0.
         target_x: Private records (m, …), scaled alike.
         settings: Budget and method.
-        checkpoint: File of the run's answers; its ledger lies beside it.
+        checkpoint: File of the run's answers; its ledger is written beside it.
         resume: Whether to go on with both.
-        progress: Told after every step of training.
+        progress: Callback after every step of training.
 
     Raises:
         PrivotError: for records that do not fit each other, so few that noise would drown them, a
@@ -307,12 +297,12 @@ def adapt(
 
 
 class Course:
-    """A public source, what is known of it, and the classifier that learns.
+    """A public source and the classifier that learns from it and from rounds.
 
     Arguments:
-        x: Records (n, …).
+        x: Source records (n, …).
         y: Their classes (n,).
-        num_classes: How many there are.
+        num_classes: Number of classes.
         settings: Budget and method.
     """
 
@@ -323,16 +313,16 @@ class Course:
         self.classifier = Classifier(self.shape, num_classes, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
         self.flat = x.flatten(1).double().numpy()
-        if self.flat.shape[1] > _MOST_NUMBERS:
+        if self.flat.shape[1] > _MAX_NUMBERS:
             raise PrivotError(
-                f"records of {self.flat.shape[1]:,} numbers: give up to {_MOST_NUMBERS:,}, of which "
+                f"records of {self.flat.shape[1]:,} numbers: give up to {_MAX_NUMBERS:,}, of which "
                 "principal directions are found in a minute: smaller images, or features of them"
             )
         self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), 1e-6)
 
     @classmethod
     def of(cls, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings) -> Course:
-        """The course that begins at a source, given as arrays."""
+        """Return the course that begins at a source, given as arrays."""
         x = as_records("source_x", source_x)
         if not bool(torch.isfinite(x).all()):
             raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
@@ -341,33 +331,33 @@ class Course:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the source, in its order: public, as the source is."""
+        """Hash of the source, in its order: public, as the source is."""
         digest = blake2b(repr(self.shape).encode(), digest_size=16)
         for part in (self.x, self.y):
             digest.update(part.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
     def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Source records, changed at random where they are images, and their classes."""
+        """Draw source records, changed at random where they are images, and their classes."""
         return self._drawn(self.x, self.settings.source_batch, self._jitter, rng)
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Cross-entropy on a batch of the source."""
+        """Return the cross-entropy on a batch of the source."""
         x, y = self.batch(rng)
         return nn.functional.cross_entropy(self.classifier(x), y), 0.0
 
     def moments(self) -> ClassMoments:
-        """Of the source's classes."""
+        """Return the moments of the source's classes."""
         classes = self.classifier.num_classes
         return ClassMoments.of(self.flat, self.y.numpy(), classes, self.settings.directions)
 
     def plan(self, count: int) -> SumPlan:
-        """The rounds of so many target records; nothing is spent on what noise would drown.
+        """Return the plan for so many target records; nothing is spent where noise would drown the sums.
 
         Raises:
-            PrivotError: if noise on the mean of a class of average size, along the directions in which
-                covariances are told, is longer than `most_noise` times what the source's class means
-                lie from their center.
+            PrivotError: if noise on the mean of a class of average size, along the directions of the
+                covariances, is longer than `most_noise` times what the source's class means lie from
+                their center.
         """
         settings, moments = self.settings, self.moments()
         plan = SumPlan.calibrate(
@@ -395,7 +385,7 @@ class Course:
         how = settings.training(settings.training_steps, 0)
         train(self.classifier, self.classify, how, progress=progress)
         for turn in range(1, settings.rounds + 1):
-            target = self.told(rounds, source)
+            target = self.estimated(rounds, source)
             moved = transported(self.flat, self.y.numpy(), source, target)
             x = torch.from_numpy(moved).float().reshape(self.x.shape)
             x = x.clamp(0.0, 1.0) if self.classifier.images else x
@@ -406,12 +396,12 @@ class Course:
             how = settings.training(settings.round_steps, turn)
             train(self.classifier, mixed, how, progress=progress)
 
-    def told(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
-        """Moments of the target's classes, from one round."""
+    def estimated(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
+        """Estimate the moments of the target's classes from one round."""
         sums = self._sums()
         released = rounds.release(sums)
         found = released.sums[:, -1] / sums.one
-        counts, doubt = np.maximum(found, _FEW), np.where(found < _FEW, _NOTHING_TOLD, 1.0)
+        counts, doubt = np.maximum(found, _MIN_COUNT), np.where(found < _MIN_COUNT, _UNKNOWN, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]
         target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
         products = self._products(sums, source, target)
@@ -422,7 +412,7 @@ class Course:
         )
 
     def queries(self) -> tuple[ClassSums, ClassProducts]:
-        """What a round asks by class, were the source's means the target's."""
+        """Return the queries of a round, were the source's means the target's."""
         sums, source = self._sums(), self.moments()
         return sums, self._products(sums, source, source)
 
@@ -451,7 +441,7 @@ class Course:
         return augmented(x[rows], amount, rng), self.y[rows]
 
     def _mixed(self, moved: Tensor, rng: torch.Generator) -> Tensor:
-        """Cross-entropy on a batch of source records and moved ones."""
+        """Return the cross-entropy on a batch of source records and moved ones."""
         size = self.settings.source_batch
         own = math.ceil(_SOURCE_SHARE * size)
         first, y = self._drawn(self.x, own, self._jitter, rng)
@@ -461,7 +451,7 @@ class Course:
 
 
 def shares(rounds: int) -> list[float]:
-    """Of μ², by release: sums and products of each round in turn."""
+    """Return shares of μ², by release: sums and products of each round in turn."""
     last = _LAST if rounds > 1 else 1.0
     each = [(1 - last) / max(rounds - 1, 1)] * (rounds - 1) + [last]
     return [part * share for share in each for part in (_SUMS, 1 - _SUMS)]
