@@ -197,7 +197,7 @@ def test_every_bad_request_is_a_4xx_with_a_line_that_helps_and_none_is_logged(me
     caplog.set_level(logging.DEBUG)
     told, kinds = [], bad_requests()
     assert len(kinds) >= 100
-    collector = Collector([memory], told=told.append)
+    collector = Collector([memory], log=told.append)
     answers = calls(collector, *(kind[:3] for kind in kinds))
     for (*_, how, status), answer in zip(kinds, answers):
         assert answer.status_code == status, (how, answer.text)
@@ -236,7 +236,7 @@ def test_what_was_sent_stands_in_no_answer(memory):
 
 def test_faults_of_the_store_are_asked_to_come_again(memory):
     told = []
-    collector, body = Collector([memory], told=told.append), write_batch(made(2))
+    collector, body = Collector([memory], log=told.append), write_batch(made(2))
     for error, status in (
         (StoreFull("no room: later"), 507),
         (StoreStopped("stopped: later"), 503),

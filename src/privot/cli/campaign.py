@@ -219,7 +219,7 @@ def up(
             try:
                 origins = [page, page.replace(_HOST, "localhost")]
                 sealers = [Sealer(desk, shelf_at(release), note)]
-                serve(Collector([desk], origins=origins, told=complain), listener, sealers, every)
+                serve(Collector([desk], origins=origins, log=complain), listener, sealers, every)
             finally:
                 stopping.set()
                 shown.join()
@@ -323,7 +323,7 @@ def serve(
             note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
-        collector = Collector(desks, admit, origin or [], told=complain)
+        collector = Collector(desks, admit, origin or [], log=complain)
         run(collector, listener, sealers, 60 * seal_every)
     note("stopped; everything that was acknowledged is stored")
 

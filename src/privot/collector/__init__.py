@@ -1,12 +1,13 @@
-"""A collector of reports over HTTP: what it acknowledged is on its disk, once.
+"""Collector of reports over HTTP: acknowledged reports are on its disk, each counted once.
 
-A request's body is read into records (`arrivals`), which wait for one writer (`committing`); what
-waits is written and flushed together by a store (`folder`, or `postgres` beyond one machine), which
-tells new reports from copies, and only then is the sender answered (`app`). Now
-and then records become shards of a release, in random order (`sealing`), which `privot fit` reads.
+A request's body is parsed into records, which wait for one writer (`arrivals`); waiting records are
+written and flushed together by a store (`folder`, or `postgres` beyond one machine), which separates
+new reports from copies, and only then is the sender answered (`app`). At intervals records become
+shards of a release, in random order (`sealing`), which `privot fit` reads. Reports in files are
+collected without a server (`collecting`).
 
-**Privacy review.** A collector receives reports, each of which keeps its ε whoever reads it:
-nothing here touches a record. What a collector learns beyond reports (addresses, exact times, who
+**Privacy review.** A collector receives reports, each of which retains its ε whoever reads it: no
+private value is processed here. What a collector learns beyond reports (addresses, exact times, who
 takes part) is in no guarantee; it is neither logged nor stored here, and `docs/sharp_edges.md` says
 what remains.
 """

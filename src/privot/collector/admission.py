@@ -1,28 +1,30 @@
-"""Who may send: nobody is asked by default, or whoever holds a token or a signed ticket.
+"""Admission of senders: anybody, holders of a token, or holders of a signed ticket.
 
 An admission is any function of the `Authorization` header's value and the campaign's fingerprint that
-raises `NotAdmitted`, or returns who is `Admitted`, and until when. Two are here, both against floods and
-neither about persons:
+raises `NotAdmitted`, or returns `Admitted` with the end of its validity. Two are here, both against
+floods and neither about persons:
 
 - `tokens`: `Bearer` and one of a file's tokens. All devices of one app have the same.
 - `tickets`: `Ticket` and a text that a service of yours signed (Ed25519) for a device that it knows:
-  the second until which it holds, a nonce, and the signature. Each admits so many requests.
+  the second until which it holds, a nonce, and the signature. Each admits a fixed number of requests.
 
-**When a ticket is used up.** Not by a request that is refused before anything is stored (a slow body, a
-busy collector, a batch of no use): the same ticket is good for the next attempt. A use is counted on
+`UsedTickets` stores the nonces of used tickets, and `WaveTickets` issues one ticket a person and wave.
+
+**When a ticket is used up.** Not by a request that is refused before anything is stored (a slow body,
+a busy collector, a batch of no use): the same ticket is good for the next attempt. A use is counted on
 disk immediately before the reports are handed to the store, so that no crash lets a second report in.
 From then until the answer, and if the store fails, the same reports may be sent again with the same
-ticket (a store keeps a report once), and no others. After the acknowledgment nothing may. If the process
-is killed between the count and the acknowledgment, the ticket is used up: at most one report, rather
-than at least one.
+ticket (a store accepts a report once), and no others. After the acknowledgment nothing may. If the
+process is killed between the count and the acknowledgment, the ticket is used up: at most one report,
+rather than at least one.
 
 Time is the latest that this process has seen, so a clock that runs backwards lets no ticket live
 longer.
 
-**Privacy review.** A ticket that was given to a person names that person to whoever gave it, if
-they see it again. So a collector keeps of a ticket only its nonce, until it ends, and nothing that ties
-it to a report: a digest of the reports is held in memory while they are not acknowledged, never on disk.
-Who gives tickets must not be who sees them used. A token that all devices share names nobody.
+**Privacy review.** A ticket identifies its person to the issuer, if the issuer sees it again. So a
+collector stores of a ticket only its nonce, until it ends, and nothing that ties it to a report: a
+digest of the reports is held in memory while they are not acknowledged, never on disk. Whoever issues
+tickets must not see them used. A token that all devices share identifies nobody.
 """
 
 from __future__ import annotations
@@ -49,9 +51,6 @@ from privot.core.files import replacing_file
 from privot.core.state import flush_folder, holding_state, write_down
 from privot.waves import Panel
 
-# A lock that one process holds for as long as it lives, however it ends.
-
-
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
@@ -59,15 +58,13 @@ except ModuleNotFoundError:  # Windows
 
 
 def locked(path: Path) -> int:
-    """A handle that holds the lock for as long as it is open.
+    """Return a handle that holds a lock until it is closed, or its process ends in any way.
 
     Raises:
-        PrivotError: if somebody else does.
+        PrivotError: if another process holds it.
     """
     if fcntl is None:
-        raise PrivotError(
-            "this system has no file locks that a store knows: use POSIX, or PostgreSQL"
-        )
+        raise PrivotError("this system has no file locks that tickets can use: use POSIX")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,17 +74,6 @@ def locked(path: Path) -> int:
             f"{path.parent} is served by another process: stop that one, or name another folder"
         ) from None
     return handle
-
-
-# Used tickets, in a file: one that was used up is so after a restart too.
-#
-# Each use is one entry behind the others, flushed before any report that it admits is stored: its end
-# (4 bytes), its nonce (16), and the CRC-32 of both. A loss of power may leave half of the last entry,
-# for which nothing was stored: it is cut off. When there are too many, those that have ended are left
-# out, and an entry without a nonce says until when, so that a clock which is set back later revives
-# none of them.
-#
-# **Privacy review.** Nonces and ends, in the order of arrival; no report, and no time.
 
 
 NONCE_BYTES = 16
@@ -100,10 +86,18 @@ def _entry(nonce: bytes, until: int) -> bytes:
 
 
 class UsedTickets:
-    """How often each ticket was used.
+    """Uses of tickets, in a file that outlives the process.
+
+    Each use is one entry behind the others, flushed before any report that it admits is stored: its end
+    (4 bytes), its nonce (16), and the CRC-32 of both. A loss of power may leave half of the last entry,
+    for which nothing was stored: it is cut off. When there are too many, those that have ended are left
+    out, and an entry without a nonce says until when, so that a clock which is set back later revives
+    none of them.
+
+    **Privacy review.** The file holds nonces and ends, in the order of arrival; no report, and no time.
 
     Arguments:
-        path: Of the file; made if there is none.
+        path: Created if it does not exist.
 
     Raises:
         PrivotError: if it is damaged, or another process has it.
@@ -134,7 +128,7 @@ class UsedTickets:
         """Count a use, durably.
 
         Raises:
-            OSError: if it cannot be written; then it is not counted, and no part of it stays.
+            OSError: if it cannot be written; then it is not counted, and the file is as before.
         """
         data, size = memoryview(_entry(nonce, until)), os.fstat(self._handle).st_size
         try:
@@ -147,7 +141,7 @@ class UsedTickets:
         self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
 
     def forget(self, latest: int) -> None:
-        """Leave out tickets that ended by then, for good."""
+        """Remove tickets that ended by then, for good."""
         self.latest = latest
         for old in [nonce for nonce, (end, _) in self.seen.items() if end <= latest]:
             del self.seen[old]
@@ -160,48 +154,44 @@ class UsedTickets:
         self._handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and release its lock."""
         os.close(self._handle)
         os.close(self._lock)
 
 
-# Tickets of waves: the promise of a panel, checked where reports are taken, without linking waves.
-#
-# A service of yours that knows its people (by whom, it is not said here) gives each of them one
-# ticket in every wave of their slot, and none in any other. A collector takes one report for each
-# ticket (`privot.collector.admission.tickets` with one use, also after a restart, and
-# `Collector(reports_each=1)`), and a ticket ends with its wave; of a campaign with a panel, the
-# report has to be of the same wave as the ticket. So a person whose device draws twice, or in a wave
-# of others, has no second report taken: what is **taken** of a person in any w consecutive waves is
-# one report at most. (What their device has sent to anybody is theirs to keep to:
-# `privot.waves.ledger`.)
-#
-# **Privacy review.** Adjacency: as for tickets; no value is seen. The nonce of a ticket is a keyed
-# hash of the person's id under a key that is drawn for the wave and overwritten with the next. So
-# whoever asks again gets the same ticket, and yet **nobody who came for a ticket is written down**;
-# and once a wave's key is gone, no nonce can be told to be of a person, nor two to be of one. Until
-# then who gives tickets could tell whose a nonce is: they must not be who sees them used. A person
-# who takes part in no wave looks like one who does, except to the service that they do not ask.
-#
-# *Gone* is as gone as the file's old content. An overwritten key may live on in a backup, a snapshot,
-# a copy-on-write file system or free blocks of the disk; whoever finds it there, knows the ids and
-# sees nonces can tell whose each is, in that wave. Keep `path` where nothing stays: in memory
-# (tmpfs), or on an encrypted disk that no backup reads. If a restart loses the key, who has used a
-# ticket gets another in that wave, so that a device that draws twice has two reports taken; a ledger
-# draws once all the same.
-#
-# A clock that is set back finds a later wave's key, and is refused.
-
-
 @dataclass(frozen=True)
 class WaveTickets:
-    """Gives tickets to the people of a panel.
+    """Issuer of tickets for a panel: its schedule, enforced by the collector without linking waves.
+
+    A service that identifies its people (how, is its own matter) issues each of them one ticket in
+    every wave of their slot, and none in any other. A collector accepts one report for each ticket
+    (`tickets` with one use, also after a restart, and `Collector(reports_each=1)`), and a ticket ends
+    with its wave; of a campaign with a panel, the report has to be of the same wave as the ticket. So
+    a person whose device draws twice, or in another slot's wave, has no second report accepted: at
+    most one report of a person is **accepted** in any w consecutive waves. (What their device has sent
+    to anybody else is up to the device's ledger: `privot.waves.ledger`.)
+
+    **Privacy review.** Adjacency: as for tickets; no value is seen. The nonce of a ticket is a keyed
+    hash of the person's id under a key that is drawn for the wave and overwritten with the next. So a
+    person who requests a ticket again gets the same one, and yet **no request is recorded**; and once
+    a wave's key is gone, no nonce can be linked to a person, nor two to each other. Until then the
+    issuer could link a nonce to its person, so it must not see tickets used. A person who takes part
+    in no wave looks like one who does, except to the service, which never gets their request.
+
+    *Gone* is as gone as the file's old content. An overwritten key may live on in a backup, a
+    snapshot, a copy-on-write file system or free blocks of the disk; whoever finds it there, knows the
+    ids and sees nonces can link each to its person, in that wave. Keep `path` where nothing stays: in
+    memory (tmpfs), or on an encrypted disk that no backup reads. If a restart loses the key, a person
+    who has used a ticket gets another in that wave, so that a device that draws twice has two reports
+    accepted; a ledger draws once all the same.
+
+    A clock that is set back finds a later wave's key, and is refused.
 
     Arguments:
-        panel: Who reports when.
-        fingerprint: Of the campaign's randomizer, 64 hexadecimal digits.
-        key: That signs; the collector has its public half.
-        path: Of the file with the key of the wave.
+        panel: Schedule of the people's reports.
+        fingerprint: Fingerprint of the campaign's randomizer, 64 hexadecimal digits.
+        key: Private key that signs; the collector has the public key.
+        path: File for the key of the wave.
         clock: Seconds since 1970.
     """
 
@@ -212,10 +202,10 @@ class WaveTickets:
     clock: Callable[[], float] = time.time
 
     def give(self, person: str) -> str:
-        """The ticket of a person in the wave that it is now; the same however often they ask.
+        """Return the ticket of a person in the current wave; the same at every request.
 
         Raises:
-            NotAdmitted: where this is no wave of theirs.
+            NotAdmitted: if the wave is not one of the person's slot.
             PrivotError: before the first wave and after the last, and where the clock was set back.
         """
         panel = self.panel
@@ -252,22 +242,22 @@ class WaveTickets:
         return key
 
 
-_LEAST_TOKEN = 16
+_MIN_TOKEN_LENGTH = 16
 _HEAD = struct.Struct(f">I{NONCE_BYTES}s")
 _CONTEXT = b"privot ticket 1"
-_MOST_TICKETS = 2**20
+_MAX_TICKETS = 2**20
 
 
 class NotAdmitted(PrivotError):  # noqa: N818 (an answer, not a fault)
-    """The sender shows nothing that admits them."""
+    """The sender has no valid token or ticket."""
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """Who may send one request.
+    """A sender's right to one request.
 
     Arguments:
-        until: The second since 1970 until which; None without end.
+        until: The second since 1970 at which it ends; None for no end.
     """
 
     until: int | None = None
@@ -280,31 +270,31 @@ class Admitted:
         """
 
     def acknowledge(self, content: bytes) -> None:
-        """Those reports are stored: they are not taken with it again."""
+        """Record that reports with this content are stored: they are not accepted with it again."""
 
 
 Admission = Callable[[str, str], Admitted]
 
 
 def everybody(authorization: str, fingerprint: str) -> Admitted:
-    """Asks for nothing."""
+    """Admit every sender."""
     return Admitted()
 
 
 def tokens(path: Path) -> Admission:
-    """Admits who sends `Authorization: Bearer` and a line of a file.
+    """Return the admission of senders with `Authorization: Bearer` and a line of a file.
 
     Raises:
-        PrivotError: if there is none in it, or a short one, which could be guessed.
+        PrivotError: if the file has no token, or a short one, which could be guessed.
     """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError):
         raise PrivotError(f"--token-file {path} cannot be read: check the path") from None
     held = [line.encode() for line in lines if line and not line.startswith("#")]
-    if not held or min(map(len, held)) < _LEAST_TOKEN:
+    if not held or min(map(len, held)) < _MIN_TOKEN_LENGTH:
         raise PrivotError(
-            f"--token-file {path} has no tokens, or short ones: write lines of {_LEAST_TOKEN} "
+            f"--token-file {path} has no tokens, or short ones: write lines of {_MIN_TOKEN_LENGTH} "
             "characters or more, such as `openssl rand -hex 16` makes"
         )
     known = [hashlib.sha256(token).digest() for token in held]
@@ -323,7 +313,7 @@ def tokens(path: Path) -> Admission:
 def sign_ticket(
     key: Ed25519PrivateKey, fingerprint: str, until: float, nonce: bytes | None = None
 ) -> str:
-    """A ticket for one campaign, as a device sends it; with a fresh nonce if none is given."""
+    """Return a ticket for one campaign, as a device sends it; with a fresh nonce if none is given."""
     head = _HEAD.pack(int(until), nonce or secrets.token_bytes(NONCE_BYTES))
     signed = key.sign(_CONTEXT + bytes.fromhex(fingerprint) + head)
     return "Ticket " + base64.urlsafe_b64encode(head + signed).decode()
@@ -332,12 +322,12 @@ def sign_ticket(
 def tickets(
     key: Ed25519PublicKey, path: Path, uses: int = 1, clock: Callable[[], float] = time.time
 ) -> Admission:
-    """Admits who sends a ticket that was signed, and has not ended, `uses` times each.
+    """Return the admission of senders with a signed ticket that has not ended, `uses` times each.
 
     Arguments:
-        key: Public half of that which signs.
-        path: Of the file of used tickets, which a restart reads; of this process alone.
-        uses: How often each ticket admits.
+        key: Public key of the issuer.
+        path: File of used tickets, which a restart reads; of this process alone.
+        uses: Requests that each ticket admits.
         clock: Seconds since 1970.
     """
     book = _Book(UsedTickets(path), uses, clock)
@@ -360,7 +350,7 @@ def tickets(
 
 
 class _Book:
-    """Which tickets were used, and for what that is not acknowledged."""
+    """Used tickets, and digests of the reports that they admitted and that are not acknowledged."""
 
     def __init__(self, used: UsedTickets, uses: int, clock: Callable[[], float]) -> None:
         self.used, self._uses, self._clock = used, uses, clock
@@ -370,7 +360,7 @@ class _Book:
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
         """Refuse a ticket that has ended, or was used up by other reports than those of the digest.
 
-        Before the reports are known, a ticket with unacknowledged ones is let through.
+        Before the reports are known, a ticket with unacknowledged ones is accepted.
         """
         self._latest = max(self._latest, self._clock())
         waiting = self.open.get(nonce, set())
@@ -380,17 +370,17 @@ class _Book:
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
     def require_room(self) -> None:
-        """Refuse a ticket when 2²⁰ are stored; those that have ended are dropped first."""
-        if len(self.used.seen) >= _MOST_TICKETS:
+        """Refuse a ticket when 2²⁰ are stored; those that have ended are removed first."""
+        if len(self.used.seen) >= _MAX_TICKETS:
             self.used.forget(int(self._latest))
             self.open = {n: digests for n, digests in self.open.items() if n in self.used.seen}
-        if len(self.used.seen) >= _MOST_TICKETS:
+        if len(self.used.seen) >= _MAX_TICKETS:
             raise NotAdmitted("too many tickets are in use: send it again later")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ticket(Admitted):
-    """A ticket that was signed and is not used up; between two awaits nobody else uses it."""
+    """A signed ticket that is not used up; nothing else uses it between two awaits."""
 
     until: int
     nonce: bytes

@@ -8,14 +8,17 @@
 | `GET /metrics` | counters for Prometheus |
 
 A batch is `application/vnd.privot.batch` or `application/json`. The answer is JSON: `accepted` and
-`duplicates` (both are kept: forget them on the device), and `failed`, a list of `index`, `reason`
-and `message` of those that are not. Its status is 200 if any report is kept, else 422. What is
+`duplicates` (both are stored: remove them on the device), and `failed`, a list of `index`, `reason`
+and `message` of the others. Its status is 200 if any report is stored, else 422. A request that is
 refused as a whole has another status, and `{"error": {"reason", "message"}}`; 429, 503 and 507
-mean: later.
+mean: send it again later.
 
-**Privacy review.** Nothing of a request is logged: not its sender, not its time, not its content;
-what is counted is summed over everybody (`privot.collector.app`). An answer holds nothing that
-was sent.
+`Metrics` counts, `Collector` is the application, `Server` runs it with uvicorn, and `Sealer` seals.
+
+**Privacy review.** Nothing of a request is logged: not its sender, not its time, not its content. Counts
+of reports and times of answers are summed over all senders since the start. They tell the number of
+participants to whoever may read them: let a proxy restrict `/metrics` and `/healthz` to operators. An
+answer contains nothing that was sent.
 """
 
 from __future__ import annotations
@@ -63,18 +66,11 @@ from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStop
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
 
-# What a collector counts, as Prometheus reads it: numbers of all, and nothing of anybody.
-#
-# **Privacy review.** Counts of reports and times that answers took, summed over everybody since the
-# start. They say how many people take part, to whoever may read them: let a proxy keep `/metrics` and
-# `/healthz` to those who run the collector.
-
-
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Metrics:
-    """Counters of one campaign."""
+    """Counters of one campaign, for Prometheus."""
 
     def __init__(self) -> None:
         self.received = self.accepted = self.duplicates = 0
@@ -83,20 +79,20 @@ class Metrics:
         self._seconds = 0.0
 
     def answered(self, seconds: float) -> None:
-        """A request took so long, by a clock that never goes back."""
+        """Count a request by its duration, of a monotonic clock."""
         self._times[bisect_left(_BOUNDS, seconds)] += 1
         self._seconds += seconds
 
     def lines(self, labels: str) -> list[tuple[str, str, str]]:
-        """Name, labels and value of each."""
+        """Return name, labels and value of each counter."""
         found = [
             ("privot_reports_received_total", labels, str(self.received)),
             ("privot_reports_accepted_total", labels, str(self.accepted)),
             ("privot_reports_duplicate_total", labels, str(self.duplicates)),
         ]
         for reason in sorted(self.refused):
-            told = f'{labels},reason="{reason}"'
-            found.append(("privot_refused_total", told, str(self.refused[reason])))
+            reasoned = f'{labels},reason="{reason}"'
+            found.append(("privot_refused_total", reasoned, str(self.refused[reason])))
         below = 0
         for bound, count in zip((*_BOUNDS, "+Inf"), self._times, strict=True):
             below += count
@@ -112,15 +108,15 @@ _KINDS = {
     "privot_reports_duplicate_total": ("counter", "Reports that were stored already."),
     "privot_refused_total": ("counter", "Reports and whole requests refused."),
     "privot_request_seconds": ("histogram", "From a request's head to its answer."),
-    "privot_stored_reports": ("gauge", "Reports that the store knows."),
-    "privot_disk_bytes": ("gauge", "What the store takes on its disk."),
+    "privot_stored_reports": ("gauge", "Reports in the store."),
+    "privot_disk_bytes": ("gauge", "Bytes of the store on its disk."),
     "privot_waiting_reports": ("gauge", "Reports that wait for the writer."),
     "privot_held_bytes": ("gauge", "Memory claimed by requests."),
 }
 
 
 def exposition(lines: list[tuple[str, str, str]]) -> str:
-    """Prometheus's text format, version 0.0.4."""
+    """Return counters in Prometheus's text format, version 0.0.4."""
     text = []
     for name, (kind, words) in _KINDS.items():
         suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
@@ -132,7 +128,7 @@ def exposition(lines: list[tuple[str, str, str]]) -> str:
     return "\n".join(text) + "\n"
 
 
-_DELETED = "its report was deleted, and is not taken again: forget it"
+_DELETED = "its report was deleted, and is not accepted again: remove it"
 _KNOWN = {
     404: ("path", "there is nothing here: post to /v1/campaigns/FINGERPRINT/reports"),
     405: ("method", "this path takes another method: POST reports, GET the rest"),
@@ -141,11 +137,11 @@ _KNOWN = {
 
 @dataclass
 class Desk:
-    """One campaign that reports are taken for.
+    """One campaign of a collector.
 
     Arguments:
-        campaign: Whose reports.
-        writer: Of its store.
+        campaign: The campaign.
+        writer: Writer of its store.
     """
 
     campaign: Campaign
@@ -154,16 +150,16 @@ class Desk:
 
 
 class Collector:
-    """Takes reports of some campaigns.
+    """ASGI application that collects reports of campaigns.
 
     Arguments:
         desks: One for each campaign.
-        admit: Who may send.
-        origins: Of pages whose scripts may send; none by default.
-        body_seconds: How long a sender may take for a body.
-        room: For bodies and waiting reports.
-        told: Takes lines for people, about faults of ours.
-        reports_each: Most reports of one request, where a ticket stands for so many.
+        admit: Admission of senders.
+        origins: Origins of pages whose scripts may send; none by default.
+        body_seconds: Maximum duration of a body.
+        room: Memory for bodies and waiting reports.
+        log: Callback for operator messages about internal errors.
+        reports_each: Maximum reports of a request, where a ticket stands for so many.
     """
 
     def __init__(
@@ -174,13 +170,13 @@ class Collector:
         *,
         body_seconds: float = 30.0,
         room: Room | None = None,
-        told: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
         reports_each: int = MOST_REPORTS,
     ) -> None:
         self.desks = {desk.campaign.fingerprint: desk for desk in desks}
         self.stopping = False
         self.elsewhere = Metrics()
-        self._admit, self._seconds, self._told = admit, body_seconds, told
+        self._admit, self._seconds, self._log = admit, body_seconds, log
         self._room, self._each = room or Room(), reports_each
         self.app = self._application(origins)
 
@@ -228,8 +224,8 @@ class Collector:
         except ClientDisconnect:
             metrics.refused["disconnected"] += 1
             return Response(status_code=400)
-        except Exception as error:  # its words might hold what was sent: only its name is told
-            self._told(f"a request failed by a fault of the collector ({type(error).__name__})")
+        except Exception as error:  # its message might contain what was sent: log only its type
+            self._log(f"a request failed by a fault of the collector ({type(error).__name__})")
             metrics.refused["fault"] += 1
             words = "the collector failed: send it again later"
             return refusal_answer(Refusal(500, "fault", words))
@@ -350,22 +346,12 @@ def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Respon
     metrics.accepted += accepted
     metrics.duplicates += duplicates
     metrics.refused.update(each.reason for each in failed)
-    told = {
+    fields = {
         "accepted": accepted,
         "duplicates": duplicates,
         "failed": [each.to_dict() for each in sorted(failed)],
     }
-    return JSONResponse(told, status_code=200 if accepted or duplicates else 422)
-
-
-# The process: one server on one port, sealing now and then, and an end that loses nothing.
-#
-# Uvicorn speaks HTTP; what it does not bound is bounded here: how long and how large a request's head
-# may be, and how many connections there are. At a signal no new reports are taken (503), those that
-# were are stored and answered, then what is stored is sealed.
-#
-# **Privacy review.** Uvicorn logs no requests, and of its other lines only faults, without addresses
-# or times. It is told to believe no header about whom it speaks with, for nobody asks.
+    return JSONResponse(fields, status_code=200 if accepted or duplicates else 422)
 
 
 _HEAD_SECONDS, _HEAD_BYTES = 10.0, 2**15
@@ -374,33 +360,33 @@ _STOP_SECONDS = 30
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP whose heads come soon and are short."""
+    """HTTP with bounds on the duration and the length of a request's head, which uvicorn lacks."""
 
     _timer: asyncio.TimerHandle | None = None
     _head = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Expect a head."""
+        """Start the time limit of the first head."""
         super().connection_made(transport)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing."""
+        """Stop the time limit."""
         self._expect_nothing()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Another request on the same connection."""
+        """Start the time limit of another head on the same connection."""
         super().on_message_begin()
         self._expect_head()
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """Stop the time limit: the head is complete."""
         self._expect_nothing()
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Refuse a head that does not end."""
+        """Refuse a head that is too long."""
         super().data_received(data)
         if self._timer is not None:
             self._head += len(data)
@@ -430,19 +416,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Tells the application of a signal as soon as it comes."""
+    """Uvicorn's server, which stops the application at a signal."""
 
     def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
         super().__init__(config)
         self._collector = collector
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """From now on 503. The signal is not raised again at the end, which is an orderly one."""
+        """Refuse reports from now on (503); the signal is not raised again at the orderly end."""
         self._collector.stopping = self.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that nobody else listens on."""
+    """Return a listening socket of an address."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(kind, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -459,31 +445,31 @@ def listen(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class Sealer:
-    """Seals one campaign, a sealing at a time.
+    """Sealing of one campaign, one at a time.
 
     Arguments:
         desk: The campaign, and its store.
-        shelf: Where its shards go.
-        told: Takes lines for people.
+        shelf: Destination of its shards.
+        log: Callback for operator messages.
     """
 
     desk: Desk
     shelf: Shelf
-    told: Callable[[str], None]
+    log: Callable[[str], None]
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
-        """Seal what is stored; a failure is told, and what was to be sealed stays stored."""
+        """Seal all stored records; log a failure, after which they remain stored."""
         campaign = self.desk.campaign
         with self._alone:
             try:
                 done = seal(self.desk.writer.store, campaign, self.shelf)
             except (PrivotError, OSError) as error:
-                self.told(f"not sealed, and nothing is lost: {error}")
+                self.log(f"not sealed, and nothing is lost: {error}")
                 return
         if done is not None:
             aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
-            self.told(
+            self.log(
                 f"{campaign.fingerprint[:16]}: sealed {done.rows:,} reports{aside}; "
                 f"{done.total:,} in the release"
             )
@@ -492,13 +478,16 @@ class Sealer:
 def serve(
     collector: Collector, listener: socket.socket, sealers: Sequence[Sealer], seal_seconds: float
 ) -> None:
-    """Serve until a signal comes; then seal what is stored.
+    """Serve until a signal; then refuse new reports, answer those that wait, and seal.
+
+    **Privacy review.** Uvicorn logs no requests, and of its other messages only errors, without
+    addresses or times. It ignores headers about the sender's address, which is not used.
 
     Arguments:
-        collector: What to serve.
-        listener: On which socket.
-        sealers: Of its campaigns.
-        seal_seconds: How often to seal meanwhile; never for 0.
+        collector: The application.
+        listener: Its socket.
+        sealers: One for each campaign.
+        seal_seconds: Seconds between sealings; 0 for none before the end.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
@@ -530,6 +519,6 @@ def serve(
 
 async def _seal_often(sealers: Sequence[Sealer], seconds: float) -> None:
     while seconds:
-        await asyncio.sleep(seconds)  # by a clock that never goes back
+        await asyncio.sleep(seconds)
         for sealer in sealers:
             await asyncio.to_thread(sealer.seal)

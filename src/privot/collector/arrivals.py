@@ -1,13 +1,15 @@
-"""What arrives at a campaign: a request's body, read into records of one length, the rest refused.
+"""Request bodies of a campaign: read within limits, parsed into records, committed in groups.
 
-A batch is refused as a whole where nobody can tell where its reports begin; else each report is
-refused for itself, by a word for counters and a line for its sender. Only the form is looked at
-here: version, fingerprint, extensions, length, checksum. Whether a device draws what a payload says
-is asked when records are sealed, of many at once. A campaign with a panel takes reports of its waves
-alone, and from who shows a ticket those of the ticket's wave.
+- `body_of` and its helpers read a body of an accepted type, within a length and a time.
+- `Campaign.read` parses it. A batch whose reports cannot be delimited is refused as a whole; else each
+  report is refused by itself, with a word for counters and a line for its sender. Only the form is
+  checked here: version, fingerprint, extensions, length, checksum. Whether a device can have drawn a
+  payload is checked when records are sealed, many at once. A campaign with a panel accepts reports of
+  its waves alone, and from the holder of a ticket those of the ticket's wave.
+- `GroupCommit` stores waiting reports together, and `Room` bounds the memory of all requests.
 
-**Privacy review.** No reason holds anything that was sent. A ticket's end is compared with the hour of
-reports and forgotten: what is stored does not say by which ticket it came.
+**Privacy review.** No refusal contains anything that was sent. A ticket's end is compared with the hour
+of reports and forgotten: stored records are not linked to tickets.
 """
 
 from __future__ import annotations
@@ -43,23 +45,18 @@ from privot.randomizer.reports.validation import TIME_STEP
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError
 
-# Bodies of requests: of a type that is taken, no longer than a batch can be, and in good time.
-#
-# **Privacy review.** A refusal says what was wrong, and nothing that was sent.
-
-
 BATCH_TYPE = "application/vnd.privot.batch"
-_LATER = {"retry-after": "2"}
+_RETRY = {"retry-after": "2"}
 
 
 class Refusal(Exception):  # noqa: N818 (an answer, not a fault)
-    """A request that is refused as a whole.
+    """Refusal of a request as a whole.
 
     Arguments:
-        status: Of HTTP.
-        reason: In a word, for counters.
-        message: In a line, with a remedy.
-        close: Whether the connection is closed, for what follows on it is not read.
+        status: HTTP status.
+        reason: One word, for counters.
+        message: One line, with a remedy.
+        close: Whether to close the connection, whose further content is not read.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, close: bool = False) -> None:
@@ -68,34 +65,32 @@ class Refusal(Exception):  # noqa: N818 (an answer, not a fault)
 
 
 def refusal_answer(refusal: Refusal) -> Response:
-    """What its sender is told."""
-    told = {"error": {"reason": refusal.reason, "message": refusal.message}}
-    headers = dict(_LATER) if refusal.status in (429, 503, 507) else {}
+    """Return the response to a refused request."""
+    fields = {"error": {"reason": refusal.reason, "message": refusal.message}}
+    headers = dict(_RETRY) if refusal.status in (429, 503, 507) else {}
     if refusal.close:
         headers["connection"] = "close"
-    return JSONResponse(told, status_code=refusal.status, headers=headers)
+    return JSONResponse(fields, status_code=refusal.status, headers=headers)
 
 
 def is_json(request: Request) -> bool:
-    """Whether a body is JSON rather than binary; refused if it says that it is something else."""
+    """Return whether a body is JSON rather than binary; refuse any other declared type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     coded = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in (BATCH_TYPE, "application/json") or coded != "identity":
-        words = (
-            f"the body's type is not taken: send {BATCH_TYPE} or application/json, not compressed"
-        )
+        words = f"the body's type is not accepted: send {BATCH_TYPE} or application/json, not compressed"
         raise Refusal(415, "type", words, close=True)
     return kind == "application/json"
 
 
 def require_length(request: Request, most: int) -> None:
-    """Refuse a body that says that it is longer, or says no number."""
-    told = request.headers.get("content-length")
-    if told is None:
+    """Refuse a body whose declared length is larger, or no number."""
+    length = request.headers.get("content-length")
+    if length is None:
         return
-    if not told.isdecimal() or not told.isascii():
+    if not length.isdecimal() or not length.isascii():
         raise Refusal(400, "format", "the length of the body is no number: send it", close=True)
-    if len(told) > 12 or int(told) > most:
+    if len(length) > 12 or int(length) > most:
         raise _too_large(most)
 
 
@@ -107,12 +102,12 @@ def _too_large(most: int) -> Refusal:
 async def body_of(
     request: Request, most: int, seconds: float, claim: Callable[[int], None]
 ) -> bytes:
-    """All of a body.
+    """Read a whole body.
 
     Arguments:
-        request: Whose.
-        most: Bytes that it may have.
-        seconds: That it may take.
+        request: The request.
+        most: Maximum length in bytes.
+        seconds: Maximum duration.
         claim: Claims room for so many more bytes, or raises.
 
     Raises:
@@ -133,21 +128,20 @@ async def body_of(
 
 
 MOST_REPORTS = 1000
-_MOST_BODY = 2**23
+_MAX_BODY_BYTES = 2**23
 _OTHER_WAVE = (
     "a report is of another wave than is collected: report once, in the waves of your slot"
 )
-# A report's JSON beside its payload, with room for spaces.
-_JSON_HEAD = 1024
+_JSON_HEAD = 1024  # bytes of a report's JSON beside its payload, with room for spaces
 
 
 class Refused(NamedTuple):
-    """Why a report was not taken.
+    """Refusal of one report.
 
     Arguments:
-        place: In the batch.
-        reason: In a word, for counters.
-        message: In a line, with a remedy.
+        place: Its position in the batch.
+        reason: One word, for counters.
+        message: One line, with a remedy.
     """
 
     place: int
@@ -155,18 +149,18 @@ class Refused(NamedTuple):
     message: str
 
     def to_dict(self) -> dict[str, int | str]:
-        """As its sender is told."""
+        """Return the JSON object for the response."""
         return {"index": self.place, "reason": self.reason, "message": self.message}
 
 
 class Arrivals(NamedTuple):
-    """What a body held.
+    """Content of a body.
 
     Arguments:
-        records: Of the reports that can be stored (n, L).
+        records: Records of the reports that can be stored (n, L).
         entries: Their ids and digests (n, 3).
-        places: Their places in the batch.
-        refused: The others.
+        places: Their positions in the batch.
+        refused: The other reports.
     """
 
     records: Records
@@ -176,15 +170,15 @@ class Arrivals(NamedTuple):
 
 
 class Campaign:
-    """One randomizer that reports are collected of.
+    """Collection of reports of one randomizer.
 
     Arguments:
         text: The bytes of `randomizer.json`, as devices get them.
-        signature: Of `randomizer.json.sig`, if there is one.
-        panel: In which people report again; then reports say a wave of it.
+        signature: The bytes of `randomizer.json.sig`, if there is one.
+        panel: Schedule of repeated reports; then each report names a wave of it.
 
     Raises:
-        PrivotError: if it was altered, or devices cannot draw by it; if waves begin within an hour.
+        PrivotError: if the text was altered, no device can draw by it, or a wave begins within an hour.
     """
 
     def __init__(
@@ -219,36 +213,36 @@ class Campaign:
 
     @property
     def record_bytes(self) -> int:
-        """Length of every report."""
+        """Length of every record in bytes."""
         return len(self.example)
 
     @property
     def most_reports(self) -> int:
-        """How many a batch may have."""
-        return max(1, min(MOST_REPORTS, _MOST_BODY // self.record_bytes))
+        """Maximum number of reports in a batch."""
+        return max(1, min(MOST_REPORTS, _MAX_BODY_BYTES // self.record_bytes))
 
     def most_bytes(self, as_json: bool) -> int:
-        """How long a body may be."""
+        """Return the maximum length of a body in bytes."""
         each = _JSON_HEAD + 4 * self.record_bytes // 3 if as_json else 4 + self.record_bytes
         return 1024 + self.most_reports * each
 
     def waves_of(self, records: Records) -> NDArray[np.int64]:
-        """The wave of each record (n,), of a campaign with a panel; −1 where there is none."""
+        """Return the wave of each record (n,), of a campaign with a panel; −1 outside of all waves."""
         if self.panel is None:
             return np.zeros(len(records), np.int64)
         return waves_of_hours(self.panel, hours_of(records))
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> Arrivals:
-        """A batch, binary or JSON; of a campaign with a panel, the reports of its waves.
+        """Parse a batch, binary or JSON; of a campaign with a panel, accept reports of its waves.
 
         Arguments:
-            body: The request's.
+            body: Body of the request.
             as_json: Whether it is JSON.
-            until: The second at which the sender's ticket ends, if one was asked for: then all reports
-                are to be of the wave that it is of.
+            until: The second at which the sender's ticket ends, if there is one: then all reports have
+                to be of the ticket's wave.
 
         Raises:
-            WireError: if it is none, or has too many reports (reason `many`).
+            WireError: if it is no batch, or has too many reports (reason `many`).
         """
         refused: list[Refused] = []
         parts = _json_reports(body, refused) if as_json else list(read_batch(body))
@@ -267,18 +261,18 @@ class Campaign:
         right &= ~late
         refused += [Refused(long[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(late)]
         places = [i for i, good in zip(long, right.tolist(), strict=True) if good]
-        kept = {*places, *(each.place for each in refused)}
-        refused += [self._refusal(i, p) for i, p in enumerate(parts) if i not in kept]
+        done = {*places, *(each.place for each in refused)}
+        refused += [self._refusal(i, p) for i, p in enumerate(parts) if i not in done]
         refused.sort()
         return Arrivals(records[right], entries[right], places, refused)
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
-        """Which records say no wave of the panel, or another than a ticket's."""
+        """Mark records outside of the panel's waves, or of another wave than a ticket's (n,)."""
         if self.panel is None:
             return np.zeros(len(records), np.bool_)
         waves = self.waves_of(records)
-        asked = waves if until is None else waves_of_hours(self.panel, _hour_before(until))
-        return np.asarray((waves < 0) | (waves != asked))
+        expected = waves if until is None else waves_of_hours(self.panel, _hour_before(until))
+        return np.asarray((waves < 0) | (waves != expected))
 
     def _refusal(self, index: int, part: bytes) -> Refused:
         try:
@@ -294,7 +288,7 @@ class Campaign:
 
 
 def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
-    """Binary forms of a JSON batch's reports; empty where one is refused."""
+    """Return the binary forms of a JSON batch's reports; empty where one is refused."""
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
@@ -320,45 +314,36 @@ def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
 
 
 def _hour_before(until: int) -> NDArray[np.int64]:
-    """The hour in which a ticket's last second lies."""
+    """Return the hour of a ticket's last second, as an array."""
     return np.array([(until - 1) // TIME_STEP])
 
 
-# Group commit: what waits is stored together, by one thread, and senders are told when it is durable.
-#
-# While one group is flushed the next one gathers, so a report waits for two flushes at most, and
-# never for others to come. A disk that flushes in four milliseconds takes 250 groups a second, of any
-# size.
-#
-# **Back-pressure.** What may be held in memory at once is bounded (`Room`): bodies as far as they
-# have been read, and reports that wait. Who comes beyond that is asked to come later. A body takes
-# room as it comes, and not for what it says that it will be: some dozens of senders who say much and
-# send nothing would shut everybody else out.
-
-
-_MOST_BYTES = 2**26
+_MAX_BYTES = 2**26
 _GROUP_ROWS = 2**16
 
 
 class NoRoom(PrivotError):  # noqa: N818 (a state, not a fault)
-    """So much is held already that no more is taken."""
+    """The memory for requests is in use."""
 
 
 class Room:
-    """Bytes that may be held in memory.
+    """Memory for requests: a bound on bodies as far as they have been read, and on reports that wait.
+
+    Requests beyond it are refused, to be sent again later. A body takes room as it arrives, not for its
+    declared length: some dozens of senders who declare much and send nothing would block all others.
 
     Arguments:
-        size: How many.
+        size: Number of bytes.
     """
 
-    def __init__(self, size: int = _MOST_BYTES) -> None:
+    def __init__(self, size: int = _MAX_BYTES) -> None:
         self.size, self.held = size, 0
 
     @contextmanager
     def claiming(self) -> Iterator[Callable[[int], None]]:
-        """A function that claims more bytes, all of which are let go of after the block.
+        """Provide a function that claims bytes, all of which are released after the block.
 
-        It raises NoRoom if there are not so many left; one claim alone may be of any size.
+        It raises NoRoom if fewer are left; a single claim may be of any size.
         """
         mine = 0
 
@@ -375,7 +360,7 @@ class Room:
 
 
 class _Waiting(NamedTuple):
-    """Reports of one request, and who waits for them."""
+    """Reports of one request, and the future of its statuses."""
 
     records: Records
     entries: Words
@@ -384,10 +369,13 @@ class _Waiting(NamedTuple):
 
 
 class GroupCommit:
-    """The one writer of a store.
+    """Group commit: one thread stores all waiting reports together, then answers their senders.
+
+    While one group is flushed the next one gathers, so a report waits for two flushes at most, and never
+    for others to come. A disk that flushes in four milliseconds takes 250 groups a second, of any size.
 
     Arguments:
-        store: Written by nobody else.
+        store: Written by this thread alone.
     """
 
     def __init__(self, store: Store) -> None:
@@ -399,7 +387,7 @@ class GroupCommit:
         self._thread.start()
 
     async def append(self, records: Records, entries: Words) -> Statuses:
-        """Each report's status, once all that is new is durable.
+        """Return each report's status, once all new ones are durable.
 
         Raises:
             StoreFull, StoreStopped: see `Store.append`.
@@ -410,18 +398,18 @@ class GroupCommit:
         self.waiting += len(records)
         try:
             self._queue.put(_Waiting(records, entries, loop, answer))
-            # A sender that hangs up does not take back what may be stored by now.
+            # If the sender disconnects, the reports are stored all the same.
             return await asyncio.shield(answer)
         finally:
             self.waiting -= len(records)
 
     def require_open(self) -> None:
-        """Refuse what comes too late to be stored."""
+        """Refuse reports once the writer is closed."""
         if self._closed:
             raise StoreStopped("the collector is stopping: send it again later")
 
     def close(self) -> None:
-        """Store what waits, and end."""
+        """Store the waiting reports, and end the thread."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -449,20 +437,20 @@ class GroupCommit:
                 np.concatenate([each.records for each in group]),
                 np.concatenate([each.entries for each in group]),
             )
-        except Exception as error:  # whatever it is, it must reach those who wait
+        except Exception as error:  # any error must reach the waiting requests
             answers: list[Statuses | Exception] = [error] * len(group)
         else:
             ends = np.cumsum([len(each.records) for each in group])[:-1]
             answers = [*np.split(statuses, ends)]
-        told: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Statuses], object]]] = {}
+        done: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Statuses], object]]] = {}
         for each, answer in zip(group, answers, strict=True):
-            told.setdefault(each.loop, []).append((each.answer, answer))
-        for loop, pairs in told.items():
+            done.setdefault(each.loop, []).append((each.answer, answer))
+        for loop, pairs in done.items():
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_tell, pairs)
+                loop.call_soon_threadsafe(_resolve, pairs)
 
 
-def _tell(pairs: list[tuple[asyncio.Future[Statuses], object]]) -> None:
+def _resolve(pairs: list[tuple[asyncio.Future[Statuses], object]]) -> None:
     for future, answer in pairs:
         if future.done():
             continue

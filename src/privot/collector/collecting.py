@@ -1,19 +1,29 @@
-"""Reports of many devices, each counted once: what cannot be a report is put aside, and copies are one.
+"""Collection of reports from releases and files: each counted once, impossible ones put in quarantine.
+
+`collect` takes releases in memory; `collect_files` takes Parquet and CSV files, of one report or of any
+number, opened one after the other and read a piece at a time. Each report is followed by its origin, so
+that a refused one can be shown to its sender.
 
 **Ids.** A report that is sent again, or copied, has the id and the content of the first, and counts
-once, however often and in however many files it comes. **The same id with other content is another
-report, and counts too**: one of them is forged, and which cannot be told. Any other rule would let
-whoever knows an id, from the report's way or from a release, replace that report (where the first
-counts) or strike it out (where neither does). So they add one that is made up, as anybody can under an
+once, however often and in however many files it occurs. **The same id with other content is another
+report, and counts too**: one of them is forged, and nothing shows which. Any other rule would let
+whoever knows an id, from the report's transmission or from a release, replace that report (where the
+first counts) or remove it (where neither does). So they add one forged report, as anybody can under an
 id of their own, and that is all. A collector counts alike (`privot.collector.store`).
 
-**How much of it is in memory.** Reports of files are put in buckets by their ids, as they are read
+**Memory.** Reports of files are put in buckets by their ids, as they are read
 (`privot.randomizer.publishing`); equal ids are in one bucket, and a bucket fits in memory, unless
-strangers make up ids to the contrary. They lie beside the output, in a hidden folder `.<name>.….draft`
-that its owner alone may read. A kill leaves it there, to be removed by hand: its maker may be at work.
+senders choose ids to the contrary. Buckets are beside the output, in a hidden folder `.<name>.….draft`
+that its owner alone may read. A kill leaves it there, to be removed by hand: its process may be at
+work.
 
-**Influence.** A report that can be moves the log-likelihood ratio of any two records by at most ε, of
-Gaussian noise by what its reach allows (`privot.mechanisms.additive_noise`): one among n.
+**Quarantine** is a CSV of everything received and not counted: source, row (counted from 1) and
+reason, and the report as it was received. A whole file that cannot be used is one line, without a row.
+The file is for the curator, who can contact its senders; it contains reports, and nothing private. In
+names of files and messages about them, which senders choose, control characters are escaped.
+
+**Influence.** A possible report moves the log-likelihood ratio of any two records by at most ε, of
+Gaussian noise by its reach (`privot.mechanisms.additive_noise`): one among n.
 """
 
 from __future__ import annotations
@@ -53,17 +63,6 @@ from privot.randomizer.reports.rows import (
 from privot.randomizer.reports.validation import first_fault, reasons
 from privot.tables.files import damage_of
 
-# Reports as many devices send them: files of Parquet or CSV, of one report or of any number.
-#
-# Files are opened one after the other, and read a piece at a time. Each report is followed by where it
-# comes from, so that what is refused later can be shown to its sender.
-#
-# **The quarantine** is what was received and is not counted: a CSV of its source, row (counted from
-# 1) and reason, and the report as it came. A whole file that cannot be used is one line, without a
-# row. The file is for the curator, who can ask its senders; it holds reports, and nothing private. Of
-# what strangers wrote, names of files and words about them have control characters escaped.
-
-
 SOURCE, ROW = "source", "row"
 ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
 _KINDS = (".parquet", ".csv", ".csv.gz")
@@ -71,7 +70,7 @@ _FILES_AT_ONCE, _SMALL_BYTES = 4096, 2**20
 
 
 def report_files(sources: Iterable[Path]) -> list[Path]:
-    """Files, those in folders at any depth, and those that a pattern with `*` names; each once."""
+    """Return files, those in folders at any depth, and those of patterns with `*`; each once."""
     files: dict[Path, None] = {}
     for source in sources:
         if source.is_dir():
@@ -96,7 +95,7 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def their_randomizer(files: Iterable[Path]) -> Randomizer:
-    """The randomizer that the first release among them carries."""
+    """Return the randomizer of the first release among files."""
     for file in files:
         try:
             held = file.is_file() and not _is_text(file)
@@ -111,17 +110,17 @@ def their_randomizer(files: Iterable[Path]) -> Randomizer:
 
 
 def quarantine_of(output: Path) -> Path:
-    """Where what does not go to `output` is put, unless another place is said."""
+    """Return the default path of the quarantine of an output."""
     return output.with_name(output.name + ".quarantine.csv")
 
 
 class Quarantine:
-    """Lines of a CSV, written as they are found.
+    """Quarantine of a collection: a CSV, written line by line.
 
     Arguments:
-        path: Where; there is no file before the first line.
-        types: Of the columns of a report.
-        sources: Names of the sources, which rows give by their numbers.
+        path: Path of the CSV, created with the first line.
+        types: Types of the columns of a report.
+        sources: Names of the sources, by the numbers that rows give.
     """
 
     def __init__(self, path: Path, types: dict[str, pa.DataType], sources: Sequence[str]) -> None:
@@ -131,7 +130,7 @@ class Quarantine:
         self.first = ""
 
     def add(self, reports: pa.Table, reasons: pa.Array | pa.ChunkedArray) -> None:
-        """Rows with their origins, and why each is here."""
+        """Add reports with their origins, and the reason of each."""
         if not len(reports):
             return
         named = pa.array(
@@ -141,7 +140,7 @@ class Quarantine:
         self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
 
     def add_file(self, source: int, reason: str, row: int | None = None) -> None:
-        """A source, or a line of one, that is no report at all."""
+        """Add a source, or a row of one, that is no report at all."""
         fields = {
             SOURCE: [self._sources[source]],
             ROW: pa.array([row], pa.int64()),
@@ -163,7 +162,7 @@ class Refusals:
     """Reasons for which files, or lines of them, cannot be read, in memory.
 
     Arguments:
-        files: As `received` numbers them.
+        files: Files in the order of `received`.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -179,13 +178,13 @@ class Refusals:
 def received(
     files: list[Path], randomizer: Randomizer, quarantine: Quarantine | Refusals, *, named: bool
 ) -> Iterator[pa.Table]:
-    """The reports of files with their origins, about `PIECE` at a time, or of some thousand files.
+    """Yield the reports of files with their origins, about `PIECE` at a time, or of some thousand files.
 
     Arguments:
-        files: Parquet and CSV.
-        randomizer: Whose reports they are.
-        quarantine: For what is no report: files that cannot be read, or are of others.
-        named: Whether the curator has said whose reports they are; otherwise, others' are refused.
+        files: Parquet and CSV files.
+        randomizer: Randomizer of the reports.
+        quarantine: For files that cannot be read, or are of other randomizers.
+        named: Whether the curator named the randomizer; otherwise files of others are refused.
     """
     text, types = randomizer.to_json().encode(), randomizer.types
     held: list[pa.Table] = []
@@ -194,14 +193,14 @@ def received(
         aside, first = partial(quarantine.add_file, number), 1
         try:
             for piece in _reports_of(file, randomizer, text, aside, named):
-                columns = list(zip(piece.schema.names, piece.schema.types, strict=True))
-                if dict(columns) != types or len(columns) != len(types):
+                fields = list(zip(piece.schema.names, piece.schema.types, strict=True))
+                if dict(fields) != types or len(fields) != len(types):
                     aside("its columns are not what is reported")
                     break
                 count = len(piece)
                 origin = [np.full(count, number, np.int32), np.arange(first, first + count)]
-                told = [piece.column(name) for name in types]
-                held.append(pa.table([*told, *origin], [*types, *ORIGIN]))
+                columns = [piece.column(name) for name in types]
+                held.append(pa.table([*columns, *origin], [*types, *ORIGIN]))
                 first, rows = first + count, rows + count
                 if rows >= PIECE or len(held) >= _FILES_AT_ONCE:
                     yield pa.concat_tables(held).combine_chunks()
@@ -218,7 +217,7 @@ def received(
 def _reports_of(
     file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
 ) -> Iterator[pa.Table]:
-    """The rows of a file; a whole file that is of no use, and lines of text that are none, go aside."""
+    """Yield the rows of a file; a file of no use, and lines of text that are no reports, go `aside`."""
     if not file.is_file():  # nobody may ever write to a pipe
         aside("it is no file")
     elif _is_text(file):
@@ -243,7 +242,7 @@ def _reports_of(
 
 
 class _OthersReportsError(PrivotError):
-    """Nobody has said whose reports are collected."""
+    """A file of another randomizer, where none was named."""
 
 
 def _is_text(file: Path) -> bool:
@@ -257,7 +256,7 @@ def _opened(file: Path) -> pq.ParquetFile:
 
 
 def randomizer_of(file: pq.ParquetFile) -> bytes | None:
-    """The JSON of the randomizer that a file carries."""
+    """Return the JSON of the randomizer in a file's metadata."""
     return (file.schema_arrow.metadata or {}).get(METADATA_KEY)
 
 
@@ -266,15 +265,15 @@ _BUCKET_BYTES = 2**25
 
 @dataclass(frozen=True)
 class Collection:
-    """How many reports there are, how many more were copies, and how many were put aside.
+    """Counts of reports, copies, and quarantined reports of a collection.
 
     Arguments:
-        randomizer: That made them.
-        num_reports: Counted once each.
-        copies: The same again.
-        quarantined: Impossible ones, and files that cannot be read.
-        quarantine: Where they are, if there are any.
-        first: The first of them, in words.
+        randomizer: Randomizer of the reports.
+        num_reports: Number of distinct reports.
+        copies: Number of further copies.
+        quarantined: Number of impossible reports, and of files that cannot be read.
+        quarantine: Their file, if there are any.
+        first: Source, row and reason of the first.
 
     Examples:
         >>> from privot import Schema
@@ -294,12 +293,12 @@ class Collection:
 
 @dataclass(frozen=True)
 class Collected:
-    """A release of all that can be counted, and the rest.
+    """Release of all countable reports, and the others.
 
     Arguments:
-        release: In random order.
-        quarantined: With the reason, and reports as in a CSV.
-        copies: How many reports were there again.
+        release: The release, in random order.
+        quarantined: The other reports, as in a CSV, with reasons.
+        copies: Number of further copies.
 
     Examples:
         >>> from privot import Schema
@@ -316,10 +315,10 @@ class Collected:
 
 
 def collect_releases(releases: Iterable[Release]) -> Collected:
-    """All reports of some releases that the same randomizer made, in memory and in random order.
+    """Collect the reports of releases of one randomizer, in memory and in random order.
 
     Each person's guarantee is that of their own report: reports of different people do not compose.
-    (A person who has noised their record twice has spent two budgets; nobody can tell from here.)
+    (A person who has noised their record twice has spent two budgets, which is not visible here.)
 
     Raises:
         PrivotError: if there are none, their randomizers differ, or nothing of them can be counted.
@@ -350,19 +349,19 @@ def collect_releases(releases: Iterable[Release]) -> Collected:
 def collect_table(
     randomizer: Randomizer, whole: pa.Table, refused: Sequence[str] = ()
 ) -> Collected:
-    """Of a table of reports, those that count, once each; beside what was refused before, and why."""
+    """Collect a table of reports, each counted once; `refused` are reasons of others refused before."""
     against = reasons(randomizer, whole)
-    kept, copies = count_once(in_order(whole.filter(pc.is_null(against))))
+    distinct, copies = count_once(in_order(whole.filter(pc.is_null(against))))
     nothing = whole.slice(0, 0)
     unread = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(nothing)}
-    told = [pa.table({"reason": pa.array(list(refused), pa.string())} | unread)]
+    parts = [pa.table({"reason": pa.array(list(refused), pa.string())} | unread)]
     text = as_text(whole.filter(pc.is_valid(against)))
     columns = {name: column.cast(pa.string()) for name, column in text}
-    told.append(pa.table({"reason": against.drop_null()} | columns))
-    aside = pa.concat_tables(told)
-    if not len(kept):
+    parts.append(pa.table({"reason": against.drop_null()} | columns))
+    aside = pa.concat_tables(parts)
+    if not len(distinct):
         raise _nothing_left(str(aside["reason"][0]) if len(aside) else "there is none")
-    return Collected(Release(ReportTable.of(kept), randomizer), aside, copies)
+    return Collected(Release(ReportTable.of(distinct), randomizer), aside, copies)
 
 
 def collect_files(
@@ -378,8 +377,8 @@ def collect_files(
     Arguments:
         sources: Parquet and CSV files, folders of them at any depth, or patterns with `*`.
         output: The release; an existing one survives any failure.
-        randomizer: Whose reports they are; that of the first file otherwise. CSV needs it.
-        quarantine: Where to put what is not counted; `<output>.quarantine.csv` by default.
+        randomizer: Randomizer of the reports; that of the first file by default. CSV needs it.
+        quarantine: File for the other reports; `<output>.quarantine.csv` by default.
         strict: Refuse instead.
 
     Raises:
@@ -399,13 +398,13 @@ def collect_files(
         rows = copies = 0
 
         def counted() -> Iterator[pa.Table]:
-            """The reports that count, by increasing id, without their origins."""
+            """Yield distinct reports, by increasing id, without their origins."""
             nonlocal copies
             for bucket in range(buckets):
-                kept, more = count_once(gather(parts, bucket, bucket + 1))
+                distinct, more = count_once(gather(parts, bucket, bucket + 1))
                 copies += more
-                if len(kept):
-                    yield kept.drop_columns(list(ORIGIN))
+                if len(distinct):
+                    yield distinct.drop_columns(list(ORIGIN))
 
         with replacing_file(output) as draft:
             if parts:
@@ -426,7 +425,7 @@ def collect_files(
 def _scattered(
     pieces: Iterable[pa.Table], made_by: Randomizer, found: Quarantine, work: Path, buckets: int
 ) -> Iterator[Path]:
-    """Parts of all reports that can be, in buckets by id; the others go to quarantine."""
+    """Write possible reports to buckets by id, and add the others to the quarantine."""
     for number, reports in enumerate(pieces):
         against = reasons(made_by, reports)
         found.add(reports.filter(pc.is_valid(against)), against.drop_null())
@@ -440,7 +439,7 @@ def _scattered(
 def checked(
     path: Path, quarantine: Path, strict: bool
 ) -> Iterator[tuple[Release, Collection | None]]:
-    """A release to learn from: the file itself, or what can be counted of it, and what was found."""
+    """Provide a release to learn from: the file itself, or its countable reports and their counts."""
     release = Release.open(path)
     if first_fault(release.randomizer, release.rows) is None:
         yield release, None
@@ -452,25 +451,25 @@ def checked(
 
 
 def count_once(reports: pa.Table) -> tuple[pa.Table, int]:
-    """Of reports in the order of their ids: each id and content once, and how many copies there were."""
+    """Return distinct reports of a table in the order of ids, and the number of further copies."""
     words = id_words(one_array(reports.column(REPORT_ID)))
     same = (words[1:] == words[:-1]).all(axis=1)
     if not same.any():
         return reports, 0
-    # Of the reports whose ids come more than once, and of no others, the content is looked at.
+    # Only reports with equal ids are compared by content.
     several = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    kept = np.ones(len(words), bool)
-    kept[several] = _firsts(reports.take(pa.array(several)))
-    return reports.filter(pa.array(kept)), int((~kept).sum())
+    first = np.ones(len(words), bool)
+    first[several] = _firsts(reports.take(pa.array(several)))
+    return reports.filter(pa.array(first)), int((~first).sum())
 
 
 def _firsts(reports: pa.Table) -> NDArray[np.bool_]:
-    """Which reports say, with their ids, what none before them says."""
+    """Mark the first report of each id and content (n,)."""
     texts = [text.cast(pa.string()) for name, text in as_text(reports) if name not in ORIGIN]
-    told = pc.binary_join_element_wise(
+    joined = pc.binary_join_element_wise(
         *texts, "\x1f", null_handling="replace", null_replacement="\0"
     )
-    _, first = np.unique(np.asarray(told.dictionary_encode().indices), return_index=True)
+    _, first = np.unique(np.asarray(joined.dictionary_encode().indices), return_index=True)
     firsts = np.zeros(len(reports), bool)
     firsts[first] = True
     return firsts

@@ -69,6 +69,7 @@ _REPLACE = {
     "sealed_ids": "UPDATE sealed_ids SET data = :data, crc = :crc WHERE number = :number",
 }
 _GROUP_BYTES, _GROUPS_AT_ONCE = 2**20, 64
+_LOG_BYTES = 2**24  # once it is checkpointed
 _ENTRY_BYTES = 24
 _LAST = 2**63 - 1
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
@@ -235,6 +236,7 @@ class FolderStore:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (version,) = _row(connection, "PRAGMA user_version")
         if version > _FORMAT:

@@ -4,14 +4,14 @@
     privot_reports     campaign, id and digest (the key), sealing, report
     privot_sealings    campaign, number, rows of its shards once it is done
 
-A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the order of
-ids and digests (so that servers never wait for one another in a circle). It is acknowledged after
-COMMIT, with `synchronous_commit`; a server that was told not to flush (`fsync = off`) is refused. A
-connection that is lost in between leaves unknown what was stored: nobody is told that it was, and who
-sends it again is told so then.
+A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the order
+of ids and digests (so that servers never wait for one another in a circle). It is acknowledged after
+COMMIT, with `synchronous_commit`; a server that does not flush (`fsync = off`) is refused. A
+connection that is lost in between leaves unknown what was stored: it is not acknowledged, and a sender
+that sends it again is answered then.
 
 **Sealing** first marks reports with its number, in one statement, and takes those: broken off, it
-takes the same. Reports stay in the table, which is the record of their ids. One server seals at a
+takes the same. Reports stay in the table, which records their ids. One server seals at a
 time: the others are refused (an advisory lock).
 
 **Deleting** replaces all rows of an id by one with the digest 0 (which no report has) and an empty
@@ -45,9 +45,6 @@ from privot.collector.store import (
 )
 from privot.core.errors import PrivotError
 from privot.wire.report import FINGERPRINT_BYTES
-
-# What the store in PostgreSQL asks of its database: tables, and the statements of its transactions.
-
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS privot_campaigns (
@@ -121,7 +118,7 @@ class PostgresStore:
 
     Arguments:
         address: `postgresql://…`
-        example: One report's bytes, which tell fingerprint and length.
+        example: One report's bytes, for fingerprint and length.
 
     Raises:
         PrivotError: if it cannot be reached, or does not flush what it commits.
@@ -144,7 +141,7 @@ class PostgresStore:
 
     @property
     def count(self) -> int:
-        """See `Store`; what other servers have stored since the start is not in it."""
+        """See `Store`; reports that other servers have stored since the start are not counted."""
         return self._count
 
     def disk_bytes(self) -> int:
@@ -275,7 +272,7 @@ class PostgresStore:
                     connection.close()
 
     def _connected(self) -> psycopg.Connection:
-        """A connection that flushes, made anew if the last one was lost."""
+        """Return a connection that flushes, a new one if the last one was lost."""
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._address, autocommit=True)
             if _one(connection, "SHOW fsync") != "on":
@@ -299,7 +296,7 @@ class PostgresStore:
         return self._connection
 
     def _number(self, connection: psycopg.Connection) -> int:
-        """The campaign's; entered if it is new."""
+        """Return the campaign's number; add the campaign if it is new."""
         connection.execute(
             "INSERT INTO privot_campaigns (fingerprint, record_bytes) VALUES (%s, %s) "
             "ON CONFLICT DO NOTHING",
@@ -326,7 +323,7 @@ class PostgresStore:
         return statuses
 
     def _sealing(self) -> psycopg.Connection:
-        """A connection of its own, which holds the right to seal for as long as it lives."""
+        """Return a second connection, which holds the right to seal until it is closed."""
         if self._sealer is None or self._sealer.closed:
             connection = psycopg.connect(self._address, autocommit=True)
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED

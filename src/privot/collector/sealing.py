@@ -1,19 +1,24 @@
-"""Sealing: records become shards of a release, in random order, that `privot fit` reads.
+"""Sealing of stored records into shards of a release, deletion, and where both are stored.
 
-A sealing takes all that a store holds, reads it as rows, puts what no device writes into
-`quarantine-000000.csv`, and the rest, ordered by ids (which are uniform coins: in random order,
-`privot.randomizer.publishing`), into Parquet shards; then the manifest is replaced, which
-names all shards so far. Shards are written to a folder, or to any address that fsspec knows. Of a
-campaign with a panel each shard is of one wave, and says so (`privot.collector.payloads`,
-which has the privacy review of that).
+- `Shelf`: the folder or fsspec address of a release. `open_store`: the store of an address.
+- `delete_reports` and `erase`: deletion by ids.
+- `seal`: sealing.
+
+A sealing takes all records of a store and decodes them into rows. Impossible ones go to
+`quarantine-000000.csv`, the rest, ordered by ids (which are uniform coins: in random order,
+`privot.randomizer.publishing`), into Parquet shards; then the manifest is replaced, which names all
+shards so far. Shards are written to a folder, or to any address of fsspec. Of a campaign with a panel
+each shard is of one wave, named in it (`privot.collector.payloads`, which has the privacy review of
+that).
 
 **Once.** A sealing that breaks off is done again by the next one, first of all, with the same
 records: the order is theirs, so shards have the same rows under the same names, and no manifest
 names a row twice. A reader finds the old manifest or the new one.
 
-**Privacy review.** Post-processing of reports. Which sealing a report was in says when it came, as
-roughly as sealings are far apart; within one the order says nothing. Who must not know it gets what
-`privot collect` makes of the release, which is in one random order.
+**Privacy review.** Post-processing of reports: files are written, read again, and replaced as a whole.
+The sealing of a report reveals its time of arrival, up to the time between sealings; within one the
+order reveals nothing. Give readers who must not know it the output of `privot collect` for the
+release, which is in one random order.
 """
 
 from __future__ import annotations
@@ -55,32 +60,27 @@ from privot.randomizer.reports.rows import (
 )
 from privot.wire.report import ID_BYTES
 
-# Shelves: where shards of a release lie, a folder of this machine or any address that fsspec knows.
-#
-# **Privacy review.** Post-processing: files of reports are written, read again, and replaced as a
-# whole.
-
 
 class Shelf(Protocol):
-    """Where shards go."""
+    """Storage of a release's files."""
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """A file to write, which is there durably and as a whole after the block."""
+        """Provide a draft, which becomes a durable whole file after the block."""
         ...
 
     def names(self) -> list[str]:
-        """Names of all files, in order; none where there is no shelf yet."""
+        """Return names of all files, sorted; none if the storage does not exist yet."""
         ...
 
     def fetch(self, name: str, copy: Path) -> None:
-        """Copy a file."""
+        """Copy a file to a local path."""
         ...
 
 
 @dataclass(frozen=True)
 class FolderShelf:
-    """A folder of this machine."""
+    """Release in a local folder."""
 
     folder: Path
 
@@ -105,7 +105,7 @@ class FolderShelf:
 
 @dataclass(frozen=True)
 class AddressShelf:
-    """An address of fsspec's: its stores put a file as a whole."""
+    """Release at an fsspec address, whose stores replace files as a whole."""
 
     address: str
 
@@ -134,7 +134,7 @@ class AddressShelf:
 
     @contextmanager
     def _reached(self, done: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
-        """The file system, and the path in it."""
+        """Provide the file system and the path in it."""
         try:
             yield fsspec.core.url_to_fs(self.address)
         except (OSError, ImportError, ValueError) as error:
@@ -145,7 +145,7 @@ class AddressShelf:
 
 
 def shelf_at(address: str) -> Shelf:
-    """A folder by its path or `file://`; any other address by fsspec."""
+    """Return a folder for a path or `file://`, and an fsspec address for any other scheme."""
     parts = urlsplit(address)
     if not parts.scheme:
         return FolderShelf(Path(address))
@@ -154,21 +154,18 @@ def shelf_at(address: str) -> Shelf:
     return AddressShelf(address.rstrip("/"))
 
 
-# Which engine keeps a campaign's reports: a folder, or PostgreSQL, chosen by the address.
-
-
 _POSTGRES = ("postgresql://", "postgres://")
 
 
 def open_store(
-    address: str, campaign: Campaign, told: Callable[[str], None] = lambda line: None
+    address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
 ) -> Store:
-    """The store of a campaign at an address.
+    """Open the store of a campaign.
 
     Arguments:
         address: A folder, or `postgresql://user@host/database`.
-        campaign: Whose reports; each has a folder of its own in the folder, or its rows in the tables.
-        told: Takes lines for people.
+        campaign: The campaign; each has a subfolder of its own, or its rows in the tables.
+        log: Callback for operator messages.
 
     Raises:
         PrivotError: if it cannot be opened, or another process has it.
@@ -178,51 +175,29 @@ def open_store(
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
     folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.example, told, panel=campaign.panel)
+    return FolderStore(folder, campaign.example, log, panel=campaign.panel)
 
 
 def release_address(address: str, release: str | None, fingerprint: str) -> str:
-    """Where a campaign's shards go: below `release`, if it is said, else in the store's folder.
+    """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
 
     Raises:
-        PrivotError: if it is not said, and the store is no folder.
+        PrivotError: if it is not given, and the store is no folder.
     """
     if release is not None:
         return f"{release.rstrip('/')}/{fingerprint}"
     if "://" in address:
         raise PrivotError(
-            "--release is missing, for a database keeps no shards: give a folder or an address"
+            "--release is missing, for a database stores no shards: give a folder or an address"
         )
     return str(Path(address) / fingerprint / "release")
 
 
-# Deleting reports by their ids: from the store, the shards of its release, and its quarantine.
-#
-# A report is deleted when the store has written its **tombstone** (`Store.delete`), durably: from
-# then on it is neither counted nor sealed, and its id is refused, so that a copy which comes again is
-# not taken. A tombstone is the id alone: no content, no digest of it, no time. Where several reports
-# have one id, all but one of them forged, all are deleted, for nobody can tell which one is the
-# person's. Then the files of the release are replaced, each as a whole, by files without them
-# (`erase`), and the store notes that this is done. Broken off at any point, each report is either
-# there as before, or is deleted once `erase` is run again: by the next deletion, by the next sealing,
-# and so by a collector that is started again.
-#
-# **What it does not do.** What was learned or published of the report stays: a model that was fitted,
-# a copy of the release, a status page. Each of these keeps the report's ε, whoever reads it and for
-# ever; that is the guarantee, and a deletion adds nothing to it. Backups, snapshots and a database's
-# log may hold old files.
-#
-# **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
-# that depends on ids alone, which are coins. Who compares a release before and after sees which
-# report was deleted, as anybody does who had it before. The list of tombstones says that somebody
-# took part and asked to be deleted; the collector has it, and nobody else.
-
-
 def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
-    """Ids of their 32 hexadecimal digits, each once.
+    """Return the distinct ids of texts of 32 hexadecimal digits.
 
     Raises:
-        PrivotError: if one is none.
+        PrivotError: if a text is no id.
     """
     found = []
     for text in texts:
@@ -236,12 +211,31 @@ def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
 
 
 def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = None) -> int:
-    """Delete reports from a store and from its release; how many.
+    """Delete reports from a store, the shards of its release and its quarantine; return their number.
+
+    A report is deleted when the store has written its **tombstone** (`Store.delete`), durably: from
+    then on it is neither counted nor sealed, and its id is refused, so that a copy that arrives later
+    is not accepted. A tombstone is the id alone: no content, no digest of it, no time. Where several
+    reports have one id, all but one of them forged, all are deleted, for nothing shows which is genuine.
+    Then the files of the release are replaced, each as a whole, by files without them (`erase`), and
+    the store notes that this is done. Broken off at any point, each report is either as before, or is
+    deleted once `erase` is run again: by the next deletion, by the next sealing, and so by a collector
+    that is started again.
+
+    **Limits.** What was learned or published of the report stays: a fitted model, a copy of the
+    release, a status page. Each of these retains the report's ε, for every reader and for ever; that
+    is the guarantee, and a deletion adds nothing to it. Backups, snapshots and a database's log may
+    contain old files.
+
+    **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
+    that depends on ids alone, which are coins. A comparison of the release before and after shows
+    which report was deleted, as its earlier copy does. The list of tombstones reveals that a person
+    took part and requested deletion; the collector has it, and nobody else.
 
     Arguments:
-        store: That took them; nobody else seals it meanwhile.
-        shelf: Of its release.
-        ids: Of 16 bytes each; all reports of the campaign for None.
+        store: The store that accepted them; no other process may seal it meanwhile.
+        shelf: Storage of its release.
+        ids: Ids of 16 bytes each; None for all reports of the campaign.
 
     Raises:
         PrivotError: if one is of no report, and then nothing is deleted. One that was deleted before
@@ -253,7 +247,7 @@ def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = Non
 
 
 def erase(store: Store, shelf: Shelf) -> None:
-    """Replace all files of a release that hold reports which the store has deleted."""
+    """Replace all files of a release that contain reports which the store has deleted."""
     deleted = store.to_erase()
     if not deleted:
         return
@@ -276,7 +270,7 @@ def erase(store: Store, shelf: Shelf) -> None:
 
 
 def _erase_shard(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
-    """A shard without these reports; its rows."""
+    """Remove reports from a shard; return its number of rows."""
     ids = pa.array(deleted, ID_TYPE)
     if not (
         n := pc.sum(pc.is_in(pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID], ids)).as_py()
@@ -293,7 +287,7 @@ def _erase_shard(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes])
 
 
 def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> None:
-    """Reports that no device writes, without these."""
+    """Remove reports from a quarantine file."""
     with open(copy, newline="", encoding="utf-8") as file:
         lines = [*csv.reader(file)]
     left = [*_others(lines[1:], deleted)]
@@ -315,12 +309,12 @@ _NO_WAVE = "it is of no wave of the campaign's panel"
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a sealing did.
+    """Result of a sealing.
 
     Arguments:
         rows: Reports in its shards.
-        quarantined: Reports that no device writes.
-        total: Reports in all shards by now.
+        quarantined: Reports that no device can have drawn.
+        total: Reports in all shards so far.
     """
 
     rows: int
@@ -329,7 +323,7 @@ class Sealed:
 
 
 def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
-    """Move all that is stored into shards; None if there is nothing new.
+    """Move all stored records into shards; return None if there are no new ones.
 
     A deletion that broke off is finished first.
     """
@@ -362,7 +356,11 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
 def _parts(
     pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
 ) -> tuple[dict[int, list[Path]], int]:
-    """By wave, rows of all records that can be, in buckets; and how many cannot, put aside."""
+    """Write rows of all possible records to buckets, by wave, and the others to `aside`.
+
+    Returns:
+        Files of buckets by wave, and the number of the others.
+    """
     parts: dict[int, list[Path]] = {}
     quarantined = 0
     with open(aside, "w", newline="", encoding="utf-8") as out:
@@ -384,7 +382,7 @@ def _parts(
 
 
 def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
-    """Records of one wave each; all of wave 0 where there is no panel."""
+    """Split records by wave; all are of wave 0 where there is no panel."""
     for records in pieces:
         waves = campaign.waves_of(records)
         for wave in np.unique(waves).tolist():
