@@ -1,4 +1,4 @@
-"""A campaign: a signed randomizer, a page that asks, and what its reports have told so far."""
+"""Campaigns: a signed randomizer, a survey page for browsers, and a page of results so far."""
 
 from privot.campaign.campaign import CampaignFolder, create
 

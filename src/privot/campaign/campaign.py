@@ -1,17 +1,19 @@
-"""A campaign's folder: what devices need, what its holder keeps, and the page that asks.
+"""Folder of a campaign, the server of its pages, and its status.
 
-| file | whose |
+| file | access |
 |---|---|
-| `randomizer.json`, `randomizer.json.sig` | public: what is done to each record, and who says so |
-| `signing.pem` | the holder's alone: whoever has it can change the noise |
-| `web/` | public, any web server's: the page, the client, the same randomizer, and `status.json` |
+| `randomizer.json`, `randomizer.json.sig` | public: the randomizer of each record, and its signature |
+| `signing.pem` | the holder's alone: with it the noise can be changed |
+| `web/` | public, on any web server: the page, the client, the same randomizer, and `status.json` |
 
-**Privacy review.** The page draws the report in the browser, shows it, and sends what it showed. It pins
-the fingerprint and the key, so that nobody between it and the holder changes the noise. Whoever serves
-the page itself serves the code that draws: people trust them, or somebody who reads it. Its policy
-(`Content-Security-Policy`) has the browser refuse whatever goes elsewhere than to the page's own server
-and the collector, and every form that would be sent as it was filled in, so that no name of a column and
-no script that failed to load makes answers part of an address.
+**Privacy review.** The page draws the report in the browser, shows it, and sends what it showed. It
+pins the fingerprint and the key, so that nobody between it and the holder changes the noise. The
+server of the page serves the code that draws: respondents trust it, or somebody who reads the code.
+Its policy (`Content-Security-Policy`) has the browser refuse requests to any host but the page's own
+server and the collector, and every form that would be sent as it was filled in, so that no column name
+and no script that failed to load makes answers part of an address.
+
+The status is a function of the reports: post-processing, which the campaign may publish.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from privot.randomizer.signing import new_key, public_key, read_key, sign, signa
 
 _PAGES = ("index.html", "index.js", "reported.js", "dashboard.html", "dashboard.js", "campaign.css")
 CLIENT = "privot.js"
-# Hosts as a page's policy can name them.
+# Addresses whose hosts a Content-Security-Policy can name.
 _ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)(?:/[^\s?#]*)?", re.ASCII | re.IGNORECASE)
 _PINNED = re.compile(r'<script[^>]*id="campaign"[^>]*>(.*?)</script>', re.DOTALL)
 _RANDOMIZER, _KEY, _WEB, _ABOUT = "randomizer.json", "signing.pem", "web", "campaign.json"
@@ -50,13 +52,13 @@ _RANDOMIZER, _KEY, _WEB, _ABOUT = "randomizer.json", "signing.pem", "web", "camp
 
 @dataclass(frozen=True)
 class CampaignFolder:
-    """A campaign that was created.
+    """Campaign in a folder.
 
     Arguments:
-        folder: Where.
-        randomizer: What is done to each record.
-        title: Of its pages.
-        questions: What people are asked, by column; a column's name where there is none.
+        folder: Its folder.
+        randomizer: Randomizer of each record.
+        title: Title of its pages.
+        questions: Survey question of each column; the column's name by default.
 
     Examples:
         >>> from privot import Schema
@@ -86,12 +88,12 @@ class CampaignFolder:
 
     @property
     def web(self) -> Path:
-        """The folder of its pages."""
+        """Folder of its pages."""
         return self.folder / _WEB
 
     @property
     def collector(self) -> str:
-        """Address of the collector that its page sends to."""
+        """Address of the page's collector."""
         try:
             text = (self.web / "index.html").read_text(encoding="utf-8")
             found = _PINNED.search(text)
@@ -110,14 +112,14 @@ def create(
     collector: str,
     questions: Mapping[str, str] | None = None,
 ) -> CampaignFolder:
-    """Make a campaign's folder: a signed randomizer with a fresh key, and its pages.
+    """Create a campaign's folder: a signed randomizer with a fresh key, and its pages.
 
     Arguments:
-        randomizer: One that browsers can draw.
-        folder: Where; it must not exist.
-        title: Of its pages.
-        collector: Address of the collector that the page sends to.
-        questions: What people are asked, by column of the schema.
+        randomizer: A randomizer that browsers can draw.
+        folder: Its folder, which must not exist.
+        title: Title of its pages.
+        collector: Address of the page's collector.
+        questions: Survey questions, by column of the schema.
 
     Raises:
         PrivotError: if browsers cannot draw it, a question is of no column, or the folder exists.
@@ -157,12 +159,12 @@ def create(
         web.mkdir()
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        _write_pages(web, _told(randomizer, public_key(key), collector) | about, origin)
+        _write_pages(web, _page_facts(randomizer, public_key(key), collector) | about, origin)
     return CampaignFolder(folder, randomizer, title, questions)
 
 
 def _origin(address: str) -> str:
-    """Whom the page may send to: scheme, host and port of an address."""
+    """Return scheme, host and port of an address, which the page may send to."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise PrivotError(
@@ -171,29 +173,29 @@ def _origin(address: str) -> str:
     return found[1]
 
 
-def _write_pages(web: Path, told: Mapping[str, Any], origin: str) -> None:
+def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
     pages = files("privot.campaign") / "web"
     client = pages / CLIENT
     if not client.is_file():
         raise PrivotError("the browser's client was not built: run `make client` in the checkout")
     for name in (*_PAGES, CLIENT):
         text = (pages / name).read_text(encoding="utf-8")
-        if name == "index.html":  # no text of a schema may end the script that it stands in
+        if name == "index.html":  # no text of a schema may close the script element
             text = text.replace("COLLECTOR", origin, 1)
-            text = text.replace("CAMPAIGN", json.dumps(told).replace("<", "\\u003c"), 1)
+            text = text.replace("CAMPAIGN", json.dumps(facts).replace("<", "\\u003c"), 1)
         (web / name).write_text(text, encoding="utf-8")
 
 
 def _labels(randomizer: Randomizer) -> dict[str, list[list[str]]]:
-    """A name for every code of each coding that a column is reported in."""
+    """Return the label of every code, for each coding in which a column is reported."""
     joint = randomizer.joint.asked.columns if randomizer.joint else []
     columns = randomizer.schema.coded
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
     return {n: [list(columns[n].labels_in(each)) for each in own] for n, own in codings.items()}
 
 
-def _told(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
-    """What the page pins and says."""
+def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
+    """Return the facts that the page pins and shows."""
     noise = {row["column"]: row["in_words"] for row in randomizer.expected_noise()}
     return {
         "fingerprint": randomizer.fingerprint,
@@ -205,24 +207,15 @@ def _told(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
     }
 
 
-# Serves the pages of a campaign on this machine, for `privot campaign up`.
-#
-# Any web server can serve the folder instead. The page pins the address of its collector; where the
-# collector listens on another one, the page is sent with that address, and the file is left as it is.
-#
-# **Privacy review.** Nothing of a request is logged. The address replaced is the collector's alone:
-# the fingerprint and the key that the page pins stay.
-
-
 class _Pages(SimpleHTTPRequestHandler):
-    """Files of a folder, and the page with the collector's address."""
+    """Handler of a folder's files, and of the page with the collector's address."""
 
     def __init__(self, *given: Any, index: bytes, **more: Any) -> None:
         self._index = index
         super().__init__(*given, **more)
 
     def do_GET(self) -> None:
-        """The page; any other file as it is."""
+        """Send the page; any other file as it is."""
         if self.path.partition("?")[0] not in ("/", "/index.html"):
             super().do_GET()
             return
@@ -233,23 +226,29 @@ class _Pages(SimpleHTTPRequestHandler):
         self.wfile.write(self._index)
 
     def end_headers(self) -> None:
-        """The page of another campaign may have been here before."""
+        """Forbid caching: the address may have served another campaign before."""
         self.send_header("cache-control", "no-store")
         super().end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Nothing of anybody."""
+        """Log nothing of a request."""
 
 
 @contextmanager
 def page_server(campaign: CampaignFolder, collector: str, host: str, port: int) -> Iterator[str]:
-    """Serve a campaign's pages during a block; the origin where they are.
+    """Serve a campaign's pages on this machine during a block, and provide their origin.
+
+    Any web server can serve the folder instead. The page pins the address of its collector; where the
+    collector listens on another one, the page is sent with that address, and the file is left as it is.
+
+    **Privacy review.** Nothing of a request is logged. Only the collector's address is replaced: the
+    fingerprint and the key that the page pins stay.
 
     Arguments:
-        campaign: Whose.
-        collector: Address that the page sends to.
-        host: To listen on.
-        port: To listen on; 0 for any that is free.
+        campaign: The campaign.
+        collector: Address of the collector.
+        host: Host to listen on.
+        port: Port to listen on; 0 for any free one.
 
     Raises:
         PrivotError: if the port cannot be listened on.
@@ -274,21 +273,18 @@ def page_server(campaign: CampaignFolder, collector: str, host: str, port: int) 
             thread.join()
 
 
-# How far a campaign is: how many reports there are, what they tell, and what error to expect by now.
-#
-# **Privacy review.** A function of the reports: post-processing, which the campaign may publish.
-
-
 _ROWS, _BINS, _CELLS = 40_000, 30, 24
 
 
 def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -> dict[str, Any]:
-    """Fit a release, and write what the dashboard shows to `web/status.json`; returns it.
+    """Write the dashboard's data to `web/status.json`, and return it.
+
+    They are the number of reports, the expected error, and shares of each column by a fit.
 
     Arguments:
-        campaign: Whose.
-        release: What has come in.
-        seed: Of the fit and the sample.
+        campaign: The campaign.
+        release: Its reports so far.
+        seed: Seed of the fit and the sample.
 
     Raises:
         PrivotError: if the release is of another randomizer.
@@ -314,7 +310,7 @@ def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -
 
 
 def expected_error(campaign: CampaignFolder, people: int) -> str | None:
-    """The error to expect of so many people's reports, in words; None where none is planned."""
+    """Return the expected error of a number of reports, as text; None where none is planned."""
     randomizer = campaign.randomizer
     if (joint := randomizer.joint) is not None:
         one_way, _ = joint_errors(joint.asked, joint.epsilon, people)
@@ -331,10 +327,10 @@ def expected_error(campaign: CampaignFolder, people: int) -> str | None:
 
 
 def _drawn(randomizer: Randomizer, name: str, sample: pa.Table) -> dict[str, Any]:
-    """A column's shares: of its codes, of equal bins of a number, or of the squares of a map."""
+    """Return a column's shares: of codes, of equal bins of a number, or of the cells of a map."""
     schema, column = randomizer.schema, randomizer.schema.columns[name]
     table = sample.select(list(column.table_columns(name)))
-    # Of a number that is reported with others no more is known than its bins.
+    # A number in a joint report has bins only.
     if column.domain is None or (column.is_number and randomizer.joint is not None):
         coded = schema.coded[name]
         codes = coded.encode_codes(name, table)
