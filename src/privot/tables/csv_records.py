@@ -1,9 +1,8 @@
-"""Records in CSV, piece by piece: text in UTF-8 whose first line names the columns.
+"""Reading of CSV records, piece by piece: text in UTF-8 whose first line names the columns.
 
-Declared columns stay text, which is read as numbers and dates by what reads all tables
-(`privot.schema.columns.raw_values`); of other columns the type is guessed. What is wrong with the file
-itself is refused here, by its line and never by its content: an error may be read by others than the
-records.
+Declared columns stay text, which is parsed as numbers and dates like those of all tables
+(`privot.schema.columns.raw_values`); the types of others are inferred by `pyarrow.csv`. Defects of the
+file itself are refused here, by line and never by content: errors may have other readers than records.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from privot.schema.columns.raw_values import Problem, RecordError
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")
 _BLOCK_BYTES = 2**20
-# What files begin with that are no CSV.
-_OTHERS = {
+_OTHER_FORMATS = {  # by first bytes
     b"\xff\xfe": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"\xfe\xff": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"PK\x03\x04": "is a zip or Excel file, not CSV: save the table as CSV in UTF-8",
@@ -40,12 +38,12 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class RecordForm:
-    """How records stand in a file: the separator of a CSV, and columns that are left out.
+    """Format of records in a file: the separator of a CSV, and columns that are left out.
 
     Arguments:
         separator: One character, or `"tab"`.
-        ignore: Names of table columns that are there and no schema knows.
-        unread: Names of those that may be there, of which a schema says that nothing is read.
+        ignore: Names of table columns that exist and are in no schema.
+        unread: Names of table columns that may exist, and that a schema excludes from reading.
 
     Examples:
         >>> RecordForm("tab").separator
@@ -66,7 +64,7 @@ class RecordForm:
         object.__setattr__(self, "separator", separator)
 
     def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
-        """The table without the columns that are left out."""
+        """Return the table without the columns that are left out."""
         for name in self.ignore:
             if name in (columns or ()):
                 raise PrivotError(
@@ -87,11 +85,11 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """The rows of a CSV, some thousand at a time; those of `columns`, if declared, are text.
+    """Yield the rows of a CSV, some thousand at a time; declared `columns` are text.
 
     Raises:
-        RecordError: for text that is not UTF-8, and for fields that hold a line's end.
-        PrivotError: for what is no CSV, or another one than the schema's.
+        RecordError: for text that is not UTF-8, and for fields that contain a line's end.
+        PrivotError: for a file that is no CSV, or has other columns than the schema.
     """
     stream = io.BufferedReader(cast(io.RawIOBase, file), 2**16)
     ragged: list[csv.InvalidRow] = []
@@ -130,12 +128,12 @@ def read_csv_pieces(
             raise _ragged(ragged[0], form) from None
         raise PrivotError(f"{source} cannot be read as csv: {_reason(error)}") from None
     finally:
-        stream.detach()  # whoever opened the file closes it
+        stream.detach()  # the caller closes the file
 
 
 def _require_csv(head: bytes, source: str) -> None:
-    """Refuse what begins like a file of another kind."""
-    for start, problem in _OTHERS.items():
+    """Refuse files that begin like another format."""
+    for start, problem in _OTHER_FORMATS.items():
         if head.startswith(start):
             raise PrivotError(f"{source} {problem}")
     if b"\0" in head.partition(b"\n")[0]:
@@ -147,7 +145,7 @@ def _require_csv(head: bytes, source: str) -> None:
 def _require_columns(
     names: list[str], columns: Sequence[str], form: RecordForm, source: str
 ) -> None:
-    """Refuse a first line that names none of the schema's columns: it may be a record."""
+    """Refuse a first line that names none of the schema's columns, for it may be a record."""
     declared = set(columns)
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
@@ -167,7 +165,7 @@ def _require_columns(
 
 
 def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
-    """All rows of a CSV file."""
+    """Read all rows of a CSV file."""
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:
@@ -180,12 +178,12 @@ def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.
 
 
 def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
-    """The bytes of an open CSV file, unpacked by its suffix."""
+    """Return the bytes of an open CSV file, decompressed according to its suffix."""
     return cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if path.suffix == ".gz" else packed
 
 
 def line_of(path: Path, row: int) -> int:
-    """Line, counted from 1, of a row counted from 0: after the header, blank lines passed over."""
+    """Return the line, from 1, of a row, from 0, after the header; blank lines are no rows."""
     met = -2
     with open(path, "rb") as packed:
         for number, line in enumerate(open_csv_file(path, packed), start=1):
@@ -196,7 +194,7 @@ def line_of(path: Path, row: int) -> int:
 
 
 def _require_text(piece: pa.Table, first: int) -> None:
-    """Refuse text that is not UTF-8, or that swallowed the end of its line."""
+    """Refuse text that is not UTF-8, or that contains the end of its line."""
     for name, values in zip(piece.column_names, piece.columns, strict=True):
         if not pa.types.is_string(values.type):
             continue
@@ -234,7 +232,7 @@ def _ragged(row: csv.InvalidRow, form: RecordForm) -> RecordError:
 
 
 def _reason(error: Exception) -> str:
-    """Why Arrow gave up, without the value that it shows."""
+    """Return the reason of Arrow's error, without the value that it shows."""
     if isinstance(error, OSError | EOFError | zlib.error):
         return "it is cut short or damaged: make it again"
     if "conversion error" in str(error):

@@ -1,6 +1,8 @@
-"""Tables in and out: csv, csv.gz, parquet, npz by suffix, image folders; pandas, polars, pyarrow.
+"""Reading and writing of tables: csv, csv.gz, parquet, npz by suffix, image folders; data frames.
 
-Inside, a table is always a `pyarrow.Table`; narwhals opens the door to the others.
+A table is always a `pyarrow.Table`; narwhals converts pandas and polars frames. Errors of Parquet
+files are in words of our own, for Arrow's have several lines, name its own steps, and may show bytes
+of the file.
 """
 
 from __future__ import annotations
@@ -28,17 +30,12 @@ from privot.schema.columns.raw_values import RecordError, read_numbers, refuse
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
 
-# What is wrong with a Parquet file, in words of our own, wherever one is read.
-#
-# Arrow's messages have several lines, name its own steps, and may show bytes of the file.
-
-
-# What Arrow says when the footer, which is at a file's end, is not what it must be.
-_NO_FOOTER = ("magic bytes", "footer", "file size", "thrift", "metadata")
+# Words of Arrow's messages about a damaged footer, which is at a file's end.
+_FOOTER_WORDS = ("magic bytes", "footer", "file size", "thrift", "metadata")
 
 
 def damage_of(error: Exception) -> str:
-    """What an error of reading Parquet says of the file, in a few words.
+    """Describe the damage of a Parquet file by the error of reading it, in a few words.
 
     Examples:
         >>> damage_of(pa.ArrowInvalid("Parquet magic bytes not found in footer. Either …"))
@@ -48,15 +45,15 @@ def damage_of(error: Exception) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    told = str(error).lower()
-    if any(words in told for words in _NO_FOOTER):
+    message = str(error).lower()
+    if any(words in message for words in _FOOTER_WORDS):
         return "it is no Parquet, or its end is missing"
     return "some of its bytes are damaged"
 
 
 @contextmanager
 def reading_parquet(source: object) -> Iterator[None]:
-    """Refuse in one line, with the file's name and the remedy, what Arrow cannot read.
+    """Replace Arrow's errors by one line with the file's name and the remedy.
 
     Raises:
         PrivotError: instead of Arrow's errors.
@@ -69,13 +66,13 @@ def reading_parquet(source: object) -> Iterator[None]:
         ) from None
 
 
-# Formats that are written piece by piece, and one that needs the whole table.
+# Formats that are written piece by piece; npz needs the whole table.
 STREAMED = (".csv", ".csv.gz", ".parquet")
 SUFFIXES = (*STREAMED, ".npz")
 
 
 def as_table(data: Any) -> pa.Table:
-    """A pyarrow table of a pandas or polars frame, a pyarrow table, or a dict of columns.
+    """Convert a pandas or polars frame, a pyarrow table, or a dict of columns to a pyarrow table.
 
     Examples:
         >>> as_table({"age": [30, 40], "sex": ["F", "M"]}).shape
@@ -85,7 +82,7 @@ def as_table(data: Any) -> pa.Table:
         return data
     if isinstance(data, dict):
         return _from_arrays(data, "the dict")
-    # Commands read files, and need not wait a tenth of a second for what opens frames.
+    # Imported on use: commands that read files need not wait for it a tenth of a second.
     narwhals = importlib.import_module("narwhals.stable.v1")
     try:
         frame = narwhals.from_native(data, eager_only=True)
@@ -96,7 +93,7 @@ def as_table(data: Any) -> pa.Table:
         ) from None
     try:
         table: pa.Table = frame.to_arrow()
-    except (pa.ArrowException, TypeError, ValueError):  # whose words show a value
+    except (pa.ArrowException, TypeError, ValueError):  # whose messages show a value
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
@@ -183,7 +180,7 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
 
 
 def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
-    """Write Parquet or CSV piece by piece; an existing file survives any failure. Returns the rows."""
+    """Write Parquet or CSV piece by piece; return the rows. An existing file survives any failure."""
     with replacing_file(path) as draft:
         if table_suffix(path) != ".parquet":
             return write_csv(pieces, draft, zipped=path.suffix == ".gz")
@@ -198,7 +195,7 @@ def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
 
 
 def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: bool = False) -> int:
-    """Write pieces of one table as CSV to a file or a stream; returns the rows."""
+    """Write pieces of one table as CSV to a file or a stream; return the rows."""
     if isinstance(target, Path):
         with gzip.open(target, "wb") if zipped else open(target, "wb") as file:
             return write_csv(pieces, cast(IO[bytes], file))
@@ -210,7 +207,7 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
 
 
 def check_output(path: Path, schema: Schema) -> bool:
-    """Whether records of a schema go to a folder of images there."""
+    """Return whether records of a schema are written to a folder of images at a path."""
     if schema.images and (path.is_dir() or not path.suffix):
         return True
     if table_suffix(path).startswith(".csv") and schema.images:
@@ -221,7 +218,7 @@ def check_output(path: Path, schema: Schema) -> bool:
 
 
 def table_suffix(path: Path) -> str:
-    """The suffix that decides a table file's format, or a refusal that lists the known ones."""
+    """Return the suffix that decides a table file's format, or refuse an unknown one."""
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if path.name.endswith(suffix):
             return suffix
@@ -229,7 +226,7 @@ def table_suffix(path: Path) -> str:
 
 
 def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
-    """The schema's numbers as such, of a CSV's text."""
+    """Parse the schema's numbers in a CSV's text."""
     for name, column in schema.columns.items():
         if column.holds_numbers:
             for part in column.table_columns(name):
@@ -246,7 +243,7 @@ def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
 
 
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
-    """Columns by name; an array of two dimensions is a vector column, split into its parts."""
+    """Build a table of arrays by name; an array of two dimensions is a vector column, one part each."""
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
         values = np.asarray(values)
@@ -275,7 +272,7 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
         return values
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError):  # whose words may show a value
+    except (pa.ArrowException, OverflowError):  # whose messages may show a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
@@ -284,5 +281,5 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
     plain = tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
-    # NumPy would pickle strings held as objects, and nothing here reads pickles.
+    # NumPy would pickle strings in object arrays, and pickles are never read here.
     return plain.astype(str) if plain.dtype == object else plain

@@ -1,17 +1,17 @@
-"""Folders of images in and out: one file an image, labels as subfolders' names or in a table.
+"""Reading and writing of image folders: one file an image, labels as subfolder names or in a table.
 
-What a folder may look like:
+Layouts of a folder:
 
 - `3/a.png`, `7/b.png`: names of subfolders are the values of the schema's one other column;
 - `labels.csv` with a column `file` and the schema's other columns, beside the images it names;
 - images alone, if the schema has no other column.
 
 Black and white of a file (0 and 255) are the schema's bounds. A file whose size or mode is not what the
-schema declares is refused, not converted: whoever resizes decides how.
+schema declares is refused, not converted: how to resize is for its owner to decide.
 
-**Privacy.** Files come in the order of their names, and with subfolders that is the order of the labels:
-rows of a release in that order would tell every label. So the rows are put in a random order, drawn
-from the operating system's entropy and kept nowhere.
+**Privacy.** Files are listed in the order of their names, and with subfolders that is the order of the
+labels: rows of a release in that order would reveal every label. So the rows are put in a random order,
+drawn from the operating system's entropy and stored nowhere.
 
 Pillow, an optional dependency, is imported when a folder is read or written.
 """
@@ -37,12 +37,12 @@ from privot.tables.csv_records import COMMA_SEPARATED, read_csv
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LABELS = "labels.csv"
 WRITTEN = ("*.png", LABELS)
-# The mode that Pillow calls 8-bit images of so many channels; 1-bit ones are gray without loss.
+# Pillow's modes of 8-bit images, by number of channels; 1-bit ones are gray without loss.
 _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
 
 def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
-    """A folder of images as a table with the schema's columns, its rows in random order."""
+    """Read a folder of images as a table with the schema's columns, its rows in random order."""
     name, column = _image_column(folder, schema)
     assert schema is not None
     others = [part for part in schema.table_columns if part != name]
@@ -86,7 +86,7 @@ def _image_column(folder: Path, schema: Schema | None) -> tuple[str, ArrayColumn
 
 
 def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
-    """Image files, and the values of the other columns for each."""
+    """Return image files, and the values of the other columns for each."""
     if (folder / LABELS).is_file():
         return _listed_files(folder, others)
     nested = [path for path in sorted(folder.iterdir()) if path.is_dir() and _visible(path)]
@@ -141,7 +141,7 @@ def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
     height, width, channels = (*column.shape, 1)[:3]
     try:
         with pillow.open(path) as image:
-            # Size and mode stand in the header: nothing is unpacked that does not fit.
+            # Size and mode are in the header: an image that does not fit is not decoded.
             if image.size != (width, height):
                 raise PrivotError(
                     f"{path} is {image.size[1]}×{image.size[0]} pixels, the schema declares "
@@ -162,7 +162,7 @@ def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
 
 
 def _wrong_mode(mode: str, channels: int) -> str:
-    """What an image is instead of 8-bit with so many channels, and what to do."""
+    """Describe an image of another mode than 8-bit with these channels, with the remedy."""
     wanted = _MODES.get(channels, ("",))[0]
     if not wanted:
         return f"cannot fill {channels} channels: use npz or parquet for other than 1, 3 or 4"

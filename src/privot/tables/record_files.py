@@ -1,7 +1,24 @@
-"""Raw records in files: which kinds there are, and how each is read piece by piece.
+"""Reading of raw records in numbered batches, from files, folders and pipes larger than memory.
 
-A folder holds `.parquet` or `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called
-`key=value` add the column `key`. Names that begin with a dot or an underscore are passed over.
+`open_records` opens a source; `RecordBatches` reads it; `sample_rows` draws a sample; `check_records`
+validates records by a schema.
+
+**Sources.** Parquet is read by `pyarrow.dataset`, CSV by `pyarrow.csv`. A folder contains `.parquet` or
+`.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
+Names that begin with a dot or an underscore are ignored.
+
+**Batches.** Rows are numbered in the order of the source (files sorted by name, rows as they stand), and
+cut into batches of a fixed size: batch i holds rows i·size to (i+1)·size − 1, whatever the files' own
+pieces are. So a batch means the same records whenever the same source is read, and a run that was killed
+can go on with the missing ones.
+
+**Validation by a schema** reports all problems of the records at once, to their holder, before the
+first report. **Its result is not private**: counts, rows and examples are exact functions of raw
+records. It is the one place that shows a value.
+
+References:
+    Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
+    complexity O(n(1 + log(N/n)))* (1994), for the keys of `sample_rows`.
 """
 
 from __future__ import annotations
@@ -35,34 +52,18 @@ from privot.tables.csv_records import (
 )
 from privot.tables.files import read_table, reading_parquet, table_suffix
 
-# Raw records in batches: of files, folders, partitioned data sets and pipes larger than memory.
-#
-# Rows are numbered in the order of the source (files sorted by name, rows as they stand), and cut
-# into batches of a fixed size: batch i holds rows i·size to (i+1)·size − 1, whatever the files' own
-# pieces are. So a batch means the same records whenever the same source is read, and a run that was
-# killed can go on with those that it lacks.
-#
-# **Held against a schema**, everything that is wrong with them is told at once, for whoever holds the
-# raw records, before the first report. **What that tells is not private**: counts, rows and examples
-# are exact functions of raw records. It is the one place that shows a value.
-#
-# References:
-#     Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
-#     complexity O(n(1 + log(N/n)))* (1994), for the keys of `sample_rows`.
-
-
 BATCH_ROWS = 2**17
 
 Piece = tuple[int, pa.Table]  # the number of the first row, and rows
 
 
 class RecordBatches(ABC):
-    """Raw records of one source, read batch by batch, as often as asked (a pipe: once).
+    """Raw records of one source, read batch by batch, any number of times (a pipe: once).
 
     Arguments:
-        source: What error messages call it.
-        kind: What it ought to be.
-        files: That it is read from; none of a pipe, or of memory.
+        source: Name in error messages.
+        kind: Expected format.
+        files: Files of the source; none of a pipe, or of memory.
     """
 
     def __init__(self, source: str, kind: str, files: Sequence[Path] = ()) -> None:
@@ -70,27 +71,27 @@ class RecordBatches(ABC):
 
     @property
     def num_rows(self) -> int | None:
-        """Number of records, if that is known before reading them."""
+        """Number of records, if known before reading them."""
         return None
 
     @property
     def num_bytes(self) -> int | None:
-        """Size of the source, if it is files."""
+        """Size of the source's files, if there are any."""
         return sum(file.stat().st_size for file in self.files) or None
 
     def share_read(self) -> float | None:
-        """Which share of the source was read so far, if that is known."""
+        """Return the share of the source that was read so far, if known."""
         return None
 
     def identity(self) -> dict[str, Any] | None:
-        """What tells that the files are unchanged: names, sizes, times; None without files."""
+        """Return names, sizes and times of the files, by which changes show; None without files."""
         stats = {str(file): file.stat() for file in self.files}
         return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()} or None
 
     def content(self) -> str | None:
-        """A hash of the source's bytes, wherever they are now: as raw as the records themselves.
+        """Return a hash of the source's bytes, wherever they are now: as raw as the records themselves.
 
-        Of files, one after the other; of a pipe, of what was read so far; None if there are none.
+        It covers files one after the other, or a pipe as far as it was read; None if there are none.
         """
         whole = hashlib.sha256()
         for file in self.files:
@@ -100,17 +101,17 @@ class RecordBatches(ABC):
         return whole.hexdigest() if self.files else None
 
     def place(self, row: int) -> str:
-        """Where a person finds a row, counted from 0."""
+        """Return the location of a row, from 0, for error messages."""
         return f"row {row + 1:,} of {self.source}"
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Rows in order; those of which `needed(first, end)` is false may be left out."""
+        """Yield rows in order; pieces whose `needed(first, end)` is false may be left out."""
 
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Number and rows of every batch of `size` rows that is not `done`; the last may be short."""
+        """Yield number and rows of each batch of `size` rows not yet `done`; the last may be short."""
 
         def needed(first: int, end: int) -> bool:
             return any(not done(number) for number in range(first // size, -(-end // size)))
@@ -135,7 +136,7 @@ class RecordBatches(ABC):
         except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error) as error:
             if isinstance(error, PrivotError):
                 raise
-            # Not Arrow's words: they may show a value.
+            # Arrow's own message may show a value.
             raise PrivotError(
                 f"{self.source} cannot be read as {self.kind}: check that it is whole, and that all "
                 "its parts have columns of the same types"
@@ -145,7 +146,7 @@ class RecordBatches(ABC):
 
 
 class TableBatches(RecordBatches):
-    """A table in memory, or several tables or record batches that somebody hands over in order."""
+    """Records of a table in memory, or of an iterable of tables or record batches."""
 
     def __init__(
         self,
@@ -170,10 +171,10 @@ class TableBatches(RecordBatches):
 
 
 def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
-    """At most `most` rows, uniformly without replacement, in their order; and how many there are.
+    """Draw at most `most` rows uniformly without replacement; return them in order, and the row count.
 
-    In one pass over a source that need not fit in memory: every row gets an independent uniform key, and
-    the rows of the smallest keys are kept, so each set of rows is equally likely.
+    One pass over a source that need not fit in memory: every row gets an independent uniform key, and
+    the rows of the smallest keys are the sample, so each set of rows is equally likely.
     """
     most = require_count("most", most, MOST_ROWS)
     rng = np.random.default_rng(require_seed(seed))
@@ -189,14 +190,14 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
         keys = np.concatenate([keys, drawn[near]])
         if len(keys) > most:
             threshold = np.partition(keys, most)[most]
-            kept = keys < threshold
-            held, keys = held.filter(pa.array(kept)), keys[kept]
+            near = keys < threshold
+            held, keys = held.filter(pa.array(near)), keys[near]
     if held is None:
         raise PrivotError(f"{records.source} has no rows: give at least one record")
     return held.combine_chunks(), total
 
 
-_MOST_PLACES, _MOST_LETTERS = 3, 40
+_MAX_PLACES, _MAX_LETTERS = 3, 40
 
 
 @dataclass
@@ -206,9 +207,9 @@ class Finding:
     Arguments:
         column: Its name.
         what: The kind of problem.
-        remedy: What to do about it.
-        count: In how many rows.
-        places: Where the first of them are.
+        remedy: The remedy.
+        count: Number of rows.
+        places: Locations of the first of them.
         example: The first value.
     """
 
@@ -220,22 +221,22 @@ class Finding:
     example: str = ""
 
     def add(self, problem: Problem, table: pa.Table, first: int, records: RecordBatches) -> None:
-        """Count what a piece of the records adds, which begins with row `first`."""
+        """Add the problems of a piece of the records, which begins with row `first`."""
         rows = np.flatnonzero(problem.rows).tolist()
         self.count += len(rows)
         self.example = self.example or _shown(table.column(self.column)[rows[0]])
-        for row in rows[: _MOST_PLACES - len(self.places)]:
+        for row in rows[: _MAX_PLACES - len(self.places)]:
             self.places.append(records.place(first + row))
 
 
 @dataclass(frozen=True)
 class RecordCheck:
-    """What was found (**not private**).
+    """Result of a validation (**not private**).
 
     Arguments:
         num_rows: Number of records.
-        findings: All that would be refused.
-        outside: By column, how many values lie outside their bounds, and would be moved to them.
+        findings: All problems that would be refused.
+        outside: Number of values outside their bounds, which would be clipped, by column.
     """
 
     num_rows: int
@@ -244,7 +245,7 @@ class RecordCheck:
 
 
 def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
-    """Everything that the schema does not allow in the records."""
+    """Find everything that the schema does not allow in the records."""
     findings: dict[tuple[str, str], Finding] = {}
     outside: Counter[str] = Counter()
     num_rows = 0
@@ -265,9 +266,9 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value on one line, its end left out if it is long."""
+    """Return a value as one line, truncated if it is long."""
     text = repr(value.as_py())
-    return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + "…"
+    return text if len(text) <= _MAX_LETTERS else text[:_MAX_LETTERS] + "…"
 
 
 _NOT_DATA = (".", "_")
@@ -277,7 +278,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 def open_records(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> RecordBatches:
-    """The records of a file (csv, csv.gz, parquet, npz), a folder of them, or `-`: CSV on a pipe."""
+    """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or `-`: CSV on a pipe."""
     columns = None if schema is None else schema.table_columns
     if schema is not None:
         form = replace(form, unread=schema.unread_columns)
@@ -312,7 +313,7 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
 
 
 class ParquetFiles(RecordBatches):
-    """Parquet files that Arrow opens as one data set."""
+    """Records of Parquet files, as one Arrow data set."""
 
     def __init__(
         self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
@@ -363,7 +364,7 @@ class ParquetFiles(RecordBatches):
 
 
 class _HashedInput(io.RawIOBase):
-    """Standard input, which knows what has come through it."""
+    """Standard input with a hash of the bytes read."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
@@ -379,7 +380,7 @@ class _HashedInput(io.RawIOBase):
 
 
 class CsvPipe(RecordBatches):
-    """CSV on standard input."""
+    """Records of CSV on standard input."""
 
     def __init__(self, columns: Sequence[str] | None, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
@@ -399,7 +400,7 @@ class CsvPipe(RecordBatches):
 
 
 class CsvFiles(RecordBatches):
-    """CSV files, one after the other, which know how much of them was read."""
+    """Records of CSV files, one after the other, with the share read."""
 
     def __init__(
         self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
@@ -448,7 +449,7 @@ class CsvFiles(RecordBatches):
 
 
 def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
-    """A column for every `key=value` among the folders between `base` and the file."""
+    """Add a column for every `key=value` among the folders between `base` and the file."""
     if file == base:
         return piece
     for part in file.relative_to(base).parts[:-1]:
