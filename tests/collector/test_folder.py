@@ -218,6 +218,7 @@ def test_space_of_sealed_records_returns_to_the_disk(tmp_path):
 
 def test_a_large_group_is_many_rows_and_any_number_of_small_ones_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("privot.collector.folder._GROUP_BYTES", 1000)
+    monkeypatch.setattr("privot.collector.folder._PIECE_BYTES", 5000)
     reports = made(400)
     store = opened(tmp_path)
     store.append(*rows(reports[:200]))

@@ -68,7 +68,7 @@ _REPLACE = {
     "groups": "UPDATE groups SET data = :data WHERE number = :number",
     "sealed_ids": "UPDATE sealed_ids SET data = :data, crc = :crc WHERE number = :number",
 }
-_GROUP_BYTES, _GROUPS_AT_ONCE = 2**20, 64
+_GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24
 _LOG_BYTES = 2**24  # once it is checkpointed
 _ENTRY_BYTES = 24
 _LAST = 2**63 - 1
@@ -102,6 +102,7 @@ class FolderStore:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flush_folder(folder.parent)
+            # Only if it is missing: to close any handle of the file drops the locks of this process.
             if not self._path.exists():
                 create(self._path, secret=True)
             flush_folder(folder)
@@ -276,15 +277,18 @@ class FolderStore:
         self._forget_bytes()
 
     def _rows(self, table: str, last: int = _LAST) -> Iterator[list[tuple[int, bytes]]]:
-        """Rows of a table up to a number, some at a time; between them others may write."""
-        query = (
-            f"SELECT number, data FROM {table} WHERE number > ? AND number <= ? ORDER BY number "
-        )
-        after = 0
+        """Yield rows of a table up to a number, about 16 MiB at a time; others may write between."""
+        query = f"SELECT number, data FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
+        after = -1
         while True:
+            rows: list[tuple[int, bytes]] = []
+            size = 0
             with self._transaction() as connection:
-                given = (after, last, _GROUPS_AT_ONCE)
-                rows = connection.execute(query + "LIMIT ?", given).fetchall()
+                cursor = connection.execute(query, (after, last))
+                while size < _PIECE_BYTES and (row := cursor.fetchone()):
+                    rows.append(row)
+                    size += len(row[1])
+                cursor.close()
             if not rows:
                 return
             yield rows
