@@ -7,7 +7,9 @@ A server is started in a process of its own, with its store in `--folder`, a fol
 measured; one client process sends to its loopback address, over connections that stay open: batches of
 100, then reports one by one. A report counts when its sender is told that it is on the disk. In the
 same run, on the same disk, one SQLite commit a report (`synchronous = FULL`), with the default journal
-and with WAL, twice in turn. Then a store of 10 million reports is made, and a server is started on it.
+and with WAL, twice in turn. Then the store alone takes a million reports in batches of 1,000, beside a
+SQLite table with a row a report whose key is its id. Last a store of 10 million reports is made, and a
+server is started on it.
 """
 
 import argparse
@@ -184,6 +186,32 @@ def rates(folder: Path, device: Device, campaign: Campaign, randomizer: Path) ->
     return found
 
 
+def alone(folder: Path, device: Device, campaign: Campaign, count: int = 1_000_000) -> dict:
+    """Reports a second of a store, and of a table with a row a report, in batches of 1,000."""
+    records = reports_of(device, count, np.random.default_rng(2))
+    entries = sums_of(records)[1]
+    store = FolderStore(folder / "alone", campaign.example)
+    began = time.perf_counter()
+    for at in range(0, count, 1000):
+        store.append(records[at : at + 1000], entries[at : at + 1000])
+    found = {"store": count / (time.perf_counter() - began)}
+    store.close()
+    connection = sqlite3.connect(folder / "rows.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE reports (id BLOB PRIMARY KEY, report BLOB) WITHOUT ROWID")
+    began = time.perf_counter()
+    for at in range(0, count, 1000):
+        reports = [row.tobytes() for row in records[at : at + 1000]]
+        rows = [(report[ID_AT : ID_AT + 16], report) for report in reports]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR IGNORE INTO reports VALUES (?, ?)", rows)
+        connection.execute("COMMIT")
+    found["rows"] = count / (time.perf_counter() - began)
+    connection.close()
+    return found
+
+
 def start_with(
     count: int, folder: Path, device: Device, campaign: Campaign, randomizer: Path
 ) -> dict:
@@ -233,6 +261,7 @@ def main() -> None:
         best = {name: max(found[name]) for name in ("batches_of_100", "singly")}
         found["times_sqlite"] = best["batches_of_100"] / max(found["sqlite_delete"])
         found["times_sqlite_wal"] = best["batches_of_100"] / max(found["sqlite_wal"])
+        found["alone"] = alone(folder, device, campaign)
         found["start"] = start_with(given.stored, folder, device, campaign, path)
     finally:
         shutil.rmtree(folder)

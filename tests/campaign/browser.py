@@ -24,8 +24,8 @@ class Browser:
         profile: An empty folder, where it keeps what a page stores.
 
     Attributes:
-        events: What it told of without being asked, oldest first; `act("Network.enable")` and the like
-            make it tell more.
+        events: Events of the browser, oldest first; `act("Network.enable")` and the like
+            enable more of them.
     """
 
     def __init__(self, profile: Path) -> None:

@@ -53,12 +53,12 @@ def made(folder, schema=TABLE, collector="http://127.0.0.1:9", epsilon=4.0, **ho
 
 def test_a_folder_holds_what_is_public_apart_from_what_is_not(tmp_path):
     campaign = made(tmp_path)
-    told = json.loads(
+    facts = json.loads(
         (campaign.web / "index.html").read_text().split('"campaign">')[1].split("</script>")[0]
     )
-    assert told["fingerprint"] == campaign.randomizer.fingerprint
+    assert facts["fingerprint"] == campaign.randomizer.fingerprint
     for folder in (campaign.folder, campaign.web):
-        require_signature(folder / "randomizer.json", told["publicKey"])
+        require_signature(folder / "randomizer.json", facts["publicKey"])
     assert stat.S_IMODE((campaign.folder / "signing.pem").stat().st_mode) == 0o600
     assert not list(campaign.web.glob("*.pem"))
     again = CampaignFolder.load(campaign.folder)
@@ -79,13 +79,13 @@ def test_what_cannot_be_a_campaign_is_refused_and_nothing_is_left(tmp_path):
             made(tmp_path, collector=address)
         assert not list(tmp_path.iterdir())
     gaussian = Randomizer.calibrate(NUMBER, 1.0, 1e-6, mechanism="gaussian")
-    asked = {"title": "", "collector": ""}
+    given = {"title": "", "collector": ""}
     for randomizer, more, words in (
         (gaussian, {}, "cannot be drawn by browsers"),
         (Randomizer.calibrate(NUMBER, 1.0), {"questions": {"night": "?"}}, "no column"),
     ):
         with pytest.raises(PrivotError, match=words):
-            create(randomizer, tmp_path / "new", **asked, **more)
+            create(randomizer, tmp_path / "new", **given, **more)
         assert not list(tmp_path.iterdir())
     key = (made(tmp_path).folder / "signing.pem").read_bytes()
     with pytest.raises(PrivotError, match="exists"):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is install
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Pages, and no lines about who asked for them."""
+    """Server of pages, without log lines about requests."""
 
     def log_message(self, *_):
         pass
@@ -40,7 +40,7 @@ def pages(folder):
 
 @contextmanager
 def collector(campaign, origin, port):
-    """`privot serve` of a campaign in a process of its own, until it is asked to end."""
+    """`privot serve` of a campaign in a process of its own, until it gets a signal."""
     command = ["serve", campaign.folder / "randomizer.json", "--store", campaign.folder / "store"]
     more = ["--origin", origin, "--port", str(port), "--seal-every", "0"]
     process = subprocess.Popen(

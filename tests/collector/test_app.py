@@ -1,4 +1,4 @@
-"""The HTTP interface: what is kept is told, and whatever is wrong is a 4xx with a line that helps."""
+"""The HTTP interface: answers say which reports are stored, and every error is a 4xx with a remedy."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ JSON = {"content-type": "application/json"}
 
 
 class Memory:
-    """A store that keeps nothing for long, or fails as it is told."""
+    """A store that discards what it accepts, or fails on demand."""
 
     error = None
     count = 0
@@ -77,13 +77,13 @@ def test_each_report_is_told_what_became_of_it(desk):
     )
     bad = reports[11][:-1] + b"\0" if reports[11][-1] else reports[11][:-1] + b"\1"
     mixed = [reports[3], changed(reports[4]), reports[10], bad]
-    told = post(collector, write_batch(mixed)).json()
-    assert (told["accepted"], told["duplicates"]) == (2, 1)
-    assert [(f["index"], f["reason"]) for f in told["failed"]] == [(3, "checksum")]
-    assert all(": " in f["message"] and "\n" not in f["message"] for f in told["failed"])
+    answer = post(collector, write_batch(mixed)).json()
+    assert (answer["accepted"], answer["duplicates"]) == (2, 1)
+    assert [(f["index"], f["reason"]) for f in answer["failed"]] == [(3, "checksum")]
+    assert all(": " in f["message"] and "\n" not in f["message"] for f in answer["failed"])
     fields = {"version": 1, "reports": [Report.from_bytes(r).to_json() for r in reports]}
-    told = post(collector, json.dumps(fields), JSON).json()
-    assert (told["accepted"], told["duplicates"], told["failed"]) == (9, 11, [])
+    answer = post(collector, json.dumps(fields), JSON).json()
+    assert (answer["accepted"], answer["duplicates"], answer["failed"]) == (9, 11, [])
     assert desk.writer.store.count == 21
     assert (desk.metrics.received, desk.metrics.accepted, desk.metrics.duplicates) == (34, 21, 12)
 
@@ -195,9 +195,9 @@ def bad_requests():
 
 def test_every_bad_request_is_a_4xx_with_a_line_that_helps_and_none_is_logged(memory, caplog):
     caplog.set_level(logging.DEBUG)
-    told, kinds = [], bad_requests()
+    lines, kinds = [], bad_requests()
     assert len(kinds) >= 100
-    collector = Collector([memory], log=told.append)
+    collector = Collector([memory], log=lines.append)
     answers = calls(collector, *(kind[:3] for kind in kinds))
     for (*_, how, status), answer in zip(kinds, answers):
         assert answer.status_code == status, (how, answer.text)
@@ -208,7 +208,7 @@ def test_every_bad_request_is_a_4xx_with_a_line_that_helps_and_none_is_logged(me
     ours = [
         r for r in caplog.records if r.name.split(".")[0] not in ("asyncio", "httpx", "httpcore")
     ]
-    assert told == ours == []
+    assert lines == ours == []
     assert memory.writer.store.count == 0
 
 
@@ -235,8 +235,8 @@ def test_what_was_sent_stands_in_no_answer(memory):
 
 
 def test_faults_of_the_store_are_asked_to_come_again(memory):
-    told = []
-    collector, body = Collector([memory], log=told.append), write_batch(made(2))
+    lines = []
+    collector, body = Collector([memory], log=lines.append), write_batch(made(2))
     for error, status in (
         (StoreFull("no room: later"), 507),
         (StoreStopped("stopped: later"), 503),
@@ -247,7 +247,7 @@ def test_faults_of_the_store_are_asked_to_come_again(memory):
     memory.writer.store.error = ZeroDivisionError("secret words")
     answer = post(collector, body)
     assert (answer.status_code, answer.json()["error"]["reason"]) == (500, "fault")
-    assert told == ["a request failed by a fault of the collector (ZeroDivisionError)"]
+    assert lines == ["a request failed by a fault of the collector (ZeroDivisionError)"]
     memory.writer.store.error = None
     assert post(collector, body).status_code == 200
     collector.stopping = True
@@ -274,12 +274,12 @@ def test_only_declared_origins_may_send(memory):
     }
     for origin, allowed in (("https://example.org", True), ("https://example.com", False)):
         headers = BATCH | {"origin": origin}
-        asked, sent = calls(
+        preflight, sent = calls(
             collector,
             ("OPTIONS", REPORTS, {"headers": {"origin": origin} | ask}),
             ("POST", REPORTS, {"content": write_batch(made(1)), "headers": headers}),
         )
-        assert (asked.status_code == 200) == allowed
+        assert (preflight.status_code == 200) == allowed
         assert ("access-control-allow-origin" in sent.headers) == allowed
     assert "access-control-allow-origin" not in post(Collector([memory]), b"", BATCH).headers
 

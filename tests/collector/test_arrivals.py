@@ -1,4 +1,4 @@
-"""Bodies become records, whatever else is among them; what is refused is told in one line."""
+"""Bodies become records, whatever else is among them; refusals are one line."""
 
 import json
 

@@ -41,16 +41,18 @@ def test_types():
     assert status(lambda: is_json(request(content_type=BATCH_TYPE, content_encoding="gzip"))) == 415
 
 
-@pytest.mark.parametrize("told", ["-1", "1e3", "²", " ", "0x10"])
-def test_lengths_are_numbers(told):
-    assert status(lambda: require_length(request(content_length=told), 100)) == 400
+@pytest.mark.parametrize("length", ["-1", "1e3", "²", " ", "0x10"])
+def test_lengths_are_numbers(length):
+    assert status(lambda: require_length(request(content_length=length), 100)) == 400
 
 
 def test_a_body_that_says_that_it_is_too_long_is_refused_unread():
     require_length(request(content_length="100"), 100)
     require_length(request(), 100)
-    for told in ("101", "1000000000", "9" * 5000):
-        assert status(lambda told=told: require_length(request(content_length=told), 100)) == 413
+    for length in ("101", "1000000000", "9" * 5000):
+        assert (
+            status(lambda length=length: require_length(request(content_length=length), 100)) == 413
+        )
 
 
 def test_a_body_is_read_whole_or_not_at_all():

@@ -94,8 +94,8 @@ def test_answers_in_lists_are_compared_too():
         pa.array([release.table[REPORT_ID][0].as_py()] * 50, pa.binary(16)),
     )
     one = Release(ReportTable.of(table), release.randomizer)
-    told = {tuple(map(str, row.values())) for row in table.to_pylist()}
-    assert len(collect([one]).release) == len(told)
+    found = {tuple(map(str, row.values())) for row in table.to_pylist()}
+    assert len(collect([one]).release) == len(found)
 
 
 def write_inbox(folder):
@@ -132,13 +132,13 @@ def test_an_inbox_of_files_by_strangers(tmp_path):
     assert "3 copies of reports were left out" in done.stderr
     assert "6 reports cannot be counted and are in all.parquet.quarantine.csv" in done.stderr
     lines = csv.read_csv(tmp_path / "all.parquet.quarantine.csv").to_pylist()
-    told = {(os.path.basename(line["source"]), line["row"]): line["reason"] for line in lines}
-    assert "cannot be read" in told[("junk.parquet", None)]
-    assert "another randomizer" in told[("other.parquet", None)]
-    assert told[("far.parquet", 1)] == "column 'home' holds what the randomizer does not report"
-    assert "a line of 2 fields instead of 3" in told[("c.csv", None)]
-    assert "half reported" in told[("c.csv", 51)]
-    assert "no id" in told[("c.csv", 52)]
+    found = {(os.path.basename(line["source"]), line["row"]): line["reason"] for line in lines}
+    assert "cannot be read" in found[("junk.parquet", None)]
+    assert "another randomizer" in found[("other.parquet", None)]
+    assert found[("far.parquet", 1)] == "column 'home' holds what the randomizer does not report"
+    assert "a line of 2 fields instead of 3" in found[("c.csv", None)]
+    assert "half reported" in found[("c.csv", 51)]
+    assert "no id" in found[("c.csv", 52)]
     assert sorted(os.listdir(tmp_path)) == [
         "all.parquet", "all.parquet.quarantine.csv", "inbox", "randomizer.json",
     ]  # fmt: skip
@@ -215,8 +215,8 @@ def test_a_release_with_strangers_is_fitted_without_them(tmp_path):
 
 def test_copies_are_found_in_any_order_and_forged_ids_are_none(tmp_path):
     release = homes(100, keep_order=True)
-    release.save(tmp_path / "kept.parquet")
-    assert len(Release.load(tmp_path / "kept.parquet")) == 100
+    release.save(tmp_path / "all.parquet")
+    assert len(Release.load(tmp_path / "all.parquet")) == 100
     row = release.table.slice(3, 1).to_pylist()[0]
     forged = changed(release, report_id={70: row[REPORT_ID]})
     forged.save(tmp_path / "forged.parquet")
@@ -252,12 +252,12 @@ def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mecha
             changed = [(fields, part)]
         for place, name in changed:
             before, place[name] = place[name], absurd
-            told = promised
+            stated = promised
             try:  # what is of no consequence may load: a δ that nothing spends
-                told = str(Randomizer.from_json(seal(**fields)).guarantee)
+                stated = str(Randomizer.from_json(seal(**fields)).guarantee)
             except PrivotError as refused:
                 longest = max(longest, len(str(refused)))
-            assert told == promised
+            assert stated == promised
             place[name] = before
     assert 0 < longest < 500
 

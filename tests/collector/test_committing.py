@@ -1,4 +1,4 @@
-"""One writer: what waits is stored together, each is told its own, and a fault reaches all who wait."""
+"""One writer stores waiting reports together, answers each sender, and passes faults on to all."""
 
 import asyncio
 import threading

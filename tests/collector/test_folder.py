@@ -91,15 +91,15 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path, seed
             os.write(write, min(at, len(reports)).to_bytes(4, "big"))
         os._exit(0)
     os.close(write)
-    stop, told = rng.randrange(1, 60), []
+    stop, ends = rng.randrange(1, 60), []
     with os.fdopen(read, "rb") as pipe:
-        while len(told) < stop and (data := pipe.read(4)):
-            told.append(int.from_bytes(data, "big"))
+        while len(ends) < stop and (data := pipe.read(4)):
+            ends.append(int.from_bytes(data, "big"))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         while data := pipe.read(4):
-            told.append(int.from_bytes(data, "big"))
-    require_whole(tmp_path / "s", reports[: told[-1]], reports)
+            ends.append(int.from_bytes(data, "big"))
+    require_whole(tmp_path / "s", reports[: ends[-1]], reports)
 
 
 def test_every_commit_is_flushed(tmp_path):

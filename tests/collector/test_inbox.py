@@ -1,4 +1,4 @@
-"""One stranger's file stops no collection: why it is none is told, and all others' reports count."""
+"""One unusable file stops no collection: its defect is reported, and all other reports count."""
 
 import os
 

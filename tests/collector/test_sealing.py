@@ -95,7 +95,7 @@ def test_a_sealing_that_breaks_off_is_done_again_and_doubles_nothing(
             seal(store, CAMPAIGN, BrokenShelf(tmp_path, after))
         assert held(tmp_path) == ids_of(reports[:60])  # a reader finds the old release
     else:
-        # Everything is on the shelf, and the store was not told.
+        # All files are written, and the store does not know.
         finish = store.finish_sealing
         monkeypatch.setattr(store, "finish_sealing", lambda *_: None)
         seal(store, CAMPAIGN, FolderShelf(tmp_path))

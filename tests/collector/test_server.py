@@ -119,7 +119,7 @@ def damaged(rng, report):
 
 
 def test_resends_garbage_and_forged_ids_are_counted_exactly(tmp_path):
-    """10 % come again, 5 % are garbage, 1 % have another's id: a set says what is kept."""
+    """10 % come again, 5 % are garbage, 1 % have another's id: a set has the expected reports."""
     rng, people = random.Random(11), made(2000)
     garbage = {damaged(rng, report) for report in made(100)}
     liars = [changed(report) for report in rng.sample(people, 20)]
@@ -138,16 +138,18 @@ def test_resends_garbage_and_forged_ids_are_counted_exactly(tmp_path):
                 copies += report in held
                 held.add(report)
             expected.append((new, copies, {i for i, r in enumerate(group) if r in garbage}))
-            _, told = post(connection, group)
-            failed = {each["index"] for each in told["failed"]}
-            found.append((told["accepted"], told["duplicates"], failed))
+            _, answer = post(connection, group)
+            failed = {each["index"] for each in answer["failed"]}
+            found.append((answer["accepted"], answer["duplicates"], failed))
         server.stop()
     assert found == expected
     assert sum(new for new, *_ in found) == 2020
     release = Release.load(tmp_path / "store" / CAMPAIGN.fingerprint / "release")
     assert len(release) == 2020
-    told = from_reports(RANDOMIZER, held).release.table
-    assert sorted(map(repr, release.table.to_pylist())) == sorted(map(repr, told.to_pylist()))
+    expected_table = from_reports(RANDOMIZER, held).release.table
+    assert sorted(map(repr, release.table.to_pylist())) == sorted(
+        map(repr, expected_table.to_pylist())
+    )
 
 
 def raw(port, *pieces, pause=0.0):

@@ -20,8 +20,8 @@ def test_new_reports_and_copies_are_told_apart(opened):
     assert store.append(*rows(reports[:10])).tolist() == [NEW] * 10
     other = changed(reports[1])
     mixed = [reports[0], reports[10], other, reports[10], later(other), later(reports[0])]
-    told = [DUPLICATE, NEW, NEW, DUPLICATE, DUPLICATE, DUPLICATE]
-    assert store.append(*rows(mixed)).tolist() == told
+    expected = [DUPLICATE, NEW, NEW, DUPLICATE, DUPLICATE, DUPLICATE]
+    assert store.append(*rows(mixed)).tolist() == expected
     assert store.count == 12
     assert store.append(*rows([other, reports[1], reports[11]])).tolist() == [DUPLICATE] * 2 + [NEW]
     assert store.append(*rows([changed(reports[12]), reports[12]])).tolist() == [NEW, NEW]

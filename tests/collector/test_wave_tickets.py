@@ -85,9 +85,9 @@ def test_nothing_that_is_kept_names_anybody_or_links_waves(office):
     assert given.give(person)[:40] == first[:40]
     now[0] = 4 * 3600.0
     assert given.give(person)[:40] != first[:40]
-    kept = json.loads(before)
-    assert set(kept) == {"wave", "key"}
-    assert kept["key"] not in given.path.read_text()  # nor can an old nonce be told to be anybody's
+    stored = json.loads(before)
+    assert set(stored) == {"wave", "key"}
+    assert stored["key"] not in given.path.read_text()  # nor can an old nonce be linked to a person
 
 
 def test_a_clock_that_was_set_back_and_a_damaged_file_are_refused(office):

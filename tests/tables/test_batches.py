@@ -1,6 +1,6 @@
 """A reservoir holds a uniform sample, whatever the order of the source.
 
-Everything that is wrong with records is told at once, with its place and an example.
+Everything that is wrong with records is reported at once, with its place and an example.
 """
 
 import numpy as np
@@ -62,10 +62,10 @@ def test_every_kind_of_problem_is_one_finding():
         height=["1", "tall", "nan", "2", "wide"], color=["red", "green", "red", "", "green"]
     )
     assert found.num_rows == 5
-    told = {(one.column, one.example): (one.count, one.places) for one in found.findings}
+    places = {(one.column, one.example): (one.count, one.places) for one in found.findings}
     rows = [f"row {row} of the table" for row in range(1, 6)]
-    assert told[("height", "'tall'")] == (2, [rows[1], rows[4]])
-    assert told[("color", "'green'")][0] >= 2
+    assert places[("height", "'tall'")] == (2, [rows[1], rows[4]])
+    assert places[("color", "'green'")][0] >= 2
     assert sum(one.count for one in found.findings) == 6
     assert found.outside == {}
 

@@ -162,7 +162,7 @@ class Refusals:
     """Reasons for which files, or lines of them, cannot be read, in memory.
 
     Arguments:
-        files: As `received` numbers them.
+        files: Files in the order of `received`.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:

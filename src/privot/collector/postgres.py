@@ -94,7 +94,7 @@ SELECT place FROM privot_arriving JOIN privot_reports AS held USING (id)
 WHERE held.campaign = %(campaign)s AND held.digest = 0
 """
 KNOWN = "SELECT DISTINCT id FROM privot_reports WHERE campaign = %s AND id = ANY(%s)"
-# Of several reports of one id, the last sealing says whether a file of the release may hold one.
+# The last sealing of an id's reports decides whether a file of the release may contain one.
 DELETE = """
 WITH gone AS (
     DELETE FROM privot_reports

@@ -7,9 +7,8 @@
 A sealing takes all records of a store and decodes them into rows. Impossible ones go to
 `quarantine-000000.csv`, the rest, ordered by ids (which are uniform coins: in random order,
 `privot.randomizer.publishing`), into Parquet shards; then the manifest is replaced, which names all
-shards so far. Shards are written to a folder, or to any address of fsspec. Of a campaign with a panel
-each shard is of one wave, named in it (`privot.collector.payloads`, which has the privacy review of
-that).
+shards so far. Shards are written to a folder, or to any address of fsspec. With a panel, each shard is
+of one wave, named in it (`privot.collector.payloads`, which has the privacy review of that).
 
 **Once.** A sealing that breaks off is done again by the next one, first of all, with the same
 records: the order is theirs, so shards have the same rows under the same names, and no manifest

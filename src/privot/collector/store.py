@@ -1,15 +1,13 @@
 """Records, known ids, and the protocol of stores, whatever their engine.
 
 - `KnownIds` is the set of a store's ids and digests in memory.
-- A **record** is a report in its binary form; all of a campaign have one length, as rows of bytes (n,
-  L).
-  `Form` has what they have in common, `sums_of` their ids and digests.
+- A **record** is a report in its binary form, a row of an array of bytes (n, L): all of a campaign have
+  one length. `Form` describes them, `sums_of` computes their ids and digests.
 - `Store` is the protocol. **Whatever `append` has returned is durable**: it survives a kill and a loss
-  of
-  power. **Sealing** moves stored records into shards of a release. It may break off any number of times
-  between begin and finish: a store remembers what it had begun, and returns the same records again, so
-  that each ends in one shard. Ids stay known. **Deletion** (`privot.collector.sealing`) removes all
-  reports of an id but the id, which stays refused with any content.
+  of power. **Sealing** moves stored records into shards of a release. It may break off any number of
+  times between begin and finish: a store remembers what it had begun, and returns the same records
+  again, so that each ends in one shard. Ids stay known. **Deletion** (`privot.collector.sealing`)
+  removes all reports of an id but the id, which stays refused with any content.
 
 **Identity.** A report is its id and its payload, and of a campaign with a panel its wave: they are
 what a release has of it. A record that equals another in all of them is a copy of it, and is accepted
@@ -46,11 +44,11 @@ _MIN_CAPACITY = 2**12
 class KnownIds:
     """Ids of a store's reports, and digests of their contents, in 24 bytes a report.
 
-    Of one id there may be several digests, of which all but one are forged, and each counts. Entries are
-    in a hash table with open addressing: the place of one is a hash of id and digest, or the next free
-    place. It is at most three quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each
-    start. The hash is keyed by random words of the process, for senders choose ids and contents, and
-    could otherwise choose ones of the same hash.
+    An id may have several digests, all but one of them forged, and each counts. Entries are in a hash
+    table with open addressing: the place of one is a hash of id and digest, or the next free place. It
+    is at most three quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each start. The
+    hash is keyed by random words of the process, for senders choose ids and contents, and could
+    otherwise choose ones of the same hash.
 
     **Deleted ids** have a table of their own, by hashes of the id alone: an entry's id is looked up
     there first, for a deleted id is refused with any content. (With hashes of ids alone in the other
@@ -70,8 +68,8 @@ class KnownIds:
     def claim(self, entries: Words) -> tuple[Statuses, NDArray[np.int64]]:
         """Add new entries; return each entry's status (n,), and the place it took (n,), −1 if none.
 
-        Of equal entries among them, the first is the new one. An entry of a deleted id is deleted,
-        whatever its digest.
+        The first of equal entries is the new one. An entry of a deleted id is deleted, whatever its
+        digest.
         """
         if (needed := _capacity(self.count + len(entries))) > len(self._table):
             self._rebuild(needed)
