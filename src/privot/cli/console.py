@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 SchemaFile = Annotated[Path, Argument(help="The schema: schema.toml.")]
 Force = Annotated[bool, Option("--force", help="Replace an output that exists.")]
-Separator = Annotated[
-    str, Option(help="What stands between a CSV's fields: one character, or tab.")
-]
+Separator = Annotated[str, Option(help="Separator of a CSV's fields: one character, or tab.")]
 # Steps after which a fit estimates how long it will take, and the shortest time worth a line.
 _STEPS_UNTIL_ESTIMATE = 20
 _MIN_SECONDS = 2.0  # seconds
@@ -78,7 +76,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
         )
 
     def command() -> None:
-        """A command that has these options only."""
+        """Stand for a command with these options."""
 
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
