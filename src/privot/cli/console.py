@@ -110,13 +110,18 @@ def with_settings(place: str, *names: str) -> type[TyperCommand]:
     """
 
     class Command(TyperCommand):
-        _complete = False
+        _own: list[Any]
+        _all: list[Any] | None = None
 
-        def get_params(self, ctx: Any) -> list[Any]:
-            if not self._complete:
-                self.params = [*self.params, *settings_options(load_object(place, "this"), names)]
-                self._complete = True
-            return super().get_params(ctx)
+        @property
+        def params(self) -> list[Any]:
+            if self._all is None:
+                self._all = [*self._own, *settings_options(load_object(place, "this"), names)]
+            return self._all
+
+        @params.setter
+        def params(self, own: list[Any]) -> None:
+            self._own = own
 
         def invoke(self, ctx: Any) -> Any:
             ctx.obj = {name: ctx.params.pop(name) for name in names}
