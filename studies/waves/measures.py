@@ -27,7 +27,8 @@ import numpy as np
 from privot.local import WaveModel, fit_waves
 from privot.local.classes.class_fit import report_groups
 from privot.randomizer import Randomizer, Release
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from studies.common.rows import gather
 
 WAVES, PERIOD, EPSILON = 24, 6, 2.0

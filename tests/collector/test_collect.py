@@ -236,7 +236,7 @@ ABSURD = [10**400, -(10**400), 5e-324, 1e308, 2**70, True, None, "1", [], {}]
 
 
 @pytest.mark.parametrize("absurd", ABSURD, ids=lambda v: f"{v!r:.10}")
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "planar_laplace"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(mechanism, absurd):
     randomizer = homes(10, mechanism).randomizer
     text, promised, longest = randomizer.to_json(), str(randomizer.guarantee), 0

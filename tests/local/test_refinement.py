@@ -9,7 +9,7 @@ from commands import privot as run
 from commands import typed
 from given_classes import fit_four
 from privot.core.errors import PrivotError
-from privot.evaluation.rehearsal import with_columns_of
+from privot.evaluation.rehearsal import with_dependence
 from privot.local import pair_weights, refine
 from privot.randomizer import weigh_pairs
 
@@ -156,7 +156,7 @@ def test_weights_of_pairs_are_squares_of_what_the_model_has_of_dependence(of_pai
 
 
 def test_a_model_without_dependence_weighs_all_pairs_alike(of_pairs):
-    assert {*pair_weights(with_columns_of(of_pairs, 0.0, 0)).values()} == {1.0}
+    assert {*pair_weights(with_dependence(of_pairs, 0.0, 0)).values()} == {1.0}
     with pytest.raises(PrivotError, match="give what privot.fit made of a pilot's joint reports"):
         pair_weights(THREE)
 

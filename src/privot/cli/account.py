@@ -326,8 +326,7 @@ def _diameter(sensitivity: float, norm: str) -> str:
 # `privot account sliced`: noise for noisy slices, by the exact accountant.
 #
 # The setting is the run's: dimension and number of slices, records, batch, epochs, radius. Both
-# accountants answer (Rényi and the tighter privacy-loss distribution), and what the published
-# bounds would ask for stands beside them.
+# accountants answer (Rényi and the tighter privacy-loss distribution).
 
 
 class _Sampling(StrEnum):
@@ -422,10 +421,8 @@ def sliced(
     epsilon, stddev = both[accounting.value]
     name = "stddev" if forward else "epsilon"
     overflow, capacity = setting.overflow(count, delta)
-    published = _published(setting, epsilon, delta, count) if forward and "rdp" in both else {}
     fields: dict[str, Any] = {"epsilon": epsilon, "stddev": stddev}
     fields |= {f"{name}_{method}": value for method, value in answers.items()}
-    fields |= {f"stddev_published_{bound}": value for bound, value in published.items()}
     fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
     fields |= {"sensitivity": setting.sensitivity, "steps": count}
     fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
@@ -446,11 +443,6 @@ def sliced(
             f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
             f"overflows cost {rounded_up(overflow)} of delta."
         )
-    if published:
-        lines.append(
-            f"The published recipe would ask for {rounded_up(published['bernstein'])} (Bernstein) or "
-            f"{rounded_up(published['clt'])} (normal approximation, which is no bound)."
-        )
     if sampling is not _Sampling.none:
         lines.append(
             "This assumes that every batch is drawn afresh by secret coins, in random row order, "
@@ -466,17 +458,3 @@ def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -
         return setting.steps_of(epochs)
     given = "neither" if steps is None else "both"
     raise PrivotError(f"--epochs and --steps: {given} given; give exactly one")
-
-
-def _published(
-    setting: SlicedAccounting, epsilon: float, delta: float, steps: int
-) -> dict[str, float]:
-    """Return the noise by the published bounds, where they apply."""
-    from privot.privacy.published_slice_bounds import published_stddev
-
-    if setting.orthonormal or setting.grid:
-        return {}
-    return {
-        "bernstein": published_stddev(setting, "bernstein", epsilon, delta, steps),
-        "clt": published_stddev(setting, "clt", epsilon, delta, steps),
-    }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from privot.collector import Collection
-    from privot.evaluation import Finding
+    from privot.evaluation.verdicts import Finding
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress

@@ -159,11 +159,11 @@ def fit(
 
 def _require_target(release: Release, target: str, checked_too: bool) -> None:
     """Refuse before the fit a target that no check could report on."""
-    from privot.evaluation.held_out import require_told
+    from privot.evaluation.target_check import require_target
 
     if not checked_too:
         raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
-    require_told(release.schema, target)
+    require_target(release.schema, target)
 
 
 def _check(
@@ -340,10 +340,9 @@ def run(
     if data is not None and not images:
         raise PrivotError("data is for images alone: add --images, or leave --data out")
     claim_folder(output, _HOLDS, force=force)
-    settings = FitSettings(**context.obj)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    given["settings"] = settings
+    given["settings"] = FitSettings(**context.obj)
     lines = _digits(output, given, data) if images else _homes(output, given)
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")

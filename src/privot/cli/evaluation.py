@@ -270,7 +270,7 @@ def _simulate(
     """Simulate people who report and are learned from; `how`: like whom, how many fits, seed."""
     from privot.core.errors import require_seed
     from privot.core.files import claim_folder, replacing_folder
-    from privot.evaluation.forecast import STAMP, rehearse
+    from privot.evaluation.forecast import STAMP, simulate_campaign
     from privot.models import load
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
     from privot.schema import Schema
@@ -284,7 +284,7 @@ def _simulate(
     if like is not None:
         prior = load(like) if like.is_dir() else read_table(like, declared)
     with step_bar("rehearsing") as progress:
-        found = rehearse(
+        found = simulate_campaign(
             declared,
             epsilon,
             people,

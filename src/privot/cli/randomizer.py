@@ -135,7 +135,7 @@ def calibrate(
     ] = "auto",
     mechanism: Annotated[
         str | None,
-        Option(help="auto, window, candidates, laplace, gaussian or planar_laplace."),
+        Option(help="auto, window, candidates, laplace or gaussian."),
     ] = None,
     report_columns: Annotated[
         int | None, Option(help="Columns one person reports, drawn by fresh coins.")

@@ -14,7 +14,8 @@ from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
-    from privot.schema import CodedColumn, Schema
+    from privot.schema import Schema
+    from privot.schema.columns.column import CodedColumn
     from privot.schema.drafts import DraftColumn
 
 # The editor of `privot schema new` prompts for one column after another, and shows how each is reported.
@@ -277,8 +278,7 @@ def new(
         str | None,
         Option(
             "--from",
-            help="Draft it from SDV's metadata.json, a JSON Schema, or package.module:Name of a "
-            "pydantic model or a pandera schema (which is imported, so runs).",
+            help="Draft it from SDV's metadata.json.",
         ),
     ] = None,
     table: Annotated[str | None, Option(help="With --from: which table, of several.")] = None,
@@ -346,11 +346,11 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
 
 def _import(source: str, output: Path, table: str | None, force: bool) -> None:
     from privot.core.files import claim_file, replacing_file
-    from privot.schema.draft_sources import draft_of
+    from privot.schema.drafts import read_draft
 
     inputs = [Path(source)] if Path(source).exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    draft = draft_of(source, table)
+    draft = read_draft(source, table)
     with replacing_file(output) as file:
         file.write_text(draft, encoding="utf-8")
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")

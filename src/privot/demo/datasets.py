@@ -247,7 +247,7 @@ def _read_bytes(path: Path) -> bytes:
 
 def _read_npz(path: Path) -> list[np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return [file[part] for part in PARTS]
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise PrivotError(

@@ -29,7 +29,8 @@ from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP, weakest
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from privot.training import Progress
 
 # Times of waves: numbers, or dates, which are counted in days.
