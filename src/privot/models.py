@@ -318,7 +318,7 @@ class Learned(Summarized, ABC):
         """Guarantee to the people whose records it was learned from."""
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
+        """Return facts by name (see `Summarized`)."""
         return {"guarantee": self.guarantee}
 
     @abstractmethod
@@ -395,7 +395,7 @@ class Model(Learned):
         """Schema of the records."""
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
+        """Return facts by name (see `Summarized`)."""
         return self.schema.summary() | super().summary()
 
     @abstractmethod

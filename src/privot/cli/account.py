@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Delta = Annotated[float, Option(help="Well below one over the number of people.")]
 Epsilon = Annotated[float | None, Option(help="Privacy loss; asks for the noise.")]
-Unit = Annotated[str, Option(help="Whom one record belongs to.")]
+Unit = Annotated[str, Option(help="Owner of one record.")]
 Fields = dict[str, Any]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, every digit.")]
 
@@ -72,7 +72,9 @@ def noise(
     ] = None,
     stddev: Annotated[
         float | None,
-        Option(help="Of each coordinate's Gaussian noise; asks for the epsilon."),
+        Option(
+            help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
+        ),
     ] = None,
     keep: Annotated[
         float | None,
@@ -196,7 +198,7 @@ def shuffle(
     delta: Delta,
     epsilon: Annotated[
         float | None,
-        Option(help="Of each person's whole report, all columns, pure; asks for the central one."),
+        Option(help="Pure epsilon of each person's whole report; asks for the central epsilon."),
     ] = None,
     central_epsilon: Annotated[
         float | None,
@@ -205,7 +207,7 @@ def shuffle(
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
-    """What local reports promise once a trusted shuffler has dropped who sent which.
+    """Compute the guarantee of local reports after a trusted shuffler has removed their senders.
 
     Example: privot account shuffle --epsilon 5 --people 400000 --delta 1e-6
 
@@ -356,7 +358,8 @@ def slices(
     steps: Annotated[int | None, Option(help="Number of releases, instead of epochs.")] = None,
     epsilon: Epsilon = None,
     stddev: Annotated[
-        float | None, Option(help="Of each projection's noise; asks for the epsilon.")
+        float | None,
+        Option(help="Standard deviation of each projection's noise; asks for the epsilon."),
     ] = None,
     sampling: Annotated[
         _Sampling, Option(help="How batches are drawn; none: all records at every step.")

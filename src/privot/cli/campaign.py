@@ -257,12 +257,12 @@ def serve(
     ],
     store: Annotated[
         str,
-        Option(help="Where reports are stored: a folder, or postgresql://USER@HOST/DATABASE."),
+        Option(help="Store of reports: a folder, or postgresql://USER@HOST/DATABASE."),
     ] = "store",
     release: Annotated[
         str | None,
         Option(
-            help="Where shards go, a folder for each randomizer: a folder, or an address such as "
+            help="Destination of shards, a folder for each randomizer: a folder, or an address such as "
             "s3://bucket/path; STORE/FINGERPRINT/release by default."
         ),
     ] = None,

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 SchemaFile = Annotated[Path, Argument(help="The schema: schema.toml.")]
 Force = Annotated[bool, Option("--force", help="Replace an output that exists.")]
-Separator = Annotated[
-    str, Option(help="What stands between a CSV's fields: one character, or tab.")
-]
+Separator = Annotated[str, Option(help="Separator of a CSV's fields: one character, or tab.")]
 # Steps after which a fit estimates how long it will take, and the shortest time worth a line.
 _STEPS_UNTIL_ESTIMATE = 20
 _MIN_SECONDS = 2.0  # seconds
@@ -78,7 +76,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
         )
 
     def command() -> None:
-        """A command that has these options only."""
+        """Stand for a command with these options."""
 
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -112,13 +110,18 @@ def with_settings(place: str, *names: str) -> type[TyperCommand]:
     """
 
     class Command(TyperCommand):
-        _complete = False
+        _own: list[Any]
+        _all: list[Any] | None = None
 
-        def get_params(self, ctx: Any) -> list[Any]:
-            if not self._complete:
-                self.params = [*self.params, *settings_options(load_object(place, "this"), names)]
-                self._complete = True
-            return super().get_params(ctx)
+        @property
+        def params(self) -> list[Any]:
+            if self._all is None:
+                self._all = [*self._own, *settings_options(load_object(place, "this"), names)]
+            return self._all
+
+        @params.setter
+        def params(self, own: list[Any]) -> None:
+            self._own = own
 
         def invoke(self, ctx: Any) -> Any:
             ctx.obj = {name: ctx.params.pop(name) for name in names}

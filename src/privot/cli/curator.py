@@ -57,7 +57,7 @@ def fit(
     ] = False,
     times: Annotated[
         str | None,
-        Option(help="Of waves: numbers or dates with commas between; 1,2,3 and so on by default."),
+        Option(help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."),
     ] = None,
     start: Annotated[
         str | None, Option(help="Instead: the time of the first wave, a number or a date.")

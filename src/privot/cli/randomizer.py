@@ -126,7 +126,7 @@ def calibrate(
     epsilon: Annotated[
         float | None, Option(help="Privacy loss of one person's whole report.")
     ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
+    output: Annotated[Path, Option("-o", "--output", help="File to write.")] = Path(
         "randomizer.json"
     ),
     delta: Annotated[float, Option(help="Needed by Gaussian noise only.")] = 0.0,
@@ -384,7 +384,7 @@ def privatize(
         Option(
             "-o",
             "--output",
-            help="Where to write the release: parquet, csv, csv.gz; a folder (no suffix) for shards; "
+            help="Release to write: parquet, csv, csv.gz; a folder (no suffix) for shards; "
             "- for CSV on a pipe.",
         ),
     ] = Path("release.parquet"),
@@ -469,15 +469,15 @@ def collect(
         list[Path],
         Argument(help="Reports of many devices: files, folders of them, quoted patterns."),
     ],
-    output: Annotated[Path, Option("-o", "--output", help="Where to write them all.")] = Path(
+    output: Annotated[Path, Option("-o", "--output", help="Release to write.")] = Path(
         "release.parquet"
     ),
     randomizer: Annotated[
-        Path | None, Option("-r", "--randomizer", help="Whose reports to collect; CSV needs it.")
+        Path | None, Option("-r", "--randomizer", help="Randomizer of the reports; CSV needs it.")
     ] = None,
     quarantine: Annotated[
         Path | None,
-        Option(help="Where to put what is not counted; OUTPUT.quarantine.csv by default."),
+        Option(help="File for what is not counted; OUTPUT.quarantine.csv by default."),
     ] = None,
     strict: Annotated[
         bool, Option("--strict", help="Refuse reports that cannot be, instead.")

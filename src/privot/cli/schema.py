@@ -260,7 +260,7 @@ def new(
         Option(
             "-o",
             "--output",
-            help="Where to write it; schema.toml by default, with --pilot refined.json.",
+            help="File to write; schema.toml by default, with --pilot refined.json.",
         ),
     ] = None,
     columns: Annotated[
@@ -272,7 +272,7 @@ def new(
         ),
     ] = None,
     rule: Annotated[
-        list[str] | None, Option(help="What samples keep: 'left >= came'. May be repeated.")
+        list[str] | None, Option(help="Rule that samples satisfy: 'left >= came'. May be repeated.")
     ] = None,
     source: Annotated[
         str | None,

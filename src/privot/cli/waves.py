@@ -37,15 +37,13 @@ _DAY = 86_400
 def new(
     name: Annotated[str, Argument(help="Name of the campaign; another panel needs another one.")],
     window: Annotated[int, Option(help="A person reports once in so many consecutive waves.")],
-    start: Annotated[str, Option(help="When wave 0 begins, in UTC: 2026-01-05.")],
+    start: Annotated[str, Option(help="Start of wave 0, in UTC: 2026-01-05.")],
     waves: Annotated[int | None, Option(help="How many; without end by default.")] = None,
     days: Annotated[float, Option(help="Length of a wave.")] = 7.0,
     seed: Annotated[
         str | None, Option(help="Seed of the public coins; drawn if none is given.")
     ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
-        "panel.json"
-    ),
+    output: Annotated[Path, Option("-o", "--output", help="File to write.")] = Path("panel.json"),
     force: Force = False,
 ) -> None:
     """Make a rotating panel: public coins put each person into one slot of so many waves.
@@ -75,7 +73,8 @@ def show(
         Path, Argument(help="The panel: panel.json; or, with --column, folder of a model of waves.")
     ],
     randomizer: Annotated[
-        Path | None, Option("-r", "--randomizer", help="For what it promises: randomizer.json.")
+        Path | None,
+        Option("-r", "--randomizer", help="Show the guarantee of this randomizer.json."),
     ] = None,
     person: Annotated[str | None, Option(help="A person's public id: when they report.")] = None,
     column: Annotated[
@@ -165,7 +164,7 @@ def report(
         float | None, Option(help="Most ε that all campaigns of this ledger may spend together.")
     ] = None,
     limit_days: Annotated[
-        float | None, Option(help="In any so many days; ever by default.")
+        float | None, Option(help="Period of the limit in days; all time by default.")
     ] = None,
     first: Annotated[
         bool,

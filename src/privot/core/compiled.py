@@ -27,7 +27,7 @@ class Loop:
 
     Arguments:
         function: In the part of Python that Numba knows; it may call other loops of any module by name.
-        options: Of `numba.njit`.
+        options: Options of `numba.njit`.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:

@@ -128,7 +128,7 @@ def claim_file(
     Arguments:
         path: The output.
         inputs: What the command reads.
-        suffixes: Of names that it can have; any without.
+        suffixes: Suffixes that its name can have; any by default.
         force: Whether one that exists is to be replaced.
     """
     if suffixes and not path.name.endswith(suffixes):

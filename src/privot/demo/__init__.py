@@ -1,1 +1,1 @@
-"""The demo: what the library is for, in one command."""
+"""Demonstrations in one command, and public data sets to try things on."""

@@ -30,7 +30,7 @@ class MLP(nn.Module):
         latent_dim: Dimension of z.
         num_features: Dimension of G(z).
         hidden: Widths of the hidden layers.
-        seed: Of the initial weights.
+        seed: Seed of the initial weights.
 
     Examples:
         >>> MLP(latent_dim=2, num_features=3, hidden=(8,), seed=0)(torch.zeros(5, 2)).shape
@@ -88,7 +88,7 @@ class DCGAN(nn.Module):
         shape: `(height, width)` or `(height, width, channels)`, sides divisible by 2^L.
         hidden: Channels of the hidden layers.
         batch_norm: Whether hidden layers are normalized.
-        seed: Of the initial weights.
+        seed: Seed of the initial weights.
 
     Examples:
         >>> faces = DCGAN(latent_dim=100, shape=(64, 64, 3), hidden=(512, 256, 128, 64))
