@@ -25,8 +25,7 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CandidateRecords, CandidatesReport
 from privot.randomizer.reports.joint import JointReport
 from privot.randomizer.reports.rows import REPORT_ID, id_words, one_array
-from privot.schema import to_unit
-from privot.schema.domains import Array
+from privot.schema.domains import Array, to_unit
 
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]

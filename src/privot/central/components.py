@@ -19,7 +19,8 @@ from torch import Tensor
 from privot.central.records import ImageRecords, Records
 from privot.central.table_fit import PIECE, Law
 from privot.local.model import read_condition
-from privot.schema import Schema, from_unit
+from privot.schema import Schema
+from privot.schema.domains import from_unit
 from privot.training.generators import torch_generator
 
 # Laws whose numbers are tensors: of labeled images and vectors, and networks.

@@ -33,7 +33,8 @@ from scipy.fft import dct
 from torch import Tensor
 
 from privot.core.errors import PrivotError
-from privot.schema import Box, Schema, from_unit
+from privot.schema import Box, Schema
+from privot.schema.domains import from_unit
 
 
 class RecordMap(Protocol):

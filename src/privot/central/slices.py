@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from privot.central.records import RecordMap
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
-from privot.mechanisms import random_words
+from privot.mechanisms.samplers.entropy import random_words
 from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import random_words
+from privot.mechanisms.samplers.entropy import random_words
 
 # Randomness for draws that leave: from the operating system's entropy, in NumPy's words.
 #

@@ -96,7 +96,7 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         >>> kinds = {name: {"kind": "boolean"} for name in ("smoker", "owner", "member")}
         >>> schema = privot.Schema.from_dict({"columns": kinds})
         >>> randomizer = privot.Randomizer.calibrate(schema, 2.0)
-        >>> weighted = privot.weight_pairs(randomizer, {("owner", "smoker"): 9.0})
+        >>> weighted = weight_pairs(randomizer, {("owner", "smoker"): 9.0})
         >>> weighted.guarantee == randomizer.guarantee
         True
 

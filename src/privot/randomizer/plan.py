@@ -62,7 +62,8 @@ from privot.randomizer.information import choose_forms, joint_errors, pair_share
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
 from privot.randomizer.reports.joint import FormDesign, largest_fitting
-from privot.schema import Array, Domain, Schema
+from privot.schema import Domain, Schema
+from privot.schema.domains import Array
 
 _MAX_PLANNED = 4  # columns of a report
 _DELTA_TIMES_PEOPLE = 0.01
@@ -313,7 +314,7 @@ def plan_reports(
         ... '''), epsilon=4.0, people=200_000)
         >>> window, rival, *_ = plan.columns[0].options
         >>> window.report, round(window.error, 3), rival.report, round(rival.error, 3)
-        ('window', 0.027, 'planar_laplace', 0.091)
+        ('window', 0.027, 'laplace', 0.102)
 
     Raises:
         PrivotError: for numbers out of range, or too large alphabets.

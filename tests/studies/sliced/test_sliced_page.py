@@ -7,8 +7,8 @@ import pytest
 from privot.central import MixtureSettings
 from privot.central.moments import ImageRecipe
 from privot.central.records import records_of
-from privot.privacy.published_slice_bounds import published_stddev
 from studies.common.pages import fill
+from studies.rivals.published_slice_bounds import published_stddev
 from studies.sliced import comparison
 from studies.sliced import page as sliced_page
 from studies.sliced.accounts import PRINTED, PUBLISHED_STDDEV, SETTING

@@ -51,7 +51,7 @@ from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy.rounding import percent_at_most
 from privot.randomizer.reports.rows import one_array
-from privot.schema import Array
+from privot.schema.domains import Array
 
 # More cells than this make long reports and tables that cannot be estimated.
 MOST_CELLS = 2**16
