@@ -96,8 +96,8 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         >>> kinds = {name: {"kind": "boolean"} for name in ("smoker", "owner", "member")}
         >>> schema = privot.Schema.from_dict({"columns": kinds})
         >>> randomizer = privot.Randomizer.calibrate(schema, 2.0)
-        >>> weighed = weight_pairs(randomizer, {("owner", "smoker"): 9.0})
-        >>> weighed.guarantee == randomizer.guarantee
+        >>> weighted = weight_pairs(randomizer, {("owner", "smoker"): 9.0})
+        >>> weighted.guarantee == randomizer.guarantee
         True
 
     Raises:

@@ -26,7 +26,7 @@ from privot.mechanisms.additive_noise import NullableNoise
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Box, L2Ball
-from randomizer import test_genuine
+from randomizer import test_validation
 from studies.rivals.planar_laplace import _SERIES, PlanarLaplace, _lattice_sum
 
 GRID = 2.0**-2
@@ -255,9 +255,9 @@ def test_waves_are_kept_as_reports_say():
 def test_reports_that_a_device_makes_are_possible_and_absurd_ones_are_not():
     _, reach = PlanarLaplace(1.0, 2.0**-20)._reach(2)
     assert np.log2(stats.gamma.sf(reach, 2)) == pytest.approx(-64, abs=0.1)
-    test_genuine.test_every_report_that_a_device_makes_is_possible("planar_laplace")
-    test_genuine.test_points_that_no_device_sends_are_told("planar_laplace")
-    test_genuine.test_what_is_possible_bounds_what_one_report_says("planar_laplace")
+    test_validation.test_every_report_that_a_device_makes_is_possible("planar_laplace")
+    test_validation.test_points_that_no_device_sends_are_told("planar_laplace")
+    test_validation.test_what_is_possible_bounds_what_one_report_says("planar_laplace")
     for absurd in test_collect.ABSURD:
         test_collect.test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(
             "planar_laplace", absurd
