@@ -59,7 +59,7 @@ def test_a_kinds_table_has_its_options_their_defaults_and_examples_that_work(kin
 
 
 def test_the_schemas_own_table():
-    table = {row[0].strip("`"): row for row in rows("The whole")}
+    table = {row[0].strip("`"): row for row in rows("Top level")}
     own = {field.alias or name for name, field in Schema.model_fields.items()}
     assert set(table) == own
 
