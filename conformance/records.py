@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from privot.wire.draws import split_draws
+
 Grid = Callable[[random.Random], float]
 
 
@@ -82,17 +84,13 @@ def _number(take: dict[str, Any], axis: int, grid: Grid, rng: random.Random) -> 
 
 def grids_of(program: Any) -> dict[str, Grid]:
     """By column: unit coordinates at which rounding to the grid, or to a cell, changes its mind."""
-    split = program["split"] or {"reports": []}
-    draws = {report["column"]: report["draw"] for report in split["reports"]}
-    grids = {}
+    grids = {name: partial(_multiple, 2**11, 1) for name in program["columns"]}
+    for name, draw in split_draws(program):
+        if draw.resolution:
+            grids[name] = partial(_multiple, draw.resolution, 1)
     for name, take in program["columns"].items():
-        draw = draws.get(name, {})
         if take["take"] == "cell":
             grids[name] = partial(_multiple, take["side"], 0)
-        elif "steps" in draw:
-            grids[name] = partial(_multiple, draw["steps"], 1)
-        else:
-            grids[name] = partial(_multiple, 2 ** (1 + draw.get("grid_bits", 10)), 1)
     return grids
 
 

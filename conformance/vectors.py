@@ -24,7 +24,7 @@ from conformance.campaigns import CAMPAIGNS, Campaign
 from conformance.records import grids_of, values_of, wrong_records
 from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.wire.draws import WORDS, NextWord
+from privot.wire.draws import WORDS, NextWord, joint_draws, split_draws
 
 FOLDER = Path(__file__).parent / "vectors"
 PER_CAMPAIGN, WRITTEN_OUT = 380, 20
@@ -117,16 +117,8 @@ def _word(edges: list[int], rng: random.Random) -> str:
 
 
 def _thresholds(program: Any) -> set[int]:
-    """0, and all hexadecimal integers of a program, with their multiples that responses compare with."""
+    """Return 0, two limits of rejections, and the words at which any draw of a program changes."""
+    draws = [draw for _, draw in split_draws(program)]
+    draws += joint_draws(program).values() if program["joint"] else []
     found = {0, WORDS - WORDS % 3, WORDS - WORDS % 1000}
-    if isinstance(program, dict):
-        for name, value in program.items():
-            if name in ("out", "slot", "anywhere"):
-                found.add(int(value, 16))
-                found.add(int(value, 16) * (program.get("values", 2) - 1))
-            else:
-                found |= _thresholds(value)
-    elif isinstance(program, list):
-        for value in program:
-            found |= _thresholds(value)
-    return found
+    return found.union(*(draw.thresholds for draw in draws))

@@ -21,7 +21,7 @@ RUNS = 200
 def main() -> None:
     """Print what was caught, then what was accused."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from tests.release.seeded_bugs import BUGS, HONEST, MORE_BUGS, caught
+    from tests.audit.seeded_bugs import BUGS, HONEST, MORE_BUGS, caught
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=20_000, help="reports of each record")
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _most(name: str) -> int:
     """An image's report is as long as a hundred others."""
-    return 1_000 if "image" in name or "unary" in name else 20_000
+    return 1_000 if "image" in name or "subset" in name else 20_000
 
 
 if __name__ == "__main__":

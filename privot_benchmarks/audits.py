@@ -17,14 +17,14 @@ from privot.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
-    PlanarLaplace,
     RandomizedResponse,
     SubsetSelection,
-    UnaryEncoding,
     Window,
 )
 from privot.privacy import calibrate_gaussian, calibrate_laplace, calibrate_randomized_response
 from privot.schema.domains import Box, L2Ball
+from studies.rivals.planar_laplace import PlanarLaplace
+from studies.rivals.unary_encoding import UnaryEncoding
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-4

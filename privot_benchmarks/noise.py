@@ -20,18 +20,12 @@ from importlib.metadata import version
 import numpy as np
 
 from privot import Randomizer, Schema
-from privot.mechanisms import (
-    Gaussian,
-    Laplace,
-    PlanarLaplace,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-    Window,
-    sample_discrete_laplace,
-    sample_rounded_gaussian,
-)
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection, Window
+from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.schema.domains import Box, L2Ball
+from studies.rivals.planar_laplace import PlanarLaplace
+from studies.rivals.unary_encoding import UnaryEncoding
 
 NUM_CATEGORIES, EPSILON, DELTA = 5, 1.0, 1e-6
 UNIT = Box((-1.0,), (1.0,))

@@ -228,26 +228,26 @@ def account_lines(coins: random.Random) -> Iterator[Figure]:
     epsilon, noise = coins.uniform(0.1, 8), coins.uniform(0.5, 9)
     sensitivity = coins.uniform(0.1, 4)
     for arguments, name, pattern in (
-        (f"laplace --sensitivity {sensitivity} --epsilon {epsilon}", "scale", "scale NUMBER"),
-        (f"laplace --sensitivity {sensitivity} --scale {noise}", "epsilon", "epsilon = NUMBER"),
+        (f"noise laplace --sensitivity {sensitivity} --epsilon {epsilon}", "scale", "scale NUMBER"),
+        (f"noise laplace --sensitivity {sensitivity} --scale {noise}", "epsilon", "epsilon = NUMBER"),
         (
-            f"gaussian --delta 1e-6 --sensitivity {sensitivity} --epsilon {epsilon}",
+            f"noise gaussian --delta 1e-6 --sensitivity {sensitivity} --epsilon {epsilon}",
             "stddev",
             "deviation NUMBER on",
         ),
         (
-            f"gaussian --delta 1e-6 --sensitivity {sensitivity} --stddev {noise}",
+            f"noise gaussian --delta 1e-6 --sensitivity {sensitivity} --stddev {noise}",
             "epsilon",
             "epsilon = NUMBER",
         ),
-        (f"randomized-response --categories 5 --keep {coins.uniform(0.21, 0.99)}", "epsilon",
+        (f"noise randomized-response --categories 5 --keep {coins.uniform(0.21, 0.99)}", "epsilon",
          "epsilon = NUMBER"),
         (f"shuffle --people 1000 --delta 1e-6 --epsilon {epsilon}", "epsilon",
          "give epsilon = NUMBER"),
     ):  # fmt: skip
         exact = json.loads(run(f"account {arguments} --json"))[name]
         yield from figures(run(f"account {arguments}"), pattern, exact, 6)
-    arguments = f"account randomized-response --categories 5 --epsilon {epsilon}"
+    arguments = f"account noise randomized-response --categories 5 --epsilon {epsilon}"
     keep = json.loads(run(f"{arguments} --json"))["keep"]
     yield from figures(run(arguments), "probability NUMBER", keep, 6, upward=False)
     arguments = f"account shuffle --people 1000 --delta 1e-6 --central-epsilon {epsilon}"

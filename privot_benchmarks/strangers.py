@@ -30,7 +30,8 @@ from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable, draw_ids
-from privot.schema import Schema, to_unit
+from privot.schema import Schema
+from privot.schema.domains import to_unit
 
 PEOPLE, STRANGERS = 100_000, 1_000
 TABLE = """

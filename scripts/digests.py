@@ -182,8 +182,8 @@ COMMANDS = [
     "evaluate table_model --against table.csv -o evaluate.html --seed 3",
     "evaluate places_model --against places.csv -o evaluate_places.html --seed 3",
     "audit places_laplace.json --exact --json",
-    "rehearse table.toml --epsilon 4 --people 1000 --rehearsals 1 -o rehearsal --seed 7",
-    "account laplace --help",
+    "plan table.toml --epsilon 4 --people 1000 --rehearsals 1 --simulate rehearsal --seed 7",
+    "account noise laplace --help",
     "central fit table.csv --schema table.toml --epsilon 2 -o sums_model --seed 4",
     "sample sums_model -n 500 -o sums_samples.csv --seed 2",
     "central fit images.npz --schema images.toml --epsilon 5 -o sums_images --seed 4 --low-pass 3",
@@ -192,8 +192,8 @@ COMMANDS = [
     "integral fit points.csv --schema points.toml --epsilon 1 --draws 20 -o integral_model --seed 5",
     "integral sample integral_model -n 5 -o integral_samples.csv",
     *(f"privatize table.csv -r table.json -o wave_{wave}.parquet" for wave in range(3)),
-    "fit-waves wave_0.parquet wave_1.parquet wave_2.parquet -o waves_model --seed 6",
-    "trend waves_model --column age --json",
+    "fit wave_0.parquet wave_1.parquet wave_2.parquet --waves -o waves_model --seed 6",
+    "waves show waves_model --column age --json",
 ]
 
 

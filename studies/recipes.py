@@ -47,6 +47,7 @@ RECIPES = {
     "waves.measures": "What history is worth: a share that grows, and a wave more.",
     "waves.places": "What history is worth where places drift, with maps.",
     "vectors.unit_means": "The mean of unit vectors: candidates beside PrivUnit, what bias is left.",
+    "schema_drafts.draft": "Drafts of schemas from a JSON Schema, a pydantic model, a pandera schema.",
     "sliced.images": "Images from noisy sums, judged by classifiers trained on them.",
     "sliced.sheets": "Sheets of images that methods draw at one epsilon, beside real ones.",
     "sliced.frechet": "Distances of drawn images to real ones.",

@@ -15,7 +15,6 @@ import numpy as np
 from matplotlib.colors import PowerNorm
 
 import privot
-from privot.collector import from_reports
 from privot.device import Device
 from privot.report import LIGHT
 
@@ -55,7 +54,7 @@ print(f"{len(messages[0])} bytes leave, of which {len(reports[0].payload)} come 
 # %%
 # The collector reads the messages, counts each once, and learns.
 
-release = from_reports(randomizer, messages).release
+release = privot.collect(messages, randomizer).release
 drawn = privot.fit(release, seed=0).sample(10_000, seed=1)
 told = {name: np.array([each[name] for each in answers]) for name in ("east", "north")}
 

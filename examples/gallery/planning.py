@@ -10,6 +10,7 @@ expect of the learned map; ten times the people do not mean a tenth of the error
 import matplotlib.pyplot as plt
 
 import privot
+from privot.randomizer import plan_reports
 
 plt.style.use("privot.report.paper")
 
@@ -31,7 +32,7 @@ bounds = [[0, 100], [0, 100]]
 people = [10**n for n in range(3, 8)]
 figure, axis = plt.subplots(layout="constrained")
 for epsilon, color in ((1.0, "C1"), (2.0, "C0"), (4.0, "C2"), (8.0, "C3")):
-    plans = [privot.plan_reports(schema, epsilon, n) for n in people]
+    plans = [plan_reports(schema, epsilon, n) for n in people]
     kilometers = [50 * plan.columns[0].options[0].error for plan in plans]
     axis.plot(people, kilometers, "o-", color=color)
     axis.text(1.5e7, kilometers[-1], f"ε = {epsilon:g}", color=color, va="center")

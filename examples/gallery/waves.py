@@ -40,7 +40,7 @@ for week, share in enumerate(truth):
 # %%
 # The model follows the share, and looks for a jump.
 
-model = privot.fit_waves(releases, seed=0)
+model = privot.fit(releases, times=range(1, len(releases) + 1), seed=0)
 trend, change = model.trend("cycles", True), model.change_point("cycles")
 print(f"between two weeks, something jumped: before week {change.time} (p = {change.p_value:.3f})")
 

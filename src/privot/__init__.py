@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from privot.collector import collect
     from privot.core.errors import PrivotError
     from privot.evaluation import check, evaluate
-    from privot.local import FitSettings, Synthesizer, fit, fit_waves, pair_weights, refine
+    from privot.local import FitSettings, fit
     from privot.models import Model, load
-    from privot.randomizer import Randomizer, Release, plan_reports, weigh_pairs
+    from privot.randomizer import Randomizer, Release
     from privot.report import plot, write_report
     from privot.schema import Schema
     from privot.tables.files import read_table, write_table
@@ -28,9 +28,9 @@ _NAMES = {
     "collector": ("collect",),
     "core.errors": ("PrivotError",),
     "evaluation": ("check", "evaluate"),
-    "local": ("FitSettings", "Synthesizer", "fit", "fit_waves", "pair_weights", "refine"),
+    "local": ("FitSettings", "fit"),
     "models": ("Model", "load"),
-    "randomizer": ("Randomizer", "Release", "plan_reports", "weigh_pairs"),
+    "randomizer": ("Randomizer", "Release"),
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
     "tables.files": ("read_table", "write_table"),
@@ -48,20 +48,14 @@ __all__ = [
     "Randomizer",
     "Release",
     "Schema",
-    "Synthesizer",
     "__version__",
     "check",
     "collect",
     "evaluate",
     "fit",
-    "fit_waves",
     "load",
-    "pair_weights",
-    "plan_reports",
     "plot",
     "read_table",
-    "refine",
-    "weigh_pairs",
     "write_report",
     "write_table",
 ]
@@ -75,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
     with naming_extra(f"privot.{name}", "learn" if package in _LEARNING else None):
         module = importlib.import_module(f"privot.{package}")
-    value = getattr(module, name) if name in _WHERE else module
+        value = getattr(module, name) if name in _WHERE else module
     globals()[name] = value
     return value
 

@@ -44,7 +44,8 @@ from privot.local import FitSettings, LocalModel, fit
 from privot.local.networks.entropic_fit import GeneratorSampler
 from privot.randomizer import Randomizer
 from privot.report.panels import LEARNED, PRIVATE, RECEIVED, save_png
-from privot.schema import Domain, Schema, from_unit
+from privot.schema import Domain, Schema
+from privot.schema.domains import from_unit
 from studies.common.clouds import Cloud, draw_clouds
 from studies.common.rows import write_row
 from studies.entropic.image_noise import claimed_epsilon

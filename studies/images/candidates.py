@@ -3,7 +3,7 @@
 Every person reports image and label together, with the whole ε, in 12 bytes; Gaussian classes are fitted
 to the reports; logistic regression (scikit-learn's, as it is) is trained on samples, and judged on the
 test set, which nothing before has seen. `named` is the share of people whose label an attacker names
-from their one report (`privot.evaluation.forecast`). `spread` is the samples' variance over the test
+from their one report (`privot.evaluation.prediction`). `spread` is the samples' variance over the test
 images', along the latter's first 20 principal components.
 
 Usage:
@@ -21,7 +21,7 @@ import pyarrow as pa
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from privot.evaluation.forecast import name_labels
+from privot.evaluation.prediction import infer_labels
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -68,7 +68,7 @@ def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, Any]:
         "epsilon": epsilon,
         "num_people": len(people),
         "accuracy": round(float(learned.score(tested, data.y_test)), 4),
-        "named": round(name_labels(release, people), 4),
+        "named": round(infer_labels(release, people), 4),
         "spread": round(float(spread), 4),
         "ink": round(float(flat.mean() / tested.mean()), 4),
         "privatize_seconds": round(privatized - started, 1),

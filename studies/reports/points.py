@@ -36,7 +36,8 @@ from privot.demo.datasets import SCHEMA_TOML, draw_people
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.randomizer import Randomizer, Release
-from privot.schema import Array, Schema, to_unit
+from privot.schema import Schema
+from privot.schema.domains import Array, to_unit
 from privot.tables.files import read_table
 from studies.common.rows import gather
 from studies.rivals.square_wave_em import square_wave_em

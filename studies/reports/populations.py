@@ -13,7 +13,8 @@ from privot.evaluation import sample_distance
 from privot.local.grid.channels import GridChannel, GridDensity, grid_channel
 from privot.mechanisms import Mechanism
 from privot.randomizer import Randomizer
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 
 SPACINGS = {1: 256, 2: 128, 3: 32}
 _POINTS, _DRAWN = 1_500, 100_000

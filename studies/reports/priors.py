@@ -23,7 +23,7 @@ import numpy as np
 from privot.local.grid.channels import GridChannel
 from privot.local.grid.deconvolution import average_by_evidence, deconvolve
 from privot.randomizer import Randomizer
-from privot.schema import Array
+from privot.schema.domains import Array
 from studies.common.rows import Row, gather
 from studies.reports.populations import draw_clusters, draw_smooth, error, report, schema_of
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from privot.local.grid.deconvolution import average_by_evidence, deconvolve
 from privot.mechanisms import Window
-from privot.schema import Array
+from privot.schema.domains import Array
 from studies.common.rows import gather
 from studies.reports.populations import SPACINGS, draw_clusters, error, report
 

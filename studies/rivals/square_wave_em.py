@@ -21,7 +21,7 @@ import numpy as np
 from privot.core.errors import PrivotError
 from privot.mechanisms import Window
 from privot.randomizer import Release
-from privot.schema import Array
+from privot.schema.domains import Array
 
 _MOST_STEPS = 10_000
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from privot.privacy.published_slice_bounds import published_stddev
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from studies.common.pages import table
+from studies.rivals.published_slice_bounds import published_stddev
 
 Bound = Literal["bernstein", "clt"]
 EPSILON, DELTA, STEPS = 10.0, 1e-5, 60_000

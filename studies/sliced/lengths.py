@@ -22,8 +22,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from privot.privacy.published_slice_bounds import published_bernstein, published_clt
 from privot.report.panels import INK, LEARNED, MUTED, PRIVATE, new_figure, save_png, styled
+from studies.rivals.published_slice_bounds import published_bernstein, published_clt
 
 DIM, COUNTS = 784, (200, 1000)
 _CELLS = 2**18

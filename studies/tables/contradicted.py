@@ -27,8 +27,8 @@ import numpy as np
 
 from privot.evaluation import total_variation
 from privot.evaluation.checking import contradicted_by
-from privot.evaluation.expected_reports import Heard
-from privot.evaluation.rehearsal import Beliefs, codes_of, residuals
+from privot.evaluation.estimates import CodeReports
+from privot.evaluation.rehearsal import codes_of, residuals
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
@@ -86,7 +86,7 @@ def measure(epsilon: float, people: int, releases: int) -> Iterator[dict[str, An
             "independent columns": (independent_columns(law), release),
         }
         for name, (model, reports) in judged.items():
-            own = residuals(Heard.of(Releases.of(reports)), Beliefs(model))
+            own = residuals(CodeReports.of(Releases.of(reports)), model)
             alarms.setdefault(name, []).append(bool(contradicted_by(own)))
             apart.setdefault(name, []).append(_apart(model, law))
     for name, found in alarms.items():

@@ -26,8 +26,13 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, total_variation
-from privot.evaluation.expected_reports import Heard, Interval, estimate
-from privot.evaluation.moments import LEVELS, Drawn, check_correlation, check_number
+from privot.evaluation.estimates import CodeReports, Interval, estimate
+from privot.evaluation.number_check import (
+    LEVELS,
+    NumberSample,
+    check_correlation,
+    check_number,
+)
 from privot.evaluation.rehearsal import codes_of
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
@@ -85,7 +90,7 @@ def measure(
                 assert told.two_way is not None  # of ten columns
                 errors.append((told.one_way, made[0], told.two_way, made[1], alarm))
                 drawn = _drawn(model.sample(100_000, seed=0))
-            _count(tally, Heard.of(Releases.of(release)), population, drawn, everybody)
+            _count(tally, CodeReports.of(Releases.of(release)), population, drawn, everybody)
     yield from tally.rows(epsilon=epsilon, people=people)
     means = np.mean([error[:4] for error in errors], axis=0)
     for name, expected, realized in (("one-way error", *means[:2]), ("two-way error", *means[2:4])):
@@ -102,29 +107,33 @@ def _error(model: LocalModel, population: Population, several: int) -> float:
     return float(np.mean([total_variation(law.marginal(w), population.marginal(w)) for w in ways]))
 
 
-def _drawn(table: pa.Table) -> dict[int, Drawn]:
+def _drawn(table: pa.Table) -> dict[int, NumberSample]:
     found = {}
     for index, (name, column) in enumerate(SCHEMA.coded.items()):
         if name in _NUMBERS:
             numbers, codes = column.accept(name, table), column.encode_codes(name, table)
             bins = cast("Bins", column.alphabet)
             even = bins.decode(codes, np.random.default_rng(0))
-            found[index] = Drawn(numbers, codes, bins.centers, even)
+            found[index] = NumberSample(numbers, codes, bins.centers, even)
     return found
 
 
 def _count(
-    tally: Tally, heard: Heard, truth: Population, drawn: dict[int, Drawn], everybody: pa.Table
+    tally: Tally,
+    reports: CodeReports,
+    truth: Population,
+    drawn: dict[int, NumberSample],
+    everybody: pa.Table,
 ) -> None:
-    for questions in heard.pairs:
-        told, shares = estimate(heard, questions), truth.marginal(questions).ravel()
+    for questions in reports.pairs:
+        told, shares = estimate(reports, questions), truth.marginal(questions).ravel()
         kind = "share of a column" if len(questions) == 1 else "share of a pair"
         for mean, variance, true in zip(told.mean, told.variance, shares, strict=True):
             tally.add(kind, Interval.of(mean, variance, 0.0, 1.0), true)
     integer = [bool(getattr(column, "integer", False)) for column in SCHEMA.coded.values()]
     values = {q: everybody.column(list(SCHEMA.coded)[q]).to_numpy() for q in drawn}
     for question, own in drawn.items():
-        number = check_number(heard, {question: own})
+        number = check_number(reports, {question: own})
         unit = float(values[question].std())
         tally.add("mean", number.mean.reports, float(values[question].mean()), unit)
         kind = "quantile of integers" if integer[question] else "quantile"
@@ -132,7 +141,7 @@ def _count(
             true = float(np.quantile(values[question], level, method="inverted_cdf"))
             tally.add(kind, quantile.reports, true, unit)
     for pair in combinations(drawn, 2):
-        found = check_correlation(heard, [pair], drawn)
+        found = check_correlation(reports, [pair], drawn)
         assert found is not None
         true = float(np.corrcoef(values[pair[0]], values[pair[1]])[0, 1])
         tally.add("correlation", found.reports, true)

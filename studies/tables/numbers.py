@@ -30,7 +30,8 @@ from scipy.stats import ks_2samp
 
 from privot.local import fit
 from privot.randomizer import Randomizer
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from studies.common.rows import gather
 from studies.tables.adult import read_adult
 

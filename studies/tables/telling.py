@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, evaluate
-from privot.evaluation.held_out import Halves, Linear, score, told_by_halves
 from privot.evaluation.rehearsal import rehearse
-from privot.evaluation.verdicts import GUESS
+from privot.evaluation.target_check import CrossFit, LinearPredictor, cross_fitted_score, score
+from privot.evaluation.verdicts import CHANCE
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
 from privot.randomizer import Randomizer, Release
@@ -65,12 +65,12 @@ def measure(
     model, releases = fit(release, seed=seed), Releases.of(release)
     fitted = time.process_time() - started
     rehearsed = rehearse(model, releases, [(0,)], seed)
-    whole, reported = rehearsed.models[0], rehearsed.releases[0]
-    halves = Halves.of(model, releases, seed), Halves.of(whole, reported, seed)
+    whole, reported = rehearsed.model, rehearsed.releases
+    halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, reported, seed)
     made_up = model.sample(_TESTED, seed=seed + 1)
     for target in TARGETS[name]:
-        told = told_by_halves(*halves, whole, made_up, target, seed=seed)
-        made = score(*Linear.of(model, target, seed).on(table))
+        told = cross_fitted_score(*halves, whole, made_up, target, seed=seed)
+        made = score(*LinearPredictor.of(model, target, seed).on(table))
         row = {
             "population": name, "epsilon": epsilon, "people": people, "seed": seed, "target": target,
             "measure": "R²" if schema.coded[target].is_number else "AUC",
@@ -85,15 +85,15 @@ def _kept(
     model: LocalModel, release: Release, others: pa.Table, target: str, seed: int
 ) -> dict[str, Any]:
     """Shares of what people would teach, above guessing."""
-    telling = check(model, release, target=target, seed=seed).telling
-    assert telling is not None
+    checked = check(model, release, target=target, seed=seed).target
+    assert checked is not None
     prediction = evaluate(model, others, target=target, num_rows=_ROWS, seed=seed).prediction
     assert prediction is not None
-    guess = GUESS[telling.measure]
+    guess = CHANCE[checked.measure]
     linear, trees = (
         round((one.synthetic - guess) / (one.real - guess), 3) for one in prediction.scores
     )
-    told = None if telling.kept is None else round(telling.kept, 3)
+    told = None if checked.retained is None else round(checked.retained, 3)
     return {"kept_told": told, "kept_made": linear, "kept_by_trees": trees}
 
 

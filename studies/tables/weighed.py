@@ -3,10 +3,10 @@
     python -m studies tables.weighed ten --epsilon 4 --releases 10 --data FOLDER -o weighed.json
 
 A fifth of the 40 000 people of `tables.adult` report first, in the forms that calibration chooses; the
-others either in the same, or in forms weighed by the pilot model's pairs (`privot.weigh_pairs`,
-`privot.pair_weights`). Both releases are fitted together. Errors are total variation from the 40 000
-people's own shares. Each release draws anew who is first; privacy's noise has no seed, so numbers repeat
-up to its randomness.
+others either in the same, or in forms weighed by the pilot model's pairs
+(`privot.randomizer.weigh_pairs`, `privot.local.pair_weights`). Both releases are fitted together. Errors
+are total variation from the 40 000 people's own shares. Each release draws anew who is first; privacy's
+noise has no seed, so numbers repeat up to its randomness.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ r"""What history is worth: a share that grows, and a wave more.
 
 **share**: 50 000 people, 24 waves, a share that grows from .1 to .3, evenly or at once in wave 13; ε = 2
 in any six waves. *Panel*: a sixth of the people a wave, with all of ε. *Split*: everybody in every wave
-with ε/6. Either is estimated from each wave alone (unbiased), and by `privot.fit_waves`. The error is
-the root of the mean square over waves; coverage is that of its 95 % bands.
+with ε/6. Either is estimated from each wave alone (unbiased), and by `privot.local.fit_waves`. The error
+is the root of the mean square over waves; coverage is that of its 95 % bands.
 
 **wave**: ten columns, 24 waves of 8 333 people, and one of 50 000 reports that is added; seconds of a
 processor.
@@ -27,7 +27,8 @@ import numpy as np
 from privot.local import WaveModel, fit_waves
 from privot.local.classes.class_fit import report_groups
 from privot.randomizer import Randomizer, Release
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from studies.common.rows import gather
 
 WAVES, PERIOD, EPSILON = 24, 6, 2.0

@@ -24,7 +24,8 @@ import pyarrow as pa
 from privot.local import fit, fit_waves
 from privot.randomizer import Randomizer
 from privot.report.panels import Map, draw_maps, save_png
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from studies.common.rows import Row, gather
 
 WAVES, EPSILON, PEOPLE = 24, 2.0, 8_333

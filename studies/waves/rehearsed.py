@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation.forecast import rehearse
+from privot.evaluation.forecast import simulate_campaign
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.tables.adult import read_adult
@@ -40,8 +40,8 @@ def measure(
 ) -> dict[str, Any]:
     """One setting: a rehearsal by one half, and fits of the other."""
     epsilon, people = setting
-    told = rehearse(schema, epsilon, people, prior=halves[0], rehearsals=fits, seed=0)
-    made = rehearse(schema, epsilon, people, prior=halves[1], rehearsals=fits, seed=1000)
+    told = simulate_campaign(schema, epsilon, people, prior=halves[0], rehearsals=fits, seed=0)
+    made = simulate_campaign(schema, epsilon, people, prior=halves[1], rehearsals=fits, seed=1000)
     ratios = {key: told.predicted[key] / made.predicted[key] for key in told.predicted}
     return {
         "table": name,

@@ -25,7 +25,8 @@ from matplotlib.figure import Figure
 from privot.local import WaveModel, fit_waves
 from privot.randomizer import Randomizer
 from privot.report.panels import INK, LEARNED, PRIVATE, RECEIVED, new_figure, save_png, styled
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from privot.tables.files import read_table
 from privot.waves import Panel
 from studies.common.rows import read_rows, select, write_row

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from privot import PrivotError
-from privot.waves import ChangeTree, DeviceLedger, Limit, LimitReached, Panel, TreeLedger
+from privot.waves import DeviceLedger, Limit, LimitReached, Panel
 from privot_benchmarks import device_ledgers
 
 DEVICE = device_ledgers.DEVICE
@@ -43,18 +43,6 @@ def test_a_ledger_that_is_replaced_by_another_while_it_is_open_draws_nothing(tmp
     shutil.move(tmp_path / "other", tmp_path / "ledger")
     with pytest.raises(PrivotError, match="removed or replaced"):
         report(held)
-
-
-def test_a_tree_whose_ledger_is_removed_answers_nothing_anew(tmp_path):
-    tree = ChangeTree(waves=8, changes=2, epsilon=1.0, seed="public")
-    panel = Panel("tree", window=8, start=0, length=3600, seed="public", waves=8)
-    told = next(str(n) for n in range(1000) if tree.level_of(str(n)) == 0)
-    held = TreeLedger(DeviceLedger(tmp_path / "ledger", told, now=-1.0), tree, panel)
-    assert len(held.tell(True, now=0.0)) == 1
-    (tmp_path / "ledger").unlink()
-    for ask in (lambda: held.tell(True, now=0.0), held.answers):
-        with pytest.raises(PrivotError, match="removed or replaced"):
-            ask()
 
 
 def test_what_a_killed_process_wrote_is_flushed_before_it_is_handed_out(tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from privot import PrivotError, Schema
-from privot.mechanisms import PlanarLaplace
 from privot.randomizer.reports.split import SplitReport
 from privot.schema import Box, ImageDomain, L1Ball, L2Ball
+from studies.rivals.planar_laplace import PlanarLaplace
 
 
 def test_no_promise_by_distance_on_a_curve():

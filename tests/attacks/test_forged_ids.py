@@ -6,10 +6,11 @@ import pytest
 
 from campaign_reports import CAMPAIGN, DEVICE, RANDOMIZER, TEXT, changed, later
 from privot import Release
-from privot.collector import collect, from_reports
+from privot.collector import collect
 from privot.collector.app import Collector, Desk
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
+from privot.collector.payloads import from_reports
 from privot.collector.sealing import FolderShelf, seal
 from privot.device import Report, write_batch
 from privot.waves import Panel

@@ -46,7 +46,7 @@ class Command:
 
 SLICED = "--epsilon 50 --delta 1e-3 --steps 20 --batch-size 30"
 COMMANDS = {
-    "schema import": Command("schema import metadata.json", "new.toml", ("metadata.json",)),
+    "schema new --from": Command("schema new --from metadata.json", "new.toml", ("metadata.json",)),
     "calibrate": Command("calibrate schema.toml --epsilon 4", "new.json", ("schema.toml",)),
     "privatize": Command(
         "privatize people.csv -r randomizer.json",

@@ -140,9 +140,9 @@ FIT = "--method slices --epsilon 8 --delta 1e-3 --steps 4 --batch-size 20"
         "-o model",
         "plan schema.toml --epsilon 4 --people 5000",
         "calibrate schema.toml --epsilon 4 -o randomizer.json",
-        "account laplace --epsilon 1 --sensitivity 1 --unit visit",
-        "account gaussian --epsilon 1 --sensitivity 1 --delta 1e-6 --unit visit",
-        "account randomized-response --epsilon 1 --categories 3 --unit visit",
+        "account noise laplace --epsilon 1 --sensitivity 1 --unit visit",
+        "account noise gaussian --epsilon 1 --sensitivity 1 --delta 1e-6 --unit visit",
+        "account noise randomized-response --epsilon 1 --categories 3 --unit visit",
         "account shuffle --epsilon 1 --people 5000 --delta 1e-6 --unit visit",
         "account slices --stddev 2 --delta 1e-6 --dim 50 --num-projections 20 --records 1000 "
         "--radius 1 --steps 4 --batch-size 20 --unit visit",

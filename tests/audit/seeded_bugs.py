@@ -16,20 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from privot.audit.audit import audit_randomizer
-from privot.mechanisms import (
-    Gaussian,
-    Laplace,
-    NullableNoise,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-    Window,
-    random_words,
-)
-from privot.mechanisms.additive_noise import AdditiveNoise
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection, Window
+from privot.mechanisms.additive_noise import AdditiveNoise, NullableNoise
 from privot.mechanisms.candidates import codebook
 from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
-from privot.mechanisms.samplers.entropy import uniforms_below, words_outside
+from privot.mechanisms.samplers.entropy import random_words, uniforms_below, words_outside
 from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.mechanisms.window_cells import WindowMixture
 from privot.randomizer import Randomizer
@@ -37,8 +28,8 @@ from privot.randomizer import randomizer as randomizer_module
 from privot.randomizer.reports import split as encoding
 from privot.randomizer.reports.rows import ID_TYPE
 from privot.randomizer.reports.split import SplitReport
-from privot.schema import Schema, to_unit
-from privot.schema.domains import L2Ball
+from privot.schema import Schema
+from privot.schema.domains import L2Ball, to_unit
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 BALL = Schema.from_toml(
@@ -129,7 +120,6 @@ HONEST: dict[str, Callable[[], Randomizer]] = {
     "window, maybe missing": lambda: window(MAYBE),
     "maybe missing": lambda: Randomizer.calibrate(MAYBE, 2.0, mechanism="laplace"),
     "joint report": lambda: Randomizer.calibrate(TABLE, 2.0),
-    "planar laplace": lambda: Randomizer.calibrate(PLACE, 2.0, mechanism="planar_laplace"),
     "candidates": candidates,
     "a joint report and a vector": lambda: Randomizer.calibrate(
         MIXED, 4.0, report="joint", mechanism="laplace"
@@ -137,7 +127,7 @@ HONEST: dict[str, Callable[[], Randomizer]] = {
     "two columns of four": lambda: Randomizer.calibrate(
         MIXED, 4.0, report="split", report_columns=2
     ),
-    "unary encoding": lambda: Randomizer.calibrate(
+    "subset selection": lambda: Randomizer.calibrate(
         Schema.from_dict(
             {"columns": {"town": {"kind": "categorical", "categories": [*map(str, range(300))]}}}
         ),
@@ -355,11 +345,6 @@ def too_small_a_slot(self):
     return int(0.9 * 2**64 / (np.exp(self.epsilon) + self.num_categories - 1))
 
 
-@property
-def too_low_a_threshold(self):
-    return int(0.9 * 2**64 / (np.exp(self.epsilon) + 1))
-
-
 def too_few_words(*arguments):
     return words_outside(*arguments) * 9 // 10
 
@@ -460,10 +445,6 @@ BUGS_OF_SAMPLES = {
     "a category is kept too often": bug(
         HONEST["two columns of four"], RandomizedResponse, "_slot", too_small_a_slot,
         num_draws=1000,
-    ),
-    "bits of other categories are set too rarely": bug(
-        HONEST["unary encoding"], UnaryEncoding, "_threshold", too_low_a_threshold,
-        num_draws=300,
     ),
 }  # fmt: skip
 # What only reports of several calls, threads and processes show.

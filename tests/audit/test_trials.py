@@ -12,7 +12,7 @@ from privot.randomizer.reports.rows import REPORT_ID
 from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
 
-LONG = ("candidates", "unary encoding", "an image and its label")
+LONG = ("candidates", "subset selection", "an image and its label")
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -6,42 +6,47 @@ from bad_inputs.cases import cases
 SLICED = "account slices --delta 1e-5 --dim 8 --num-projections 4 --records 1000 --radius 1"
 CASES = cases(
     *(
-        (f"account laplace --sensitivity 1 --epsilon {value}", "epsilon")
+        (f"account noise laplace --sensitivity 1 --epsilon {value}", "epsilon")
         for value in ("0", "-1", "inf", "nan", "x")
     ),
     *(
-        (f"account laplace --sensitivity {value} --epsilon 1", "sensitivity")
+        (f"account noise laplace --sensitivity {value} --epsilon 1", "sensitivity")
         for value in ("0", "-1", "inf", "nan", "x")
     ),
-    ("account laplace --sensitivity 1", "--scale"),
-    ("account laplace --sensitivity 1 --epsilon 1 --scale 1", "--scale"),
-    ("account laplace --sensitivity 1 --scale 0", "scale"),
-    ("account laplace --sensitivity 1 --scale -1", "scale"),
-    ("account laplace --epsilon 1", "--sensitivity"),
+    ("account noise laplace --sensitivity 1", "--scale"),
+    ("account noise laplace --sensitivity 1 --epsilon 1 --scale 1", "--scale"),
+    ("account noise laplace --sensitivity 1 --scale 0", "scale"),
+    ("account noise laplace --sensitivity 1 --scale -1", "scale"),
+    ("account noise laplace --epsilon 1", "--sensitivity"),
+    ("account noise", "kind"),
+    ("account noise exponential --epsilon 1", "exponential"),
+    ("account noise laplace --sensitivity 1 --epsilon 1 --delta 1e-6", "--delta"),
+    ("account noise gaussian --sensitivity 1 --delta 1e-6 --scale 1", "--scale"),
+    ("account noise randomized-response --epsilon 1", "--categories"),
     *(
-        (f"account gaussian --sensitivity 1 --epsilon 1 --delta {value}", "delta")
+        (f"account noise gaussian --sensitivity 1 --epsilon 1 --delta {value}", "delta")
         for value in ("0", "1", "-1", "nan", "inf", "1e-320", "x")
     ),
     *(
-        (f"account gaussian --sensitivity 1 --delta 1e-6 --epsilon {value}", "epsilon")
+        (f"account noise gaussian --sensitivity 1 --delta 1e-6 --epsilon {value}", "epsilon")
         for value in ("-1", "inf", "nan", "1e308")
     ),
     *(
-        (f"account gaussian --sensitivity 1 --delta 1e-6 --stddev {value}", "stddev")
+        (f"account noise gaussian --sensitivity 1 --delta 1e-6 --stddev {value}", "stddev")
         for value in ("0", "-1", "inf", "nan", "1e-300")
     ),
-    ("account gaussian --sensitivity 1 --delta 1e-6", "--stddev"),
-    ("account gaussian --sensitivity 1 --epsilon 1", "--delta"),
+    ("account noise gaussian --sensitivity 1 --delta 1e-6", "--stddev"),
+    ("account noise gaussian --sensitivity 1 --epsilon 1", "--delta"),
     *(
-        (f"account randomized-response --epsilon 1 --categories {value}", "categories")
+        (f"account noise randomized-response --epsilon 1 --categories {value}", "categories")
         for value in ("0", "1", "-5", "1.5", "1" + "0" * 40)
     ),
     *(
-        (f"account randomized-response --categories 4 --epsilon {value}", "epsilon")
+        (f"account noise randomized-response --categories 4 --epsilon {value}", "epsilon")
         for value in ("-1", "inf", "nan")
     ),
     *(
-        (f"account randomized-response --categories 4 --keep {value}", "keep")
+        (f"account noise randomized-response --categories 4 --keep {value}", "keep")
         for value in ("0", "1", "-1", "2", "nan")
     ),
     *(

@@ -3,16 +3,17 @@
 from bad_inputs.cases import cases
 
 CASES = cases(
-    ("datasets fetch mnist", "--to"),
-    ("datasets fetch cifar --to data", "cifar"),
-    ("datasets fetch '' --to data", "''"),
-    ("datasets fetch mnist --to people.csv", "people.csv"),
+    ("demo --fetch mnist", "--data"),
+    ("demo --address http://example.org", "--fetch"),
+    ("demo --fetch cifar --data data", "cifar"),
+    ("demo --fetch '' --data data", "''"),
+    ("demo --fetch mnist --data people.csv", "people.csv"),
     *(
-        (f"datasets fetch mnist --to data --address {address}", "address")
+        (f"demo --fetch mnist --data data --address {address}", "address")
         for address in ("nonsense", "''", "ftp:", "http://", "file:///etc/passwd", "-")
     ),
-    ("datasets check mnist --data nowhere", "mnist"),
-    ("datasets check cifar --data nowhere", "cifar"),
-    ("datasets check mnist --data people.csv", "mnist"),
-    ("datasets check mnist --data data", "mnist", {"data/mnist.npz": b"PK no"}),
+    ("demo --verify mnist --data nowhere", "mnist"),
+    ("demo --verify cifar --data nowhere", "cifar"),
+    ("demo --verify mnist --data people.csv", "mnist"),
+    ("demo --verify mnist --data data", "mnist", {"data/mnist.npz": b"PK no"}),
 )

@@ -21,6 +21,6 @@ CASES = cases(
     ("central adapt digits.npz", "target"),
     ("integral fit", "people"),
     ("integral fit ages.csv", "--schema"),
-    ("datasets fetch", "name"),
+    ("demo --fetch", "--fetch"),
     ("plan", "schema"),
 )

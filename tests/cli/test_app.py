@@ -6,10 +6,12 @@ import re
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.main import get_command
 
 from cli.conftest import SCHEMA
 from commands import privot
 from privot import __version__
+from privot.cli.app import app
 
 
 def test_the_six_commands_leave_what_they_say(whole):
@@ -145,11 +147,25 @@ def test_one_column_of_several_warns_marginals_only(folder):
     assert "marginals only" in done.stderr
 
 
-def test_help_names_an_example_for_every_command(folder):
-    for command in ("demo", "calibrate", "privatize", "fit", "sample", "evaluate"):
-        done = privot(folder, command, "--help")
+MOST_COMMANDS = 30
+
+
+def commands(group, *names):
+    """The words of every command."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *names, name)
+        else:
+            yield [*names, name]
+
+
+def test_there_are_not_many_commands_and_help_names_an_example_of_each(folder):
+    every = [*commands(get_command(app))]
+    assert len(every) <= MOST_COMMANDS
+    for words in every:
+        done = privot(folder, *words, "--help")
         assert done.returncode == 0
-        assert "Example: privot" in done.stdout
+        assert f"Example: privot {' '.join(words)}" in " ".join(done.stdout.split())
 
 
 def test_the_version_is_told(folder):

@@ -1,12 +1,22 @@
 """What is printed: one line each, and nothing of a stranger's that steers a terminal."""
 
 import re
+import subprocess
+import sys
+from dataclasses import fields
 
 import pytest
 
 from commands import privot
-from privot import Randomizer, Schema
-from privot.cli.console import complain, counted, row_bar, short_warnings, training_bar
+from privot import FitSettings, Randomizer, Schema
+from privot.cli.console import (
+    complain,
+    counted,
+    row_bar,
+    settings_options,
+    short_warnings,
+    training_bar,
+)
 
 
 def test_a_complaint_is_one_line_whatever_it_quotes(capsys):
@@ -71,3 +81,27 @@ def test_a_strangers_words_do_not_steer_the_terminal(tmp_path):
         assert all(letter.isprintable() for letter in said.replace("\n", ""))
     assert r"\x1b[2J\r\x9b1Am.csv" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_options_are_the_fields_of_the_settings_with_their_defaults():
+    names = [each.name for each in fields(FitSettings) if each.name != "hidden"]
+    options = {each.name: each for each in settings_options(FitSettings, names)}
+    assert list(options) == names
+    for each in fields(FitSettings):
+        if each.name != "hidden":
+            assert options[each.name].default == each.default
+            assert options[each.name].help.endswith((".", ")"))
+    assert "--batch-size" in options["batch_size"].opts
+    assert "likelihood" in options["loss"].help
+
+
+def test_help_of_fit_imports_nothing_that_computes():
+    code = (
+        "import sys; sys.argv = ['privot', 'fit', '--help']\n"
+        "from privot.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print([m for m in ('torch', 'numba', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--learning-rate" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -51,7 +51,7 @@ def test_check_says_the_same_again(table):
     asked = ["check", "model", "release.parquet", "--target", "color"]
     done = privot(folder, *asked, "-o", "check.html")
     assert done.returncode == 0, done.stderr
-    (line,) = (line for line in done.stdout.splitlines() if "telling color" in line)
+    (line,) = (line for line in done.stdout.splitlines() if "predicting color" in line)
     found = re.search(r"synthetic records has AUC (\S+) on people \((\S+) to (\S+)\)", line)
     auc, low, high = (float(number) for number in found.groups())
     # By the devices' noise, 120 releases: low .97 ± .02, auc .996 ± .005; without the pair near .5.

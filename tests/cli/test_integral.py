@@ -119,14 +119,16 @@ def test_edges_are_told_to_the_curator_alone(folder):
 
 
 def test_a_moved_folder_is_adopted_once(folder):
-    refused = privot(folder, "account", "adopt", "secret/", PRIVOT_STATE_DIR=folder / "state")
+    refused = privot(
+        folder, "account", "spent", "--adopt", "secret/", PRIVOT_STATE_DIR=folder / "state"
+    )
     assert "already known to this account" in refused.stderr
     shutil.copytree(folder / "secret", folder / "moved")
     elsewhere = {"PRIVOT_STATE_DIR": folder / "elsewhere"}
     refused = privot(folder, "integral", "sample", "moved/", "-o", "a.csv", **elsewhere)
     assert refused.returncode == 2
-    assert "say `privot account adopt`" in refused.stderr
-    done = privot(folder, "account", "adopt", "moved/", **elsewhere)
+    assert "say `privot account spent --adopt`" in refused.stderr
+    done = privot(folder, "account", "spent", "--adopt", "moved/", **elsewhere)
     assert done.returncode == 0, done.stderr
     again = privot(folder, "integral", "sample", "moved/", "-n", 51, "-o", "a.csv", **elsewhere)
     assert "draws" in again.stderr

@@ -61,7 +61,7 @@ def test_wrong_records_are_found_all_at_once_and_end_with_1(run, tmp_path):
     [
         ("check schema.toml --json --against people.csv", "give one of them"),
         ("check schema.toml --ignore x", "name them by --against"),
-        ("import nowhere.json -o draft.toml", "metadata nowhere.json cannot be read"),
+        ("new --from nowhere.json -o draft.toml", "metadata nowhere.json cannot be read"),
     ],
 )
 def test_refusals_are_one_line_and_exit_with_2(run, arguments, message):

@@ -1,4 +1,4 @@
-"""`privot fit-waves`, `privot trend`, `privot sample --time`: times in words, one-line refusals."""
+"""Models of waves by `privot fit`, their trends, their samples: times in words, one-line refusals."""
 
 import json
 import time
@@ -34,25 +34,25 @@ FOUR = " ".join(f"wave-{i}.parquet" for i in range(4))
 
 
 def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
-    code, out, err = run(f"fit-waves {FOUR} --start 2026-01-05 --every 7 -o model --force")
+    code, out, err = run(f"fit {FOUR} --start 2026-01-05 --every 7 -o model --force")
     assert code == 0, err
     assert "4 waves, 2026-01-05 to 2026-01-26, 6,000 reports" in out
     assert (folder / "model" / "report.html").exists()
-    told = json.loads(run("trend model --column uses --value true --json")[1])
+    told = json.loads(run("waves show model --column uses --value true --json")[1])
     assert told["times"][1] == "2026-01-12"
     assert told["estimate"][0] < 0.3 < told["estimate"][3] + 0.1
     assert all(low <= high for low, high in zip(told["low"], told["high"], strict=True))
     code, out, err = run("sample model --time 2026-01-12 -n 50 -o drawn.csv --force")
     assert (code, "50 synthetic records" in out) == (0, True), err
-    code, out, err = run("fit-waves wave-4.parquet --onto model --times 2026-02-02 -o more --force")
+    code, out, err = run("fit wave-4.parquet --onto model --times 2026-02-02 -o more --force")
     assert code == 0, err
     assert "5 waves, 2026-01-05 to 2026-02-02, 7,500 reports" in out
-    assert "a sudden change" in run("trend more --column uses --value true")[1]
+    assert "a sudden change" in run("waves show more --column uses --value true")[1]
     refusals = {
         "sample model --time 2027-01-01 -o later.csv": "outside of the waves",
-        "trend model --column height": "'height' is not in the schema",
-        "fit-waves wave-4.parquet --onto model -o other": "--onto needs the times",
-        "fit-waves wave-4.parquet --onto model --times 2026-01-01 -o other": "not after the last",
+        "waves show model --column height": "'height' is not in the schema",
+        "fit wave-4.parquet --onto model -o other": "--onto needs the times",
+        "fit wave-4.parquet --onto model --times 2026-01-01 -o other": "not after the last",
     }
     for arguments, words in refusals.items():
         code, _, err = run(arguments)
@@ -62,17 +62,17 @@ def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (f"fit-waves {FOUR} --times 1,2,x,4", "'x' is no time"),
-        (f"fit-waves {FOUR} --times 1,2", "times has 2 for 4 waves"),
-        (f"fit-waves {FOUR} --start 1 --every 0", "--every 0 is not above 0"),
-        (f"fit-waves {FOUR} --start 2026-01-01 --every 0.5", "no whole number of days"),
-        (f"fit-waves {FOUR} --start 1 --times 1,2,3,4", "two answers to one question"),
-        ("fit-waves wave-0.parquet", "give two waves or more"),
-        ("trend wave-0.parquet --column uses", "wave-0.parquet"),
+        (f"fit {FOUR} --times 1,2,x,4", "'x' is no time"),
+        (f"fit {FOUR} --times 1,2", "times has 2 for 4 waves"),
+        (f"fit {FOUR} --start 1 --every 0", "--every 0 is not above 0"),
+        (f"fit {FOUR} --start 2026-01-01 --every 0.5", "no whole number of days"),
+        (f"fit {FOUR} --start 1 --times 1,2,3,4", "exclude each other"),
+        ("fit wave-0.parquet --waves", "give two waves or more"),
+        ("waves show wave-0.parquet --column uses", "wave-0.parquet"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(run, arguments, words):
-    code, _, err = run(f"{arguments}" + (" -o refused" if "fit-waves" in arguments else ""))
+    code, _, err = run(f"{arguments}" + (" -o refused" if arguments.startswith("fit") else ""))
     assert code == 2
     assert len(err.splitlines()) == 1
     assert words in err
@@ -92,20 +92,20 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
         counts.append(write_reports(sealed / shard_name(number), [wave.table], made, more))
         if number == 3:
             write_manifest(sealed, counts)
-            code, out, err = run("fit-waves sealed -o known --force")
+            code, out, err = run("fit sealed --waves -o known --force")
             assert code == 0, err
             assert "4 waves, " in out
     write_manifest(sealed, counts)
-    code, out, err = run("fit-waves sealed --onto known -o longer --force")
+    code, out, err = run("fit sealed --onto known -o longer --force")
     assert code == 0, err
     assert "wave 5 has not ended" in err
     first = np.datetime64(start, "s").astype("datetime64[D]")
     days = [str(first + 10 * each) for each in range(5)]
-    told = json.loads(run("trend longer --column uses --value true --json")[1])
+    told = json.loads(run("waves show longer --column uses --value true --json")[1])
     assert told["times"] == days
     for arguments, words in {
-        "fit-waves sealed --onto longer -o other": "no wave after the model's last",
-        "fit-waves sealed --start 2026-01-05 -o other": "leave out --times and --start",
+        "fit sealed --onto longer -o other": "no wave after the model's last",
+        "fit sealed --start 2026-01-05 -o other": "leave out --times and --start",
     }.items():
         code, _, err = run(arguments)
         assert (code, words in err) == (2, True), err

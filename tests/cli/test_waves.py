@@ -10,7 +10,7 @@ from privot import Randomizer, Schema
 from privot.collector.payloads import Payloads
 from privot.device import Report
 from privot.randomizer.signing import new_key, public_key, read_key, sign
-from privot.waves import Answer, ChangeTree, Panel
+from privot.waves import Panel
 
 SCHEMA = '[columns.smokes]\nkind = "boolean"\n'
 
@@ -115,41 +115,3 @@ def test_what_another_key_signed_makes_no_report(folder, changed):
     (folder / changed).write_text(text)
     made = done(folder, line, *done_by[holder]).stdout
     assert len(json.loads(made)["reports"]) == 1
-
-
-def test_a_bit_is_told_only_by_a_panel_of_the_pinned_key(folder):
-    Panel("daily", 9, int(time.time()) - 100, 86_400, "seed", 9).save(folder / "daily.json")
-    line = "waves tell yes --panel daily.json --changes 2 --epsilon 2 --ledger mine --first"
-    for path in (folder / "holder.pem", folder / "other.pem"):
-        new_key(path)
-    sign(folder / "daily.json", read_key(folder / "holder.pem"))
-    assert "is signed: give --public-key" in privot(folder, *line.split()).stderr
-    other = ["--public-key", public_key(read_key(folder / "other.pem"))]
-    assert "is not what the holder of" in privot(folder, *line.split(), *other).stderr
-    assert not (folder / "mine").exists()
-    done(folder, line, "--public-key", public_key(read_key(folder / "holder.pem")))
-
-
-def test_a_bit_is_told_and_its_answers_are_printed_again(folder):
-    panel = Panel("daily", 9, int(time.time()) - 86_400 * 7 - 100, 86_400, "seed", 9)
-    panel.save(folder / "daily.json")
-    line = "waves tell yes --panel daily.json --changes 2 --epsilon 2 --ledger mine --person a"
-    refused = privot(folder, *line.split())
-    assert (refused.returncode, "takes no part" in refused.stderr) == (2, True)
-    printed = done(folder, f"{line} --first").stdout
-    tree = ChangeTree(9, 2, 2.0, "seed")
-    answers = [Answer.from_bytes(each.encode()) for each in printed.splitlines(keepends=True)]
-    level = tree.level_of("a")
-    assert [(each.level, each.interval) for each in answers] == [
-        (level, index) for index in range(8 >> level)
-    ]
-    assert done(folder, f"{line.replace('yes', 'no')} --first").stdout == printed
-    for wrong, words in {
-        line.replace("yes", "1"): "yes or no",
-        line.replace("--changes 2", "--changes 3"): "had another panel",
-    }.items():
-        assert words in privot(folder, *wrong.split(), "--first").stderr
-    endless = Panel("endless", 9, 0, 86_400, "seed")
-    endless.save(folder / "endless.json")
-    found = privot(folder, *line.replace("daily", "endless").split())
-    assert "no last wave" in found.stderr

@@ -1,7 +1,9 @@
 """A deleted report is in no file, is not counted again, and is deleted or as before after any kill."""
 
 import os
+import shutil
 import signal
+import sqlite3
 
 import pytest
 
@@ -133,53 +135,117 @@ def test_a_release_that_is_elsewhere_is_not_called_erased(opened, tmp_path):
     store.close()
 
 
-def test_no_file_of_the_folder_holds_the_content(tmp_path):
+@pytest.mark.parametrize("each", [1, 7, 300])
+def test_no_file_of_the_folder_holds_the_content(tmp_path, each):
     """Not even its digest, by which a content of few possible ones would be found."""
-    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.example), made(30)
-    store.append(*rows(reports[:20]))
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.example), made(600)
+    for start in range(0, 300, each):
+        store.append(*rows(reports[start : start + each]))
     seal(store, CAMPAIGN, FolderShelf(tmp_path / "s" / "release"))
-    store.append(*rows(reports[20:]))
-    gone = [reports[2], reports[25]]
+    for start in range(300, 600, each):
+        store.append(*rows(reports[start : start + each]))
+    gone = [*reports[2:300:40], *reports[302:600:40]]
     delete_reports(store, FolderShelf(tmp_path / "s" / "release"), [id_of(each) for each in gone])
+    for closed in (False, True):
+        if closed:
+            store.close()
+        files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        for report in gone:
+            digest = rows([report])[1][0, 2].tobytes()
+            traces = (report, digest, digest[::-1], id_of(report) + report[49:-4])
+            assert not [path for path, data in files.items() if any(t in data for t in traces)]
+            named = [path.name for path, data in files.items() if id_of(report) in data]
+            assert not closed or named == ["reports.db"]
+
+
+def test_bytes_that_no_rebuilding_removed_are_told_and_removed_at_the_next_start(tmp_path):
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.example), made(600)
+    store.append(*rows(reports))
+    connection = store._connection
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(connection, name)
+
+        def execute(self, query, *given):
+            if query == "VACUUM":
+                raise sqlite3.OperationalError("database or disk is full")
+            return connection.execute(query, *given)
+
+    store._connection = Full()
+    for _ in range(2):
+        with pytest.raises(PrivotError, match="may hold bytes of deleted reports.*make room"):
+            store.delete([id_of(reports[5])])
+    with pytest.raises(PrivotError, match="make room"):
+        store.finish_erasing([])
     store.close()
-    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    for report in gone:
-        digest = rows([report])[1][0, 2].astype("<u8").tobytes()
-        assert not [path for path, data in files.items() if report in data or digest in data]
-        named = [path for path, data in files.items() if id_of(report) in data]
-        assert [path.name for path in named] == ["deleted.bin"]
+    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
+    assert (store.count, store.to_erase()) == (599, {id_of(reports[5])})
+    store.close()
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and reports[5] in p.read_bytes()]
 
 
-@pytest.mark.parametrize("after", range(9))
-def test_a_kill_at_any_replacement_leaves_the_old_or_the_new(tmp_path, after):
-    reports, shelf = made(60), FolderShelf(tmp_path / "release")
+def events(kill_at, done):
+    """Count statements and replaced files, and end the process before one of them."""
+    left, replace, connect = [kill_at], os.replace, sqlite3.connect
+
+    def count(*_):
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+
+    def replaced(*paths):
+        count()
+        replace(*paths)
+
+    def connected(*given, **more):
+        connection = connect(*given, **more)
+        connection.set_trace_callback(count)
+        return connection
+
+    os.replace, sqlite3.connect = replaced, connected
+    done()
+    os._exit(0)
+
+
+def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path):
+    reports, shelf = made(60), FolderShelf(tmp_path / "s" / "release")
     store = FolderStore(tmp_path / "s", CAMPAIGN.example)
     store.append(*rows(reports[:40]))
     seal(store, CAMPAIGN, shelf)
     store.append(*rows(reports[40:]))
     store.close()
     gone = [reports[5], reports[50]]
-    if not (child := os.fork()):
-        replaced, left = os.replace, [after]
-
-        def kill(*paths):
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            replaced(*paths)
-
-        os.replace = kill
-        delete_reports(
-            FolderStore(tmp_path / "s", CAMPAIGN.example), shelf, [id_of(each) for each in gone]
+    names = [id_of(each) for each in gone]
+    deletions = []
+    for step in range(200):
+        copy = shutil.copytree(tmp_path / "s", tmp_path / str(step))
+        shelf = FolderShelf(copy / "release")
+        if not (child := os.fork()):
+            events(
+                step,
+                lambda copy=copy, shelf=shelf: delete_reports(
+                    FolderStore(copy, CAMPAIGN.example), shelf, names
+                ),
+            )
+        whole = not os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        assert held(copy / "release") in (ids_of(reports[:40]), ids_of(reports[:40]) - ids_of(gone))
+        store = FolderStore(copy, CAMPAIGN.example)
+        deletions.append(store.count == 58)
+        assert store.count == (58 if deletions[-1] else 60)
+        expected = DELETED if deletions[-1] else DUPLICATE
+        assert (store.append(*rows(gone)) == expected).all()
+        seal(store, CAMPAIGN, shelf)
+        assert held(copy / "release") == ids_of(reports) - (
+            ids_of(gone) if deletions[-1] else set()
         )
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) == (after < 7)  # as many replacements as there are
-    assert held(tmp_path / "release") in (ids_of(reports[:40]), ids_of(reports[:40]) - ids_of(gone))
-    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
-    deleted = after > 0
-    assert store.count == (58 if deleted else 60)
-    assert (store.append(*rows(gone)) == (DELETED if deleted else DUPLICATE)).all()
-    seal(store, CAMPAIGN, shelf)
-    assert held(tmp_path / "release") == ids_of(reports) - (ids_of(gone) if deleted else set())
-    store.close()
+        store.close()
+        if deletions[-1]:
+            files = [path for path in copy.rglob("*") if path.is_file() and path.name[0] != "."]
+            assert not [path for path in files if any(r in path.read_bytes() for r in gone)]
+        shutil.rmtree(copy)
+        if whole:
+            break
+    assert whole
+    assert deletions == sorted(deletions)
+    assert 10 < deletions.index(True) < len(deletions) - 10

@@ -3,56 +3,61 @@
 import errno
 import os
 import random
+import resource
 import shutil
+import signal
+import sqlite3
+import zlib
 
 import numpy as np
 import pytest
 
 from campaign_reports import CAMPAIGN, made, rows
 from privot.collector.folder import FolderStore
-from privot.collector.segments import HEADER_BYTES, Disk
 from privot.collector.store import DUPLICATE, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 
 
-class LossyDisk(Disk):
-    """A disk that keeps what was not flushed in memory, of which a power loss leaves what it likes."""
+def opened(folder, *more):
+    return FolderStore(folder, CAMPAIGN.example, *more)
 
-    def __init__(self, rng):
-        self.rng, self.unflushed, self.paths = rng, {}, {}
 
-    def open(self, path):
-        handle = super().open(path)
-        self.paths[handle] = path
-        self.unflushed.setdefault(handle, [])
-        return handle
+def copied(source, folder):
+    """The files of a store that is open, as a kill leaves them: database and log."""
+    folder.mkdir()
+    for name in ("reports.db", "reports.db-wal"):
+        shutil.copy(source / name, folder / name)
+    return folder
 
-    def write(self, handle, data, at):
-        self.unflushed[handle].append((at, bytes(data)))
 
-    def flush(self, handle):
-        for at, data in self.unflushed[handle]:
-            super().write(handle, data, at)
-        super().flush(handle)
-        self.unflushed[handle] = []
+def torn(rng, before, after, path):
+    """A file between two states, block by block, of a length between theirs."""
+    size = rng.randint(*sorted((len(before), len(after))))
+    with open(path, "wb") as file:
+        for at in range(0, size, 64):
+            data = (before, after)[rng.random() < 0.5][at : at + 64]
+            file.write(data.ljust(min(64, size - at), b"\0"))
 
-    def lose_power(self):
-        """Of every unflushed write, some blocks are on the disk; zeros or nothing where others were."""
-        for handle, writes in self.unflushed.items():
-            for at, data in writes:
-                for start in range(0, len(data), 64):
-                    if self.rng.random() < 0.5:
-                        os.pwrite(handle, data[start : start + 64], at + start)
-            os.close(handle)
+
+def require_whole(folder, acknowledged, sent):
+    """All that was acknowledged is there, each once, and nothing that was never sent."""
+    final = opened(folder)
+    assert (final.append(*rows(acknowledged)) == DUPLICATE).all()
+    batch = final.begin_sealing()
+    held = [row.tobytes() for records in final.taken(batch) for row in records]
+    assert len(held) == len(set(held)) == final.count
+    assert set(acknowledged) <= set(held) <= set(sent)
+    final.close()
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_power_loss_loses_nothing_that_was_acknowledged(tmp_path, seed):
+    """Of a group on its way, any blocks are on the disk: in the log, or once that is whole, beyond."""
     rng = random.Random(seed)
-    reports, acknowledged, told = made(420, seed), [], []
+    reports, acknowledged = made(420, seed), []
     for start in range(0, 400, 100):
-        disk = LossyDisk(rng)
-        store = FolderStore(tmp_path / "s", CAMPAIGN.example, told.append, disk)
+        store = opened(tmp_path / "s")
+        store._connection.execute(f"PRAGMA wal_autocheckpoint = {rng.randrange(1, 12)}")
         known = store.append(*rows(acknowledged)) if acknowledged else np.zeros(0)
         assert (known == DUPLICATE).all()
         at, stop = start, start + rng.randrange(100)
@@ -61,159 +66,267 @@ def test_a_power_loss_loses_nothing_that_was_acknowledged(tmp_path, seed):
             store.append(*rows(reports[at : min(400, at + size)]))
             acknowledged += reports[at : min(400, at + size)]
             at += size
-        # The power goes while a group is on its way: written, not flushed, nobody was told.
-        first = 400 + start // 20
-        store._segment.append(b"".join(reports[first : first + 5]))
-        disk.lose_power()
-        os.close(store._lock)
-    final = FolderStore(tmp_path / "s", CAMPAIGN.example)
-    assert (final.append(*rows(acknowledged)) == DUPLICATE).all()
-    batch = final.begin_sealing()
-    held = [row.tobytes() for records in final.taken(batch) for row in records]
-    assert len(held) == len(set(held)) == final.count
-    assert set(acknowledged) <= set(held) <= set(reports)
-    assert all("never acknowledged" in line or "damaged" in line for line in told)
-    final.close()
+        files = [tmp_path / "s" / name for name in ("reports.db", "reports.db-wal")]
+        before = [file.read_bytes() if file.exists() else b"" for file in files]
+        # Reading a file drops the process's locks on it, which nothing else in this test needs.
+        store.append(*rows(reports[400 + start // 20 : 405 + start // 20]))
+        after = [file.read_bytes() for file in files]
+        store.close()
+        checkpoint = rng.random() < 0.5  # the log is flushed before a byte of it is moved
+        torn(rng, before[0], after[0] if checkpoint else before[0], files[0])
+        torn(rng, after[1] if checkpoint else before[1], after[1], files[1])
+    require_whole(tmp_path / "s", acknowledged, reports)
 
 
-def test_a_torn_tail_is_cut_off_and_told(tmp_path):
-    reports = made(10)
-    store = FolderStore(tmp_path, CAMPAIGN.example)
-    store.append(*rows(reports))
+@pytest.mark.parametrize("seed", range(8))
+def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path, seed):
+    rng, reports = random.Random(seed), made(20_000, seed)
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        store, at = opened(tmp_path / "s"), 0
+        while at < len(reports):
+            size = rng.choice([1, 30, 500])
+            store.append(*rows(reports[at : at + size]))
+            at += size
+            os.write(write, min(at, len(reports)).to_bytes(4, "big"))
+        os._exit(0)
+    os.close(write)
+    stop, told = rng.randrange(1, 60), []
+    with os.fdopen(read, "rb") as pipe:
+        while len(told) < stop and (data := pipe.read(4)):
+            told.append(int.from_bytes(data, "big"))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        while data := pipe.read(4):
+            told.append(int.from_bytes(data, "big"))
+    require_whole(tmp_path / "s", reports[: told[-1]], reports)
+
+
+def test_every_commit_is_flushed(tmp_path):
+    store = opened(tmp_path)
+    for name, value in (("synchronous", 2), ("journal_mode", "wal"), ("locking_mode", "exclusive")):
+        assert store._connection.execute(f"PRAGMA {name}").fetchone() == (value,)
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     store.close()
-    (path,) = tmp_path.glob("*.reports")
-    with open(path, "ab") as file:
-        file.write(made(1)[0][:-7])
-    told = []
-    store = FolderStore(tmp_path, CAMPAIGN.example, told.append)
-    assert told == [
-        f"{path.name}: {len(reports[0]) - 7} bytes of reports that were never acknowledged are cut off"
-    ]
-    assert path.stat().st_size == HEADER_BYTES + 10 * len(reports[0])
-    assert store.append(*rows(reports)).tolist() == [DUPLICATE] * 10
+
+
+def test_a_log_of_a_killed_process_is_made_durable_at_the_start(tmp_path):
+    """It may be in the machine's memory alone, and copies of it are acknowledged."""
+    store = opened(tmp_path / "s")
+    store.append(*rows(made(10)))
+    again = opened(copied(tmp_path / "s", tmp_path / "killed"))
+    assert again.count == 10
+    assert (tmp_path / "killed" / "reports.db-wal").stat().st_size == 0
+    again.close()
+    store.close()
 
 
 def test_a_second_server_is_refused(tmp_path):
-    store = FolderStore(tmp_path, CAMPAIGN.example)
+    store = opened(tmp_path)
     with pytest.raises(PrivotError, match="served by another process"):
-        FolderStore(tmp_path, CAMPAIGN.example)
+        opened(tmp_path)
+    if not (child := os.fork()):  # the refused one has not let go of the lock
+        try:
+            opened(tmp_path)
+        except PrivotError as error:
+            os._exit(0 if "served by another process" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     store.close()
-    FolderStore(tmp_path, CAMPAIGN.example).close()
-
-
-class FailingDisk(Disk):
-    """Fails as it is told to."""
-
-    failing = ""
-    number = errno.ENOSPC
-
-    def write(self, handle, data, at):
-        if self.failing == "write" and at > 0:
-            super().write(handle, data[: len(data) // 2], at)
-            raise OSError(self.number, os.strerror(self.number))
-        super().write(handle, data, at)
-
-    def flush(self, handle):
-        if self.failing == "flush":
-            raise OSError(self.number, os.strerror(self.number))
-        super().flush(handle)
+    opened(tmp_path).close()
 
 
 def test_a_full_disk_acknowledges_nothing_and_goes_on_when_there_is_room(tmp_path):
-    disk, reports = FailingDisk(), made(30)
-    store = FolderStore(tmp_path, CAMPAIGN.example, disk=disk)
+    reports = made(3000)
+    store = opened(tmp_path)
     store.append(*rows(reports[:10]))
-    disk.failing = "write"
+    store._connection.execute("PRAGMA max_page_count = 10")
     with pytest.raises(StoreFull, match="full: send it again later"):
-        store.append(*rows(reports[5:20]))
+        store.append(*rows(reports[5:]))
     assert store.append(*rows(reports[:10])).tolist() == [DUPLICATE] * 10  # needs no room
-    disk.failing = ""
-    assert store.append(*rows(reports[5:20])).tolist() == [DUPLICATE] * 5 + [NEW] * 10
+    assert store.count == 10
+    store._connection.execute("PRAGMA max_page_count = 1000000")
+    assert store.append(*rows(reports[5:])).tolist() == [DUPLICATE] * 5 + [NEW] * 2990
     store.close()
-    assert FolderStore(tmp_path, CAMPAIGN.example).count == 20
+    store = opened(tmp_path)
+    assert store.count == 3000
+    store.close()
 
 
-@pytest.mark.parametrize(
-    ("failing", "number"), [("flush", errno.EIO), ("flush", errno.ENOSPC), ("write", errno.EIO)]
-)
-def test_a_disk_that_fails_stops_the_store_until_it_is_opened_again(tmp_path, failing, number):
-    disk, reports, told = FailingDisk(), made(30), []
-    disk.number = number
-    store = FolderStore(tmp_path, CAMPAIGN.example, told.append, disk)
+class FailingFlush:
+    """A connection whose commits are written and not flushed."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def execute(self, query, *given):
+        if query == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+        return self.connection.execute(query, *given)
+
+
+@pytest.mark.parametrize("failing", ["flush", "write"])
+def test_a_disk_that_fails_stops_the_store_until_it_is_opened_again(tmp_path, failing):
+    reports, lines = made(3000), []
+    store = opened(tmp_path, lines.append)
     store.append(*rows(reports[:10]))
-    disk.failing = failing
-    for _ in range(2):
-        with pytest.raises(StoreStopped, match="send it again later"):
-            store.append(*rows(reports[10:20]))
-    disk.failing = ""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if failing == "flush":
+        store._connection = FailingFlush(store._connection)
+    else:
+        size = max(file.stat().st_size for file in tmp_path.iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, limits[1]))
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreStopped, match="send it again later"):
+                store.append(*rows(reports[10:]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     with pytest.raises(StoreStopped):  # what a failed flush lost is not known
         store.append(*rows(reports[:10]))
-    assert len(told) == 1
-    os.close(store._lock)
-    again = FolderStore(tmp_path, CAMPAIGN.example)
-    assert again.append(*rows(reports[:20])).tolist() == [DUPLICATE] * 10 + [NEW] * 10
-
-
-def test_segments_roll_and_are_removed_once_sealed(tmp_path, monkeypatch):
-    monkeypatch.setattr("privot.collector.folder._SEGMENT_BYTES", 1000)
-    reports = made(100)
-    store = FolderStore(tmp_path, CAMPAIGN.example)
-    for start in range(0, 100, 5):
-        store.append(*rows(reports[start : start + 5]))
-    assert len(list(tmp_path.glob("*.reports"))) > 5
+    with pytest.raises(StoreStopped):
+        store.begin_sealing()
+    assert len(lines) == 1
+    assert "nothing that was acknowledged is lost" in lines[0]
     store.close()
-    store = FolderStore(tmp_path, CAMPAIGN.example)
-    assert store.count == 100
+    again = opened(tmp_path)
+    assert again.append(*rows(reports)).tolist() == [DUPLICATE] * 10 + [NEW] * 2990
+    again.close()
+
+
+def test_space_of_sealed_records_returns_to_the_disk(tmp_path):
+    reports = made(20_000)
+    store = opened(tmp_path)
+    for start in range(0, 20_000, 500):
+        store.append(*rows(reports[start : start + 500]))
+    store.close()
+    full = (tmp_path / "reports.db").stat().st_size
+    assert full > 20_000 * len(reports[0])
+    store = opened(tmp_path)
+    assert store.count == 20_000
     batch = store.begin_sealing()
-    assert batch.reports == 100
-    store.finish_sealing(batch, [100])
-    assert len(list(tmp_path.glob("*.reports"))) == 1
-    assert (tmp_path / "ids-000000.bin").stat().st_size == 2400
+    assert batch.reports == 20_000
+    store.finish_sealing(batch, [20_000])
+    store.close()
+    assert 24 * 20_000 < (tmp_path / "reports.db").stat().st_size < full / 2
+
+
+def test_a_large_group_is_many_rows_and_any_number_of_small_ones_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("privot.collector.folder._GROUP_BYTES", 1000)
+    reports = made(400)
+    store = opened(tmp_path)
+    store.append(*rows(reports[:200]))
+    for report in reports[200:]:
+        store.append(*rows([report]))
+    assert store._connection.execute("SELECT count(*) FROM groups").fetchone()[0] > 210
+    store.close()
+    store = opened(tmp_path)
+    assert [r.tobytes() for t in store.taken(store.begin_sealing()) for r in t] == reports
+    store.close()
 
 
 def test_a_kill_between_the_steps_of_a_sealing_doubles_nothing(tmp_path):
     """Whatever was on the disk after any step, the store is opened with each report once."""
     reports = made(60)
-    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
+    store = opened(tmp_path / "s")
     store.append(*rows(reports))
-    steps = [shutil.copytree(tmp_path / "s", tmp_path / "0")]
+    folders = [copied(tmp_path / "s", tmp_path / "0")]
     batch = store.begin_sealing()
-    steps.append(shutil.copytree(tmp_path / "s", tmp_path / "1"))
+    folders.append(copied(tmp_path / "s", tmp_path / "1"))
+    step = []
+
+    def keep(statement):
+        folders.append(copied(tmp_path / "s", tmp_path / f"step {len(step)}"))
+        step.append(statement)
+
+    store._connection.set_trace_callback(keep)
     store.finish_sealing(batch, [60])
-    whole = shutil.copytree(tmp_path / "s", tmp_path / "2")
-    steps.append(whole)
-    # Ids written and the state not; state written and the segment not yet removed.
-    shutil.copy(whole / "ids-000000.bin", shutil.copytree(steps[1], tmp_path / "3"))
-    shutil.copy(steps[0] / "segment-000000.reports", shutil.copytree(whole, tmp_path / "4"))
-    for folder in [*steps, tmp_path / "3", tmp_path / "4"]:
-        again = FolderStore(folder, CAMPAIGN.example)
+    store._connection.set_trace_callback(None)
+    folders.append(copied(tmp_path / "s", tmp_path / "2"))
+    store.close()
+    assert len(step) > 5
+    sealings = []
+    for folder in folders:
+        again = opened(folder)
         assert again.count == 60
         assert (again.append(*rows(reports)) == DUPLICATE).all()
+        sealings.append(again.begin_sealing())
         again.close()
+    assert sealings == [batch] * (len(folders) - 1) + [None]
+
+
+def test_a_damaged_record_is_left_out_and_the_others_are_not(tmp_path):
+    reports = made(20)
+    store = opened(tmp_path)
+    store.append(*rows(reports))
+    store.close()
+    path = tmp_path / "reports.db"
+    data = path.read_bytes()
+    at = data.index(reports[7]) + 50
+    path.write_bytes(data[:at] + b"????" + data[at + 4 :])
+    lines = []
+    store = opened(tmp_path, lines.append)
+    assert lines == ["reports.db: 1 records are damaged, and left out"]
+    batch = store.begin_sealing()
+    held = [row.tobytes() for records in store.taken(batch) for row in records]
+    assert held == reports[:7] + reports[8:]
+    assert store.append(*rows(reports[6:8])).tolist() == [DUPLICATE, NEW]
+    store.close()
 
 
 def test_what_is_damaged_beyond_a_power_loss_is_refused(tmp_path):
-    reports = made(20)
-    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
-    store.append(*rows(reports[:10]))
-    store.finish_sealing(store.begin_sealing(), [10])
-    store.append(*rows(reports[10:]))
+    reports = made(2000)
+    store = opened(tmp_path / "s")
+    store.append(*rows(reports[:1000]))
+    store.finish_sealing(store.begin_sealing(), [1000])
+    store.append(*rows(reports[1000:]))
     store.close()
 
     def damaged(change):
-        folder = shutil.copytree(tmp_path / "s", tmp_path / "damaged", dirs_exist_ok=False)
-        change(folder)
+        folder = shutil.copytree(tmp_path / "s", tmp_path / "damaged")
+        change(folder / "reports.db")
         with pytest.raises(PrivotError) as caught:
-            FolderStore(folder, CAMPAIGN.example)
+            opened(folder)
         shutil.rmtree(folder)
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "restore it" in damaged(lambda f: (f / "ids-000000.bin").unlink())
-    assert "restore it" in damaged(lambda f: os.truncate(f / "ids-000000.bin", 100))
-    assert "restore it" in damaged(lambda f: (f / "state.json").write_text("{"))
-    copied = "segment-000001.reports", "segment-000002.reports"
-    assert "copied" in damaged(lambda f: shutil.copy(f / copied[0], f / copied[1]))
+    def changed(query, *given):
+        def change(path):
+            connection = sqlite3.connect(path)
+            connection.execute(query, given)
+            connection.commit()
+            connection.close()
+
+        return change
+
+    entries = rows(reports[:1000])[1].astype(">u8").tobytes()
+
+    def flipped(path):
+        data = path.read_bytes()
+        at = data.index(entries[2400:2500])
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+
+    assert "restore it" in damaged(flipped)
+    assert "restore it" in damaged(lambda path: os.truncate(path, 8192))
+    assert "restore it" in damaged(lambda path: path.write_bytes(b"{" * 8192))
+    assert "restore it" in damaged(changed("DROP TABLE campaign"))
+    twice = "INSERT INTO groups (data) SELECT data FROM groups"
+    assert "has a report twice: restore it, or people report" in damaged(changed(twice))
+    again = "INSERT INTO sealed_ids (data, crc) VALUES (?, ?)"
+    assert "restore it" in damaged(changed(again, entries[:24], zlib.crc32(entries[:24])))
+    assert "upgrade" in damaged(changed("PRAGMA user_version = 2"))
     other = CAMPAIGN.example[:1] + bytes(32) + CAMPAIGN.example[33:]
     with pytest.raises(PrivotError, match="another campaign"):
         FolderStore(tmp_path / "s", other)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "s").write_text("")
+    with pytest.raises(PrivotError, match=os.strerror(errno.EEXIST)):
+        opened(tmp_path / "s")

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from privot.collector.store import locked
+from privot.collector.admission import locked
 from privot.core.errors import PrivotError
 
-_HOLD = "import sys; from privot.collector.store import locked; from pathlib import Path; "
+_HOLD = "import sys; from privot.collector.admission import locked; from pathlib import Path; "
 _HOLD += "locked(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 
 

@@ -13,7 +13,7 @@ def test_a_path_is_a_folder_of_campaigns(tmp_path):
     store = open_store(str(tmp_path), CAMPAIGN)
     assert isinstance(store, FolderStore)
     store.append(*rows(made(3)))
-    assert (tmp_path / CAMPAIGN.fingerprint / "segment-000000.reports").exists()
+    assert (tmp_path / CAMPAIGN.fingerprint / "reports.db").exists()
     assert release_address("a", None, "f") == "a/f/release"
     assert release_address("a", "s3://b/", "f") == "s3://b/f"
     store.close()

@@ -20,9 +20,9 @@ import torch
 
 from privot.central.slices import draw_directions
 from privot.core import processes
-from privot.mechanisms import Laplace, random_bits
+from privot.mechanisms import Laplace
 from privot.mechanisms.samplers import entropy
-from privot.mechanisms.samplers.entropy import random_word, random_words
+from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words
 from privot.randomizer import Randomizer
 from privot.schema import Box, Schema
 

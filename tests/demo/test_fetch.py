@@ -132,7 +132,7 @@ def test_an_archive_that_is_there_is_left_alone(tmp_path):
 
 def test_the_command_reports_what_failed(tmp_path):
     with serving({}) as (_, address):
-        done = privot(tmp_path, "datasets", "fetch", "mnist", "--to", "data", "--address", address)
+        done = privot(tmp_path, "demo", "--fetch", "mnist", "--data", "data", "--address", address)
     assert done.returncode == 2
     assert f"{IDX_FILES[0]} could not be fetched" in done.stderr
     assert "404" in done.stderr

@@ -39,7 +39,7 @@ def test_one_changed_pixel_is_noticed(tmp_path):
     source = source_of(arrays)
     arrays[2][1, 1, 1] ^= 1
     np.savez(tmp_path / "made_up.npz", **dict(zip(PARTS, arrays)))
-    with pytest.raises(PrivotError, match=r"x_test of made_up.*privot datasets fetch made_up --to"):
+    with pytest.raises(PrivotError, match=r"x_test of made_up.*privot demo --fetch made_up --data"):
         source.read(tmp_path)
 
 
@@ -84,10 +84,10 @@ def test_half_a_gzip_file_is_refused(tmp_path):
 
 
 def test_missing_files_say_what_to_do(tmp_path, monkeypatch):
-    with pytest.raises(PrivotError, match="run `privot datasets fetch mnist --to"):
+    with pytest.raises(PrivotError, match="run `privot demo --fetch mnist --data"):
         load_images("mnist", tmp_path)
     monkeypatch.delenv("PRIVOT_DATA", raising=False)
-    with pytest.raises(PrivotError, match=r"fetch usps --to DIR.*--data DIR.*PRIVOT_DATA"):
+    with pytest.raises(PrivotError, match=r"fetch usps --data DIR.*--data DIR.*PRIVOT_DATA"):
         load_images("usps")
     with pytest.raises(PrivotError, match="dataset 'mnits' is not known: use one of mnist"):
         load_images("mnits")
@@ -109,6 +109,6 @@ def test_published_sets_have_the_sums_that_we_state(name):
 
 
 def test_the_command_line_names_the_remedy(tmp_path):
-    done = privot(tmp_path, "datasets", "check", "mnist", "--data", "nowhere")
+    done = privot(tmp_path, "demo", "--verify", "mnist", "--data", "nowhere")
     assert done.returncode == 2
-    assert "privot datasets fetch mnist --to nowhere" in done.stderr
+    assert "privot demo --fetch mnist --data nowhere" in done.stderr

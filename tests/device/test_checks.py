@@ -8,8 +8,7 @@ from device.hand_made import CHANGES, fields_of, hand_made, sealed
 from device.tiny_programs import LETTER, box, split, subset, window
 from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.device.checks import require_program
-from privot.device.exact import check_randomizer
+from privot.device.exact import check_randomizer, require_program
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,17 @@ from device.tiny_programs import (
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.device.checks import WORDS, require_program
-from privot.device.device import round_even, units_of
-from privot.device.exact import Ratio, check_randomizer, exp_below, law_of, worst_ratio
+from privot.device.device import units_of
+from privot.device.exact import Ratio, check_randomizer, exp_below, law_of, require_program
 from privot.mechanisms.window_cells import WindowCells, WindowMixture
 from privot.randomizer.reports.validation import seal, unseal
-from privot.wire.draws import WindowGeometry
+from privot.wire.draws import WORDS, Draw
+from privot.wire.windows import WindowGeometry
+
+
+def worst_ratio(draw, take):
+    return Ratio(*Draw.from_dict(draw).worst_ratio(take["domain"]))
+
 
 X, Y, MAYBE = box("x"), box("x", "y"), box("x", nullable=True)
 DISK, QUADRANT = ball("x", "y", nullable=True), ball("x", "y", non_negative=True)
@@ -131,7 +136,7 @@ def test_from_five_dimensions_on_a_window_of_a_ball_would_leave_the_cells_of_rep
     units = [odd / 16 * (1 + 2**-30) for odd in (9, 7, 7, 7, 5)]
     names = "abcde"
     assert units == units_of(ball(*names), dict(zip(names, units, strict=True)))  # in the ball
-    cell = [round_even((u + 1) * 8) for u in units]
+    cell = [round((u + 1) * 8) for u in units]
     assert sum((2 * k - 16) ** 2 for k in cell) > (16 + 2) ** 2
     with pytest.raises(PrivotError, match="dimension 5, which must be a whole number from 1 to 3"):
         require_program(split((ball(*names), window(ball(*names), 5, steps=16))))
@@ -147,7 +152,7 @@ def test_no_two_records_of_laplace_noise_are_farther_apart_than_the_bound(dimens
     for _ in range(300):
         point = [rng.choice((-1, 0, 1)) * rng.random() * 3 for _ in names]
         units = units_of(take, dict(zip(names, point, strict=True)))
-        made.append([round_even(u * 2**bits) for u in units])
+        made.append([round(u * 2**bits) for u in units])
     farthest = max(
         sum(abs(i - j) for i, j in zip(first, second, strict=True))
         for first, second in combinations(made, 2)
@@ -165,7 +170,7 @@ def test_a_promise_that_the_integers_exceed_is_refuted_and_no_device_draws_by_it
     draw["anywhere"] = f"{int(draw['anywhere'], 16) - 1:x}"
     text = seal(**fields)
     assert not check_randomizer(text).holds
-    with pytest.raises(PrivotError, match="tells more than the epsilon"):
+    with pytest.raises(PrivotError, match="exceeds the epsilon"):
         Device.from_json(text)
 
 

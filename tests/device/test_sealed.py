@@ -6,7 +6,7 @@ import pytest
 
 from device.hand_made import sealed
 from privot.core.errors import PrivotError
-from privot.device.checks import read_sealed
+from privot.device.exact import read_sealed
 
 
 def test_fields_are_read_and_an_altered_text_is_refused():

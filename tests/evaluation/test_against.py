@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.evaluation import ClassifierScore, Prediction, compare
-from privot.evaluation.verdicts import of_prediction
+from privot.evaluation import compare
+from privot.evaluation.prediction import ClassifierScore, Prediction
+from privot.evaluation.result import of_prediction
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -38,7 +39,7 @@ def grades(ours, truth):
 def test_a_perfect_table_is_good_for_everything(num):
     found = grades(people(num, 0), people(num, 1))
     assert list(found) == [
-        "single columns", "numbers, value by value", "pairs of columns", "what goes with what",
+        "single columns", "numbers, value by value", "pairs of columns", "dependence of pairs",
         "correlations",
     ]  # fmt: skip
     assert {finding.grade for finding in found.values()} == {"good"}
@@ -65,8 +66,8 @@ def test_independent_columns_are_called_so():
         }
     )
     found = grades(apart, real)
-    assert found["what goes with what"].grade == "poor"
-    assert grades(apart, apart)["what goes with what"].grade == "unknown"
+    assert found["dependence of pairs"].grade == "poor"
+    assert grades(apart, apart)["dependence of pairs"].grade == "unknown"
 
 
 def test_classifiers_in_words():

@@ -7,8 +7,7 @@ import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
-from privot.evaluation import Check
-from privot.evaluation.checking import _holm
+from privot.evaluation.checking import Check, _holm
 
 SCHEMA = Schema.from_toml("""
 [columns.color]
@@ -67,8 +66,8 @@ def test_what_it_says(checked):
     assert pair.dependence > 0.2
     topics = [finding.topic for finding in found.verdict]
     assert topics == [
-        "single columns", "pairs of columns", "what goes with what", "agreement with the reports",
-        "telling color",
+        "single columns", "pairs of columns", "dependence of pairs", "agreement with the reports",
+        "predicting color",
     ]  # fmt: skip
     assert "agreement with the reports: they contradict" in repr(found)
 

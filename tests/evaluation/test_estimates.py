@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.expected_reports import Estimate, Heard, Interval, estimate, pooled
+from privot.evaluation.estimates import CodeReports, Estimate, Interval, estimate, pooled
 from privot.local.releases import Releases
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 from privot.randomizer import Randomizer
@@ -34,9 +34,9 @@ def people(num, rng):
     }
 
 
-def heard_of(table):
+def report_moments(table):
     release = Randomizer.calibrate(SCHEMA, 3.0, report_columns=2).privatize(table)
-    return Heard.of(Releases.of(release))
+    return CodeReports.of(Releases.of(release))
 
 
 def true_shares(table, names):
@@ -52,9 +52,9 @@ def true_shares(table, names):
         {"report_columns": 2},
         {"report_columns": 3},
         {"report": "split", "report_columns": 2},
-        {"report": "split", "report_columns": 3, "mechanism": "unary_encoding"},
+        {"report": "split", "report_columns": 3, "mechanism": "subset_selection"},
     ],
-    ids=["pairs", "triples", "split", "unary"],
+    ids=["pairs", "triples", "split", "subsets"],
 )
 def test_intervals_hold_for_every_share(how):
     """Of 40 releases of the same people, nine tenths of all intervals hold the truth.
@@ -67,9 +67,9 @@ def test_intervals_hold_for_every_share(how):
     randomizer = Randomizer.calibrate(SCHEMA, 2.0, **how)
     inside, gaps = [], []
     for _ in range(40):
-        heard = Heard.of(Releases.of(randomizer.privatize(table)))
-        for questions in heard.pairs:
-            told = estimate(heard, questions)
+        reports = CodeReports.of(Releases.of(randomizer.privatize(table)))
+        for questions in reports.pairs:
+            told = estimate(reports, questions)
             gap = told.mean - true_shares(table, [list(SCHEMA.coded)[q] for q in questions])
             # The people are the same in every release: what differs is the noise alone.
             gaps.append(gap / np.sqrt(told.variance))
@@ -82,7 +82,7 @@ def test_intervals_hold_for_every_share(how):
 
 def test_covariances_are_those_of_the_mean():
     rng = np.random.default_rng(1)
-    held = heard_of(people(3000, rng))
+    held = report_moments(people(3000, rng))
     told = estimate(held, (0,), full=True)
     assert np.allclose(told.variance, estimate(held, (0,)).variance)
     assert told.mean.sum() == pytest.approx(1)  # shares add up, so a row of covariances is 0
@@ -95,9 +95,9 @@ def test_covariances_are_those_of_the_mean():
 
 def test_everybody_who_was_asked_counts():
     rng = np.random.default_rng(2)
-    held = heard_of(people(900, rng))
+    held = report_moments(people(900, rng))
     assert held.pairs == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-    assert held.together(2, 0) == [(0, 2)]
+    assert held.about(2, 0) == [(0, 2)]
     assert sum(estimate(held, q).people for q in held.pairs[3:]) == 900
     assert sum(estimate(held, (q,)).people for q in range(3)) == 1800
 

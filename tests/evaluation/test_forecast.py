@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.evaluation.forecast import forecast_fit, likely, quantiles
+from privot.evaluation.forecast import forecast_fit, likelihood_weights, quantiles
 from privot.evaluation.rehearsal import made_up
 from privot.local import fit
 from privot.randomizer import Randomizer
@@ -55,13 +55,13 @@ def test_a_forecast_by_a_pilot_is_near_what_a_fit_errs_by(pilot, monkeypatch):
 
 def test_populations_count_by_how_near_a_fit_of_them_comes_to_what_was_found():
     seen = np.array([0.0, 0.05, 0.1, 0.104])
-    weights = likely(seen, 0.1)
+    weights = likelihood_weights(seen, 0.1)
     assert weights[2] == 1
     assert weights[3] == pytest.approx(np.exp(-((0.004 / 0.03) ** 2) / 2))
     assert weights[:2].tolist() == [0, pytest.approx(np.exp(-((0.05 / 0.03) ** 2) / 2))]
-    assert likely(seen, 0.0).tolist()[2:] == [0, 0]
+    assert likelihood_weights(seen, 0.0).tolist()[2:] == [0, 0]
     # Beyond all that was seen, the nearest stands for it.
-    assert likely(seen, 0.9)[3] == 1
+    assert likelihood_weights(seen, 0.9)[3] == 1
 
 
 def test_ends_are_where_a_tenth_and_nine_tenths_of_the_weight_lie():
@@ -72,7 +72,7 @@ def test_ends_are_where_a_tenth_and_nine_tenths_of_the_weight_lie():
 
 
 def test_more_people_than_rehearse_err_less_by_the_root(monkeypatch):
-    monkeypatch.setattr("privot.evaluation.forecast.MOST_REHEARSED", 400)
+    monkeypatch.setattr("privot.evaluation.forecast.MAX_REHEARSED", 400)
     # The logarithm of their ratio is −2.23 ± .28: the limit is passed by chance once in 10⁷.
     few, many = (forecast_fit(SCHEMA, 4.0, n, rehearsals=1) for n in (400, 40_000))
     assert many.one_way < few.one_way / 2

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation import moments as of
-from privot.evaluation.held_out import Linear
-from privot.evaluation.moments import believed
+from privot.evaluation import target_check as of
 from privot.evaluation.prediction import area_under_curve, with_known_target
+from privot.evaluation.target_check import LinearPredictor, model_moments
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 
@@ -40,14 +39,14 @@ def model():
 
 @pytest.mark.parametrize(("target", "classes"), [("rich", 1), ("kind", 3), ("size", 0)])
 def test_moments_of_its_scores_are_those_of_rows(model, target, classes):
-    learned = Linear.of(model, target, seed=1)
+    learned = LinearPredictor.of(model, target, seed=1)
     assert len(learned.classes) == classes
     assert learned.is_number == (classes == 0)
     rows = model.sample(20_000, seed=2)
     codes = {n: c.encode_codes(n, rows) for n, c in SCHEMA.coded.items()}
     codes.pop(target)
     points = learned.points(codes)
-    own = believed(model.sampler.atoms, learned.scores())
+    own = model_moments(model.sampler.atoms, learned.scores())
     assert own[of.SCORE] == pytest.approx(points.mean(axis=0), abs=6 * points.std() / 20_000**0.5)
     spread = (points**2).std() / 20_000**0.5
     assert own[of.SCORE_SQUARE] == pytest.approx((points**2).mean(axis=0), abs=6 * spread)
@@ -56,7 +55,7 @@ def test_moments_of_its_scores_are_those_of_rows(model, target, classes):
 
 
 def test_areas_are_of_the_known(model):
-    learned, rows = Linear.of(model, "rich", seed=1), model.sample(5000, seed=3)
+    learned, rows = LinearPredictor.of(model, "rich", seed=1), model.sample(5000, seed=3)
     (area,), (share,) = learned.on(rows)
     codes, answers = with_known_target(SCHEMA, "rich", rows)
     own = learned.points(codes)[:, 0]
@@ -68,5 +67,5 @@ def test_areas_are_of_the_known(model):
 
 
 def test_a_number_is_explained(model):
-    (explained,), _ = Linear.of(model, "size", seed=1).on(model.sample(5000, seed=3))
+    (explained,), _ = LinearPredictor.of(model, "size", seed=1).on(model.sample(5000, seed=3))
     assert 0.4 < explained < 0.95

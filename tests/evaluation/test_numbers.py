@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from privot.evaluation.verdicts import (
+from privot.evaluation.distances import (
     LEVELS,
     compare_correlations,
     compare_numbers,

@@ -1,7 +1,6 @@
 """What a check found, in words."""
 
-from privot.evaluation import PairCheck
-from privot.evaluation.checking import _of_agreement, _of_dependence, _of_pairs
+from privot.evaluation.checking import PairCheck, _of_agreement, _of_dependence, _of_pairs
 
 
 def pair(first, second, error=0.01, dependence=0.1, p_value=0.5, contradicted=False):
@@ -22,9 +21,9 @@ def test_independence_in_words():
     assert "independence was chosen: the reports show no dependence" in none.words
     assert none.grade == "unknown"
     unseen = _of_dependence([pair("a", "b", p_value=None)])
-    assert "nobody was asked two columns together" in unseen.words
+    assert "no report covers two columns together" in unseen.words
     some = _of_dependence([pair("a", "b", p_value=None), pair("a", "c")])
-    assert some.words.endswith("nobody was asked a × b")
+    assert some.words.endswith("no report covers a × b")
     assert some.grade == "good"
 
 

@@ -9,7 +9,13 @@ import pytest
 from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.distances import independent
-from privot.evaluation.rehearsal import codes_of, dependence, made_up, stands_for, with_columns_of
+from privot.evaluation.rehearsal import (
+    codes_of,
+    dependence,
+    made_up,
+    population_of,
+    with_dependence,
+)
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.randomizer import Randomizer
@@ -46,7 +52,7 @@ def test_made_up_people_depend_as_they_should_and_are_drawn_from_their_law():
 
 @pytest.mark.parametrize("strength", [0.0, 0.05, 0.15])
 def test_people_with_a_models_columns_keep_them_and_depend_as_strongly_as_wanted(model, strength):
-    own, other = codes_of(model), codes_of(with_columns_of(model, strength, seed=1))
+    own, other = codes_of(model), codes_of(with_dependence(model, strength, seed=1))
     for column in range(3):
         kept, wanted = other.marginal([column]), own.marginal([column])
         assert total_variation(kept, wanted) < 1e-4
@@ -58,7 +64,7 @@ def test_neighbors_in_a_number_are_alike_and_a_spike_has_none(model):
     of_even = replace(model, sampler=replace(model.sampler, atoms=even))
     scores = []
     for seed in range(5):
-        table = with_columns_of(of_even, 0.1, seed).sampler.atoms.probabilities[2]
+        table = with_dependence(of_even, 0.1, seed).sampler.atoms.probabilities[2]
         scores.append(np.log(table / table.mean(axis=1, keepdims=True)))
     order = model.sampler.places[2].cells.in_order
     (spike,) = np.setdiff1d(np.arange(7), order)
@@ -69,7 +75,7 @@ def test_neighbors_in_a_number_are_alike_and_a_spike_has_none(model):
 
 
 def test_a_models_people_are_its_own(model):
-    people = stands_for(model, SCHEMA)
+    people = population_of(model, SCHEMA)
     assert people.errors(model).tolist() == [0, 0]
     drawn = people.draw(2_000, 0)
     shares = np.bincount(SCHEMA.coded["b"].encode_codes("b", drawn), minlength=3) / 2_000
@@ -79,7 +85,9 @@ def test_a_models_people_are_its_own(model):
 def test_a_model_of_others_is_refused(model):
     columns = dict(SCHEMA.to_dict()["columns"])
     with pytest.raises(PrivotError, match="like is of the columns a, b, c"):
-        stands_for(model, Schema.from_dict({"columns": {k: columns[k] for k in ("b", "a", "c")}}))
+        population_of(
+            model, Schema.from_dict({"columns": {k: columns[k] for k in ("b", "a", "c")}})
+        )
     columns["b"] = {"kind": "boolean"}
     with pytest.raises(PrivotError, match="like has column 'b' not at all"):
-        stands_for(model, Schema.from_dict({"columns": columns}))
+        population_of(model, Schema.from_dict({"columns": columns}))

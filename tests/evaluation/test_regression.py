@@ -32,7 +32,7 @@ def test_a_number_is_told():
     for score in told.scores:
         assert 0.75 < score.synthetic < 0.95
         assert score.real == pytest.approx(score.synthetic, abs=0.08)
-    assert found.verdict[-1].topic == "telling price"
+    assert found.verdict[-1].topic == "predicting price"
     assert found.verdict[-1].grade == "good"
 
 
@@ -43,7 +43,7 @@ def test_what_synthetic_records_do_not_tell():
     both = evaluate(
         records(900, 0, apart=True), records(800, 1, apart=True), SCHEMA, target="price"
     )
-    assert "even real records do not tell it" in both.verdict[-1].words
+    assert "real records do not predict it either" in both.verdict[-1].words
 
 
 def test_refusals():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation.expected_reports import Asked, Heard
+from privot.evaluation.estimates import CodeReports, Question
 from privot.evaluation.rehearsal import (
-    REHEARSALS,
-    Beliefs,
     Rehearsed,
     Residual,
+    atoms_of,
+    cell_shares,
     codes_of,
     rehearse,
     residuals,
@@ -62,20 +62,20 @@ def test_errors_are_those_of_a_fit(fitted):
     real = sum(gap(codes_of(model), truth, columns) for columns in ASKED)
     assert real / 6 < found < 9 * real
     assert found < 0.65
-    assert len(rehearsed.residuals) == REHEARSALS
-    own = residuals(Heard.of(Releases.of(release)), Beliefs.of(model))
+    assert set(rehearsed.residuals) == set(ASKED)
+    own = residuals(CodeReports.of(Releases.of(release)), atoms_of(model))
     assert 1 <= rehearsed.growth(own, 2, held_out=True) < 5
 
 
 def test_a_wrong_model_is_told_from_a_right_one(fitted):
     model, release, _ = fitted
-    heard = Heard.of(Releases.of(release))
-    right = residuals(heard, Beliefs.of(model))
+    reports = CodeReports.of(Releases.of(release))
+    right = residuals(reports, atoms_of(model))
     assert set(right) == set(ASKED)
     assert all(each.p_value > 1e-8 for each in right.values())
     singles = [table @ codes_of(model).weights for table in codes_of(model).probabilities]
     apart = LatentClasses(np.ones(1), tuple(table[:, None] for table in singles))
-    wrong = residuals(heard, Beliefs(apart))
+    wrong = residuals(reports, apart)
     assert wrong[0, 1].p_value < 1e-6
     assert wrong[0, 2].p_value > 1e-8
 
@@ -93,11 +93,11 @@ def test_tails_of_uneven_noise():
 def test_codes_are_sums_of_atoms():
     rng = np.random.default_rng(0)
     law = LatentClasses(np.array([0.3, 0.7]), tuple(rng.dirichlet(np.ones(k), 2).T for k in (3, 4)))
-    coarse = Asked(1, 0, 1, np.array([0, 0, 1, 1]), 2)
-    fine = Asked(0, 0, 0, np.arange(3), 3)
+    coarse = Question(1, 0, 1, np.array([0, 0, 1, 1]), 2)
+    fine = Question(0, 0, 0, np.arange(3), 3)
     expected = law.marginal((0, 1)).reshape(3, 2, 2).sum(axis=2)
-    assert np.allclose(Beliefs(law).shares(fine, coarse), expected.ravel())
-    assert np.allclose(Beliefs(law).shares(coarse, fine), expected.T.ravel())
+    assert np.allclose(cell_shares(law, fine, coarse), expected.ravel())
+    assert np.allclose(cell_shares(law, coarse, fine), expected.T.ravel())
 
 
 def test_errors_grow_by_what_reports_say_against_the_model():
@@ -109,7 +109,7 @@ def test_errors_grow_by_what_reports_say_against_the_model():
         for more in (0.0, 0.003)
     )
     squares = dict.fromkeys(quiet, 0.001)
-    rehearsed = Rehearsed({}, squares, [quiet, quiet])
+    rehearsed = Rehearsed({}, squares, quiet, None, None)
     assert rehearsed.growth(quiet, 2, held_out=False) == 1.0
     assert rehearsed.growth(loud, 2, held_out=False) == pytest.approx(2.0)
     assert rehearsed.growth(loud, 2, held_out=True) == pytest.approx(3**0.5)

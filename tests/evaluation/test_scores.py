@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation import moments as of
-from privot.evaluation.expected_reports import Heard
-from privot.evaluation.moments import Scores, believed, heard_of
+from privot.evaluation import target_check as of
+from privot.evaluation.estimates import CodeReports
+from privot.evaluation.target_check import Scores, model_moments, report_moments
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.randomizer import Randomizer
@@ -46,7 +46,7 @@ def test_moments_are_those_of_all_cells(column):
         s = sum(scores.weights[c][cell[c]] for c in range(3) if c != column)
         known = np.full(2, scores.known[cell[column]])
         expected += share * np.stack([s * f, s * known, s * s, s, f, f * f, known])
-    assert believed(law, scores) == pytest.approx(expected)
+    assert model_moments(law, scores) == pytest.approx(expected)
 
 
 def test_reports_tell_them_without_bias_and_with_their_spread():
@@ -60,10 +60,12 @@ def test_reports_tell_them_without_bias_and_with_their_spread():
     model = privot.fit(first, seed=0)
     law = model.sampler.atoms
     scores = some_scores(law.sizes, 2, 2)
-    true, releases, errors = believed(law, scores).ravel(), 25, []
+    true, releases, errors = model_moments(law, scores).ravel(), 25, []
     for seed in range(releases):
         people = model.sample(2000, seed=seed)
-        told = heard_of(Heard.of(Releases.of(randomizer.privatize(people))), law, scores)
+        told = report_moments(
+            CodeReports.of(Releases.of(randomizer.privatize(people))), law, scores
+        )
         errors.append((told.mean - true) / np.sqrt(told.variance))
     # Sums of columns and pairs, each person's as one number: as if pairs were apart it would be wrong.
     # Limits of one in a million: six standard errors, and quantiles of χ² of 25 degrees over 25.
@@ -79,8 +81,8 @@ def test_pairs_that_nobody_was_asked_are_the_models():
     model = privot.fit(release, seed=0)
     law = model.sampler.atoms
     scores = some_scores(law.sizes, 2, 3)
-    told = heard_of(Heard.of(Releases.of(release)), law, scores)
-    own = believed(law, scores)
+    told = report_moments(CodeReports.of(Releases.of(release)), law, scores)
+    own = model_moments(law, scores)
     pair = law.marginal((0, 2)), scores.weights[0], scores.weights[2]
     expected = np.einsum("ab,ag,bg->g", *pair) + np.einsum(
         "ab,ag,bg->g", law.marginal((1, 2)), scores.weights[1], scores.weights[2]

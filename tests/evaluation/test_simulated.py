@@ -8,7 +8,7 @@ from moving_people import SQUARE, USES, places, uses_only
 from privot import Randomizer, fit
 from privot.collector import collect
 from privot.core.errors import PrivotError
-from privot.evaluation.forecast import rehearse, simulated
+from privot.evaluation.forecast import simulate_campaign, simulated
 
 
 def test_the_error_of_a_share_is_that_of_randomized_response():
@@ -17,7 +17,7 @@ def test_the_error_of_a_share_is_that_of_randomized_response():
     The mean of 60 has a standard deviation of a tenth of it: five and six of them are allowed for.
     """
     prior = uses_only(0.4, 2000, 0)
-    told = rehearse(USES, 1.0, 4000, prior=prior, rehearsals=60, seed=0)
+    told = simulate_campaign(USES, 1.0, 4000, prior=prior, rehearsals=60, seed=0)
     noise = np.e / (np.e - 1) ** 2
     expected = np.sqrt((noise + 0.24) / 4000) * np.sqrt(2 / np.pi)
     assert 0.48 * expected < told.predicted["one_way"] < 1.6 * expected
@@ -26,7 +26,7 @@ def test_the_error_of_a_share_is_that_of_randomized_response():
 
 
 def test_everything_says_that_it_is_simulated_and_nothing_is_collected_with_real_reports():
-    told = rehearse(USES, 2.0, 300, prior=uses_only(0.4, 300, 0), rehearsals=1)
+    told = simulate_campaign(USES, 2.0, 300, prior=uses_only(0.4, 300, 0), rehearsals=1)
     assert told.model.schema.unit == "SIMULATED person"
     assert "SIMULATED person" in str(told.model.guarantee)
     real = Randomizer.calibrate(USES, 2.0).privatize(uses_only(0.4, 30, 1))
@@ -39,16 +39,16 @@ def test_everything_says_that_it_is_simulated_and_nothing_is_collected_with_real
 
 def test_places_are_told_by_their_distance():
     """The people's own records are .12 away, what is learned .43 ± .02: fifteen standard deviations."""
-    told = rehearse(SQUARE, 1.0, 300, prior=places(0.3, 300, 0), rehearsals=1)
+    told = simulate_campaign(SQUARE, 1.0, 300, prior=places(0.3, 300, 0), rehearsals=1)
     assert set(told.predicted) == {"W2"}
     assert told.without_noise["W2"] < told.predicted["W2"] < 1
 
 
 def test_a_model_or_nobody_is_a_prior_too():
     model = fit(Randomizer.calibrate(USES, 4.0).privatize(uses_only(0.3, 2000, 0)), seed=0)
-    told = rehearse(USES, 4.0, 500, prior=model, rehearsals=1)
+    told = simulate_campaign(USES, 4.0, 500, prior=model, rehearsals=1)
     assert abs(np.mean(told.people["uses"].to_numpy(zero_copy_only=False)) - 0.3) < 0.15
-    assert rehearse(USES, 4.0, 500, rehearsals=1).people.num_rows == 500
+    assert simulate_campaign(USES, 4.0, 500, rehearsals=1).people.num_rows == 500
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_a_model_or_nobody_is_a_prior_too():
 )
 def test_what_cannot_be_is_refused(given, words):
     with pytest.raises(PrivotError, match=words):
-        rehearse(USES, 1.0, 100, **given)
+        simulate_campaign(USES, 1.0, 100, **given)
 
 
 def test_places_need_a_prior():
     with pytest.raises(PrivotError, match="places cannot be made up"):
-        rehearse(SQUARE, 1.0, 100)
+        simulate_campaign(SQUARE, 1.0, 100)

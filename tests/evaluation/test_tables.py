@@ -134,7 +134,7 @@ def test_constant_and_all_null_columns(which):
 
 def test_rare_values_of_large_alphabets_count_as_one(monkeypatch):
     """Pairs of long lists stay small tables; columns are compared in full."""
-    monkeypatch.setattr(distances, "_MOST_LEVELS", 3)
+    monkeypatch.setattr(distances, "_MAX_LEVELS", 3)
     schema = Schema.from_dict(
         {
             "columns": {
@@ -157,7 +157,7 @@ def test_rare_values_of_large_alphabets_count_as_one(monkeypatch):
 
 
 def test_many_columns_are_paired_in_part(monkeypatch):
-    monkeypatch.setattr(distances, "_MOST_PAIRED", 5)
+    monkeypatch.setattr(distances, "_MAX_PAIRED", 5)
     names = [f"c{i}" for i in range(9)]
     schema = Schema.from_dict({"columns": {name: {"kind": "boolean"} for name in names}})
     rng = np.random.default_rng(0)

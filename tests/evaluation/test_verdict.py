@@ -3,7 +3,7 @@
 import pytest
 
 from privot.evaluation import verdicts
-from privot.evaluation.verdicts import COLUMN, Finding, grade, grade_share, name_some, percent
+from privot.evaluation.verdicts import COLUMN, Finding, grade, grade_share, join_names, percent
 
 
 def test_limits_are_as_documented():
@@ -22,6 +22,6 @@ def test_grades(error, floor, expected):
 
 def test_shares_and_words():
     assert [grade_share(share) for share in (0.9, 0.5, 0.49)] == ["good", "fair", "poor"]
-    assert name_some(["a"]) == "a"
+    assert join_names(["a"]) == "a"
     assert percent(0.0996) == "10 %"
     assert str(Finding("pairs", "good", "all of them")) == "pairs: all of them"

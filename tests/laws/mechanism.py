@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import mechanism_from_dict
+from privot.mechanisms.mechanism import mechanism_from_dict
 
 CHUNK = 1_000_000
 FALSE_ALARM = 1e-6

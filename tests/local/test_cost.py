@@ -9,10 +9,8 @@ from privot.local.networks.cost import LikelihoodCost
 from privot.mechanisms import (
     Gaussian,
     Laplace,
-    PlanarLaplace,
     RandomizedResponse,
     SubsetSelection,
-    UnaryEncoding,
     Window,
 )
 from privot.randomizer import Randomizer
@@ -116,7 +114,6 @@ bins = [0, 30, 100, 160, 220, 299]
 CODED_MECHANISMS = [
     RandomizedResponse(5, 1.5),
     SubsetSelection(5, 0.5),
-    UnaryEncoding(5, 1.0),
     Window.for_column(CODED.columns["age"], 1.5),
 ]
 
@@ -299,28 +296,6 @@ def test_simulated_joint_reports_have_the_mechanisms_law():
         )
         counts = counts[:, counts.sum(axis=0) > 20]
         assert stats.chi2_contingency(counts).pvalue > 1e-6
-
-
-def test_planar_noise_costs_its_distance_and_is_simulated_with_its_radius():
-    """The false-alarm rate of the radius is 1e-6."""
-    plane = Schema.from_toml('[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1')
-    release = Randomizer.calibrate(plane, 3.0, mechanism="planar_laplace").privatize(
-        {"x": np.zeros(20_000), "y": np.zeros(20_000)}
-    )
-    mechanism = release.randomizer.mechanisms["p"]
-    assert isinstance(mechanism, PlanarLaplace)
-    assert release.guarantee.epsilon <= 3
-    model = LikelihoodCost(release.randomizer)
-    reports = model.read(release, CPU)
-    cost = model({"p": torch.zeros(1, 2)}, reports.rows(torch.arange(100)))
-    exact = -mechanism.log_likelihood(reports.values["p"][:100].numpy(), np.zeros((1, 2)))
-    np.testing.assert_allclose(
-        cost[0].numpy() - float(cost.mean()), exact - exact.mean(), atol=1e-4
-    )
-    echo = model.simulate({"p": torch.zeros(20_000, 2)}, reports, torch.Generator().manual_seed(0))
-    radii = [r.values["p"].norm(dim=1).numpy() for r in (reports, echo)]
-    assert stats.ks_2samp(*radii).pvalue > 1e-6
-    assert stats.ks_2samp(radii[0], 1.1 * radii[1]).pvalue < 1e-6
 
 
 def test_simulated_laplace_noise_is_finite_whatever_is_drawn(monkeypatch):

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import warnings
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -17,10 +18,10 @@ import torch
 from sklearn.base import clone
 
 import privot
-from privot import FitSettings, Randomizer, Schema, Synthesizer, fit
+from privot import FitSettings, Randomizer, Schema, fit
 from privot.core.errors import PrivotError
 from privot.evaluation import compare, total_variation
-from privot.local import LocalModel
+from privot.local import LocalModel, Synthesizer
 from privot.local.fitting import FewReports
 from privot.training import Interrupted
 
@@ -55,6 +56,23 @@ def release():
 def same_weights(a, b):
     ours, theirs = a.sampler.generator.state_dict(), b.sampler.generator.state_dict()
     return all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_settings_are_taken_as_keywords_too(release):
+    made = fit(release, QUICK, seed=3)
+    given = {each.name: getattr(QUICK, each.name) for each in fields(QUICK)}
+    again = fit(release, **given | {"seed": 3})
+    assert again.sample(100, seed=1).equals(made.sample(100, seed=1))
+    with pytest.raises(
+        PrivotError, match="epochs is no setting of a fit: use one of estimator, loss"
+    ):
+        fit(release, epochs=3)
+    with pytest.raises(PrivotError, match="estimator 'trees'"):
+        fit(release, estimator="trees")
+    with pytest.raises(PrivotError, match="loss 'huber'"):
+        fit(release, loss="huber")
+    with pytest.raises(PrivotError, match="waves are fitted at once"):
+        fit([release, release], times=[1, 2], resume=True)
 
 
 def test_same_seed_same_model_other_seed_another(release):

@@ -9,7 +9,9 @@ from commands import privot as run
 from commands import typed
 from given_classes import fit_four
 from privot.core.errors import PrivotError
-from privot.evaluation.rehearsal import with_columns_of
+from privot.evaluation.rehearsal import with_dependence
+from privot.local import pair_weights, refine
+from privot.randomizer import weigh_pairs
 
 SCHEMA = privot.Schema.from_toml("""
     [columns.paid]
@@ -45,7 +47,7 @@ def test_two_phases_find_the_shape_and_what_goes_with_it(pilot):
     truth = people(20_000, 0)
     others = {name: values[4_000:] for name, values in truth.items()}
     release, first = pilot
-    rest = privot.Randomizer.calibrate(privot.refine(first), 4.0).privatize(others)
+    rest = privot.Randomizer.calibrate(refine(first), 4.0).privatize(others)
     model = privot.fit([release, rest])
     assert model.guarantee.epsilon == release.guarantee.epsilon
     drawn = model.sample(20_000, seed=0)
@@ -90,10 +92,10 @@ def pilot_of_wards():
 def test_rare_categories_join_other_and_both_phases_count_for_it(pilot_of_wards):
     others = {name: values[2_000:] for name, values in patients(6_000, 0).items()}
     release, model = pilot_of_wards
-    refined = privot.refine(model, rarest=0.15)
+    refined = refine(model, rarest=0.15)
     assert refined.columns["ward"].labels == ("a", "b", "none of these")
     assert refined.columns["color"] == WARDS.columns["color"]  # which has no `other`
-    assert privot.refine(model).columns["ward"] == WARDS.columns["ward"]
+    assert refine(model).columns["ward"] == WARDS.columns["ward"]
     rest = privot.Randomizer.calibrate(refined, 6.0).privatize(others)
     both = fit_four(release, rest)
     drawn = both.sample(20_000, seed=0).column("ward").to_numpy(zero_copy_only=False)
@@ -104,29 +106,29 @@ def test_rare_categories_join_other_and_both_phases_count_for_it(pilot_of_wards)
 def test_a_category_always_stays_and_no_rule_names_one_that_joined_other(pilot_of_wards):
     _, model = pilot_of_wards
     with pytest.raises(PrivotError, match="none of the categories of 'ward': use one of a"):
-        privot.refine(model, rarest=0.5)
+        refine(model, rarest=0.5)
     column = WARDS.columns["ward"]
     assert column.refined("ward", pa.table(patients(500, 1)), 12, 0.9).labels == (
         "a",
         "none of these",
     )
     with pytest.raises(PrivotError, match="rarest is 1.5"):
-        privot.refine(model, rarest=1.5)
+        refine(model, rarest=1.5)
 
 
 def test_the_command_writes_the_same_schema(pilot, tmp_path):
     _, model = pilot
     model.save(tmp_path / "pilot")
-    done = run(tmp_path, "schema", "refine", "pilot", "-o", "refined.json", "--codes", "8")
+    done = run(tmp_path, "schema", "new", "--pilot", "pilot", "-o", "refined.json", "--codes", "8")
     assert done.returncode == 0, done.stderr
     assert "paid: one of 8: [0, " in done.stdout
-    assert privot.Schema.load(tmp_path / "refined.json") == privot.refine(model, num_codes=8)
+    assert privot.Schema.load(tmp_path / "refined.json") == refine(model, num_codes=8)
     assert run(tmp_path, "calibrate", "refined.json", "--epsilon", "4").returncode == 0
 
 
 def test_what_is_no_model_of_a_release_is_refused():
     with pytest.raises(PrivotError, match="model is a dict"):
-        privot.refine({"paid": [1.0]})
+        refine({"paid": [1.0]})
 
 
 THREE = privot.Schema.from_dict({"columns": {name: {"kind": "boolean"} for name in "abc"}})
@@ -145,7 +147,7 @@ def of_pairs():
 
 
 def test_weights_of_pairs_are_squares_of_what_the_model_has_of_dependence(of_pairs):
-    weights = privot.pair_weights(of_pairs)
+    weights = pair_weights(of_pairs)
     assert [*weights] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert np.mean([*weights.values()]) == pytest.approx(1.0)
     assert min(weights.values()) >= 0.1
@@ -154,9 +156,9 @@ def test_weights_of_pairs_are_squares_of_what_the_model_has_of_dependence(of_pai
 
 
 def test_a_model_without_dependence_weighs_all_pairs_alike(of_pairs):
-    assert {*privot.pair_weights(with_columns_of(of_pairs, 0.0, 0)).values()} == {1.0}
+    assert {*pair_weights(with_dependence(of_pairs, 0.0, 0)).values()} == {1.0}
     with pytest.raises(PrivotError, match="give what privot.fit made of a pilot's joint reports"):
-        privot.pair_weights(THREE)
+        pair_weights(THREE)
 
 
 def test_calibrate_takes_a_pilot(of_pairs, tmp_path):
@@ -167,7 +169,7 @@ def test_calibrate_takes_a_pilot(of_pairs, tmp_path):
     assert code == 0, err
     made = privot.Randomizer.load(tmp_path / "r.json").joint.asked
     plain = privot.Randomizer.calibrate(THREE, 1.0)
-    assert made == privot.weigh_pairs(plain, privot.pair_weights(of_pairs)).joint.asked
+    assert made == weigh_pairs(plain, pair_weights(of_pairs)).joint.asked
     assert made != plain.joint.asked
     code, _, err = calibrate("nowhere -o r2.json")
     assert (code, len(err.splitlines())) == (2, 1)

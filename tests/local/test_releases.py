@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot import FitSettings, Randomizer, Release, Schema, fit, fit_waves, load
+from privot import FitSettings, Randomizer, Release, Schema, fit, load
 from privot.core.errors import PrivotError
+from privot.local import fit_waves
 from privot.local.classes.class_fit import (
     alphabet_sizes,
     fit_classes,

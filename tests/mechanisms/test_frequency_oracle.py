@@ -1,11 +1,11 @@
 """Frequency oracles: what they say of a support holds of their law, summed over all reports."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from privot.mechanisms import RandomizedResponse, SubsetSelection, UnaryEncoding
+from privot.mechanisms import RandomizedResponse, SubsetSelection
 from privot.schema import CategoricalColumn
 
 SIZE = 5
@@ -15,10 +15,6 @@ ORACLES = {
     "subset_selection": (
         SubsetSelection(SIZE, 0.5),
         np.array(list(combinations(range(SIZE), SETS))),
-    ),
-    "unary_encoding": (
-        UnaryEncoding(SIZE, 1.5),
-        np.array(list(product([False, True], repeat=SIZE))),
     ),
 }
 each_oracle = pytest.mark.parametrize(("oracle", "reports"), ORACLES.values(), ids=ORACLES)

@@ -3,7 +3,8 @@
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import Laplace, mechanism_from_dict
+from privot.mechanisms import Laplace
+from privot.mechanisms.mechanism import mechanism_from_dict
 
 
 @pytest.mark.parametrize("kind", ["Laplace", "", None, 3, ["laplace"]])

@@ -7,8 +7,8 @@ import pytest
 
 from laws.mechanism import MechanismLaws, chi_square
 from privot.core.errors import PrivotError
-from privot.mechanisms import Gaussian, Laplace, NullableNoise, PlanarLaplace, RandomizedResponse
-from privot.mechanisms.additive_noise import mark_missing, stand_in
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
+from privot.mechanisms.additive_noise import NullableNoise, mark_missing, stand_in
 from privot.schema.domains import Box, L1Ball, L2Ball, Polyline
 
 GRID = 2.0**-5
@@ -73,7 +73,7 @@ class TestNullableNoise(MechanismLaws):
                     assert (chi_square(counts, law) > 1e-6) == right
 
 
-@pytest.mark.parametrize("kind", [Laplace, PlanarLaplace], ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("kind", [Laplace], ids=lambda cls: cls.kind)
 @pytest.mark.parametrize(
     "domain", [Box((0.0, 0.0), (3.0, 3.0)), L2Ball(2, 5.0), L2Ball(2, 5.0, True), CORNER]
 )
@@ -117,5 +117,3 @@ def test_refusals():
         made().privatize(np.array([[0.0, 0.5]]))
     with pytest.raises(PrivotError, match="domain is None"):
         made().guarantee()
-    planar = NullableNoise.around(PlanarLaplace, L2Ball(2, 1.0), 1.0)
-    assert isinstance(planar.value, PlanarLaplace)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privot.mechanisms import Gaussian, Laplace, PlanarLaplace, RandomizedResponse, Window
+from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, Window
 from privot.mechanisms.mechanism import planned_error
 from privot.schema import Box, L2Ball, Polyline
 
@@ -13,7 +13,6 @@ PLANE = Box((0.0, 0.0), (1.0, 1.0))
 WAVES = np.array([[0.0, math.pi], [math.pi / 2, math.pi], [3 * math.pi, 0.0]])
 MECHANISMS = [
     Laplace.calibrate(PLANE, 20.0),
-    PlanarLaplace.calibrate(L2Ball(2, 1.0), 20.0),
     Gaussian(0.2, 2.0**-19),
     Window.for_domain(PLANE, 3.0),
     Window(6.0, 2, 256, 20, shape="product"),

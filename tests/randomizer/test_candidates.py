@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from privot.audit.audit import audit_randomizer
-from privot.collector.collecting import collect
+from privot.collector import collect
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.publishing import read_text, write_text

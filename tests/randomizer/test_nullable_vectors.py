@@ -6,7 +6,8 @@ import pytest
 
 from privot.audit.audit import audit_randomizer
 from privot.core.errors import PrivotError
-from privot.mechanisms import NullableNoise, RandomizedResponse
+from privot.mechanisms import RandomizedResponse
+from privot.mechanisms.additive_noise import NullableNoise
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import Schema

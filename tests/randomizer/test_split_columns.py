@@ -84,8 +84,8 @@ def test_shares_leave_something_to_somebody():
         Randomizer.calibrate(schema_of(), 10.0, shares={"label": 4.0}, report_columns=1)
     with pytest.raises(PrivotError, match="give the ε of"):
         state_noise(schema_of(), 2.0, 1e-5)
-    with pytest.raises(PrivotError, match="'planar_laplace' is not for column 'image'"):
-        Randomizer.calibrate(schema_of(), 10.0, mechanism="planar_laplace")
+    with pytest.raises(PrivotError, match="'window' is not for column 'image'"):
+        Randomizer.calibrate(schema_of(), 10.0, mechanism="window")
 
 
 def mixture(num_numeric, num_categorical):

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-import privot
 from privot import PrivotError, Randomizer, Schema
+from privot.randomizer import weigh_pairs
 from privot.randomizer.information import joint_errors
 
 SCHEMA = Schema.from_dict(
@@ -17,7 +17,7 @@ SCHEMA = Schema.from_dict(
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
 def test_a_heavy_pair_errs_less_and_the_others_more(epsilon):
     plain = Randomizer.calibrate(SCHEMA, epsilon)
-    weighed = privot.weigh_pairs(plain, {("c", "a"): 20.0})
+    weighed = weigh_pairs(plain, {("c", "a"): 20.0})
     assert weighed.guarantee == plain.guarantee
     before, after = (joint_errors(r.joint.asked, epsilon, 10_000)[1] for r in (plain, weighed))
     assert after[0, 2] < 0.95 * before[0, 2]
@@ -29,11 +29,11 @@ def test_a_heavy_pair_errs_less_and_the_others_more(epsilon):
 
 def test_equal_weights_are_what_calibration_takes():
     plain = Randomizer.calibrate(SCHEMA, 4.0)
-    assert privot.weigh_pairs(plain, {("a", "b"): 1.0}).to_json() == plain.to_json()
+    assert weigh_pairs(plain, {("a", "b"): 1.0}).to_json() == plain.to_json()
 
 
 def test_it_is_saved_read_and_drawn_from(tmp_path):
-    weighed = privot.weigh_pairs(Randomizer.calibrate(SCHEMA, 4.0), {("a", "b"): 9.0})
+    weighed = weigh_pairs(Randomizer.calibrate(SCHEMA, 4.0), {("a", "b"): 9.0})
     weighed.save(tmp_path / "randomizer.json")
     loaded = Randomizer.load(tmp_path / "randomizer.json")
     assert loaded.joint.asked.weights == weighed.joint.asked.weights
@@ -54,9 +54,9 @@ def test_it_is_saved_read_and_drawn_from(tmp_path):
 )
 def test_what_is_no_weight_of_a_pair_is_refused(weights, message):
     with pytest.raises(PrivotError, match=message):
-        privot.weigh_pairs(Randomizer.calibrate(SCHEMA, 4.0), weights)
+        weigh_pairs(Randomizer.calibrate(SCHEMA, 4.0), weights)
 
 
 def test_split_columns_have_no_pairs():
     with pytest.raises(PrivotError, match="no joint report"):
-        privot.weigh_pairs(Randomizer.calibrate(SCHEMA, 4.0, report="split"), {("a", "b"): 2.0})
+        weigh_pairs(Randomizer.calibrate(SCHEMA, 4.0, report="split"), {("a", "b"): 2.0})

@@ -2,8 +2,7 @@
 
 import pytest
 
-from privot.evaluation import Told
-from privot.evaluation.expected_reports import Interval
+from privot.evaluation.estimates import Interval, ValueCheck
 from privot.report.charts import bars_of
 from towns_and_hours import SCHEMA, people
 
@@ -24,8 +23,8 @@ def test_bars_stand_in_the_order_people_read():
 
 
 def test_reports_stand_beside_single_values():
-    told = [Told(0.05, Interval(0.05, 0.04, 0.3)) for _ in range(21)]
-    bars = bars_of(SCHEMA, "town", people(300, 0), told=told)
-    assert [bar.told is None for bar in bars] == [False] * 15 + [True, False]
+    checks = [ValueCheck(0.05, Interval(0.05, 0.04, 0.3)) for _ in range(21)]
+    bars = bars_of(SCHEMA, "town", people(300, 0), checked=checks)
+    assert [bar.checked is None for bar in bars] == [False] * 15 + [True, False]
     assert all(bar.real is None for bar in bars)
     assert bars[3].longest == 0.3

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import compare
-from privot.report.table_pages import MOST_COLUMNS, cards
+from privot.report.table_pages import MAX_COLUMNS, cards
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -53,11 +53,11 @@ def test_every_column_has_the_card_of_its_kind():
 
 
 def test_of_many_columns_the_most_wrong_are_shown():
-    names = [f"c{i}" for i in range(MOST_COLUMNS + 5)]
+    names = [f"c{i}" for i in range(MAX_COLUMNS + 5)]
     schema = Schema.from_dict({"columns": {name: {"kind": "boolean"} for name in names}})
     rng = np.random.default_rng(0)
     truth = pa.table({name: rng.random(50) < 0.5 for name in names})
     wrong = truth.set_column(7, "c7", pa.array(~truth["c7"].to_numpy(zero_copy_only=False)))
     found = cards(schema, wrong, truth, compare(schema, wrong, truth), None)
-    assert len(found) == MOST_COLUMNS
+    assert len(found) == MAX_COLUMNS
     assert "c7" in [card.name for card in found]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from privot.report.charts import MOST_PAIRED, heat_map, worst
+from privot.report.charts import MAX_PAIRED, heat_map, worst
 
 OWN = {"a": 0.01, "b": 0.02, "c": 0.03}
 BELOW = {("a", "b"): 0.1, ("a", "c"): 0.2, ("b", "c"): 0.4}
@@ -38,8 +38,8 @@ def test_of_many_columns_the_worst_are_shown():
     names = [f"a column with a long name, number {i}" for i in range(40)]
     pairs = {(names[i], names[j]): 0.1 + 0.001 * i for j in range(40) for i in range(j)}
     heat = heat_map(names, dict.fromkeys(names, 0.0), pairs, pairs, WORDS)
-    assert len(heat.names) == MOST_PAIRED
-    assert len(heat.cells) == MOST_PAIRED**2
+    assert len(heat.names) == MAX_PAIRED
+    assert len(heat.cells) == MAX_PAIRED**2
     assert max(map(len, heat.names)) == 16
     assert {cell.text for cell in heat.cells} == {""}
     assert worst([3, 1, 2], 2) == [0, 2]

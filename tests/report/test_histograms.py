@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from privot.report.charts import HEIGHT, WIDTH, draw_histogram, tell_number
+from privot.report.charts import HEIGHT, WIDTH, draw_histogram, format_number
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -89,4 +89,4 @@ def test_marks_of_dates_are_months():
      ("x", -3.14159, "-3.14"), ("day", 10_957.4, "2000-01-01")],
 )  # fmt: skip
 def test_numbers_in_words(name, number, said):
-    assert tell_number(SCHEMA, name, number) == said
+    assert format_number(SCHEMA, name, number) == said

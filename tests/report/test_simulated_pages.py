@@ -3,13 +3,13 @@
 import json
 
 from moving_people import USES, uses_only
-from privot.evaluation.forecast import rehearse
+from privot.evaluation.forecast import simulate_campaign
 from privot.report.pages import WRITTEN, stamped, write_rehearsal
 from privot.report.panels import new_figure
 
 
 def test_every_file_is_stamped(tmp_path):
-    told = rehearse(USES, 2.0, 200, prior=uses_only(0.4, 300, 0), rehearsals=1)
+    told = simulate_campaign(USES, 2.0, 200, prior=uses_only(0.4, 300, 0), rehearsals=1)
     paths = write_rehearsal(tmp_path, told, 2.0, 200)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(WRITTEN)
     assert all(path.name.startswith("SIMULATED-") for path in paths)

@@ -7,19 +7,10 @@ import pyarrow as pa
 import pytest
 from markupsafe import escape
 
-from privot.evaluation import (
-    ClassifierScore,
-    ColumnScore,
-    Comparison,
-    Evaluation,
-    PairScore,
-    Prediction,
-    Score,
-    TableComparison,
-    check,
-    compare,
-    evaluate,
-)
+from privot.evaluation import check, compare, evaluate
+from privot.evaluation.distances import ColumnScore, PairScore, Score, TableComparison
+from privot.evaluation.prediction import ClassifierScore, Prediction
+from privot.evaluation.result import Comparison, Evaluation
 from privot.local import LocalModel, fit
 from privot.randomizer import Randomizer
 from privot.report import write_check_report, write_report
@@ -50,7 +41,7 @@ def test_a_model_without_history_and_a_prediction(tmp_path):
         tmp_path / "r.html",
         Prediction("town", 60, 50, scores),
     )
-    assert "Telling town from the other columns" in html
+    assert "Predicting town from the other columns" in html
     assert "0.812" in html
     assert "12\u00a0345 privatized reports" in html
     assert "Training" not in html
@@ -66,7 +57,7 @@ def test_one_column_has_a_page_without_pairs(tmp_path):
     html = page(schema, table, table, tmp_path / "r.html")
     assert "Column by column" in html
     assert "Pair by pair" not in html
-    assert "what goes with what" not in html
+    assert "dependence of pairs" not in html
 
 
 def test_tables_that_agree_wholly(tmp_path):

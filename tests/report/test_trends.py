@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from moving_people import waves
-from privot import fit_waves
+from privot.local import fit_waves
 from privot.report.panels import draw_trends, write_wave_report
 
 

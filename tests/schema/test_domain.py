@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from privot.core.errors import PrivotError
-from privot.schema import Box, L1Ball, L2Ball, Polyline, from_unit, to_unit
+from privot.schema import Box, L1Ball, L2Ball, Polyline
+from privot.schema.domains import from_unit, to_unit
 
 CIRCLE = Polyline(tuple((float(np.cos(t)), float(np.sin(t))) for t in np.linspace(0, np.pi, 181)))
 

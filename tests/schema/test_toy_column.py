@@ -12,7 +12,9 @@ from privot.evaluation import evaluate
 from privot.local import FitSettings, LocalModel, fit
 from privot.randomizer import Randomizer, Release
 from privot.report import write_report
-from privot.schema import Categories, CodedColumn, Schema
+from privot.schema import Schema
+from privot.schema.columns.alphabet import Categories
+from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.raw_values import read_numbers
 from privot.tables.files import read_table
 

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import Laplace, NullableNoise, RandomizedResponse
+from privot.mechanisms import Laplace, RandomizedResponse
+from privot.mechanisms.additive_noise import NullableNoise
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 

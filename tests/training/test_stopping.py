@@ -15,19 +15,19 @@ def test_patience_ends_with_its_time_and_says_so():
     assert not Patience(5.0).over()
     short = Patience(1e-9)
     assert short.over()
-    assert short.told() == {"stopped": "stopped after 1e-09 minutes"}
+    assert short.facts() == {"stopped": "stopped after 1e-09 minutes"}
     assert short.rest("a model") == "a model"
-    assert Patience(5.0).told() == {}
+    assert Patience(5.0).facts() == {}
 
 
 def test_an_interruption_ends_patience_and_carries_the_model():
     before, patience = signal.getsignal(signal.SIGINT), Patience()
-    with patience.kept():
+    with patience.deferring():
         os.kill(os.getpid(), signal.SIGINT)
         assert patience.over()
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(Interrupted, match="interruption") as stopped:
-        patience.rest("a model")
+        patience.finish("a model")
     assert stopped.value.model == "a model"
 
 

@@ -1,5 +1,6 @@
 """Draws have the laws of the mechanisms that they are of, and the geometry that those count."""
 
+import json
 import random
 from fractions import Fraction
 from functools import partial
@@ -10,21 +11,25 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from conformance.vectors import FOLDER
 from every_word import law_of
 from laws.mechanism import chi_square
+from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 from privot.mechanisms.window_cells import WindowCells, WindowMixture
 from privot.wire.draws import (
     WORDS,
-    WindowGeometry,
+    Draw,
+    Laplace,
+    Response,
+    Subset,
+    Window,
     choose,
-    laplace,
-    response,
-    subset,
+    split_draws,
     system_word,
     weighted,
-    window,
 )
+from privot.wire.windows import WindowGeometry
 
 GEOMETRIES = [
     (1, 64, 9, "box", False),
@@ -62,6 +67,8 @@ def test_window_reports_have_the_law_of_the_mechanism(geometry, nullable):
     """Whatever the record is, to the last of its corners."""
     own, cells = both(*geometry)
     mixture = WindowMixture(cells, 2.0, nullable)
+    draw = Window(*geometry, nullable, mixture.words[1], blocks=1)
+    assert draw.geometry == own
     inside, outside = mixture.probabilities
     reached = [own.reached(index) for index in range(own.count)]
     places = product(range(own.low, own.steps + 1), repeat=own.dimension)
@@ -71,7 +78,7 @@ def test_window_reports_have_the_law_of_the_mechanism(geometry, nullable):
         expected = {number: inside if number in near else outside for number in reached}
         if nullable:
             expected[own.numbers] = own.window * (outside if cell else inside)
-        found = law_of(partial(window, own, nullable, mixture.words[1], cell))
+        found = law_of(partial(draw.draw_cell, cell))
         assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -79,8 +86,8 @@ def test_responses_have_the_law_of_the_mechanism():
     mechanism = RandomizedResponse(5, 1.5)
     keep, other = mechanism.words
     for code in range(5):
-        found = law_of(partial(response, 5, other, code))
-        assert found == {c: Fraction(keep if c == code else other, WORDS) for c in range(5)}
+        found = law_of(partial(Response(5, other).draw, [code]))
+        assert found == {(c,): Fraction(keep if c == code else other, WORDS) for c in range(5)}
 
 
 def test_subsets_have_the_law_of_the_mechanism():
@@ -88,7 +95,7 @@ def test_subsets_have_the_law_of_the_mechanism():
     size, words = mechanism.subset_size, mechanism.words
     inside, outside = (Fraction(count, WORDS) for count in words)
     for cell in range(7):
-        found = law_of(partial(subset, 7, size, words[1], cell))
+        found = law_of(partial(Subset(7, size, words[1]).draw, [cell]))
         for chosen in combinations(range(7), size):
             ways = (inside, comb(6, size - 1)) if cell in chosen else (outside, comb(6, size))
             assert found[chosen] == pytest.approx(ways[0] / ways[1], rel=1e-12)
@@ -98,7 +105,8 @@ def test_subsets_have_the_law_of_the_mechanism():
 @pytest.mark.parametrize("ratio", [(1, 3), (3, 2), (41, 4), (2**52 + 1, 2**50)])
 def test_noise_is_discrete_laplace(ratio):
     t = ratio[0] / ratio[1]
-    drawn = np.array([laplace(*ratio, system_word) for _ in range(40_000)])
+    draw = Laplace(1, ratio, 0)
+    drawn = np.array([draw.noise(system_word) for _ in range(40_000)])
     k = np.arange(-200, 201)
 
     def law(scale):
@@ -114,7 +122,7 @@ def test_noise_is_discrete_laplace(ratio):
 
 
 def test_a_noise_of_zero_is_not_drawn_twice():
-    zero = sum(laplace(1, 1, system_word) == 0 for _ in range(20_000))
+    zero = sum(Laplace(1, (1, 1), 0).noise(system_word) == 0 for _ in range(20_000))
     assert binomtest(zero, 20_000, (1 - exp(-1)) / (1 + exp(-1))).pvalue > 1e-6
 
 
@@ -134,3 +142,24 @@ def test_columns_of_the_smallest_words_are_chosen():
         found = choose(6, 2, iter(words).__next__)
         assert found == sorted(int(i) for i in np.argsort(words, kind="stable")[:2])
     assert choose(3, 3, None) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_draws_write_the_fields_that_mechanisms_do(path):
+    program = json.loads(json.loads(path.read_text(encoding="utf-8"))["randomizer"])["device"]
+    draws = [draw for _, draw in split_draws(program)]
+    written = [report["draw"] for report in (program["split"] or {"reports": []})["reports"]]
+    assert [json.dumps(draw.to_dict()) for draw in draws] == [json.dumps(each) for each in written]
+
+
+@pytest.mark.parametrize("kind", [None, [], "", "windows"])
+def test_an_unknown_kind_is_refused_with_those_that_are_known(kind):
+    with pytest.raises(PrivotError, match="must be one of response, subset, window, laplace"):
+        Draw.checked("column 'a'", {"draw": kind}, {}, [2])
+
+
+def test_no_kind_is_named_twice():
+    with pytest.raises(PrivotError, match=r"kind 'window' is privot.wire.draws.Window: give yours"):
+
+        class Other(Draw, kind="window"):
+            pass

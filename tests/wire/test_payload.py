@@ -3,12 +3,16 @@
 import random
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from conformance.campaigns import CAMPAIGNS
 from conformance.records import grids_of, values_of
+from privot.collector.payloads import read_field
 from privot.device import Device
-from privot.wire.payload import number_bytes, pack_set, payload_bytes, set_bytes
+from privot.device.device import payload_bytes
+from privot.wire.payload import CellSet, Numbers, SignedIntegers, number_bytes
+from privot.wire.report import WireError
 
 
 @pytest.mark.parametrize(
@@ -21,9 +25,50 @@ def test_numbers_take_as_many_bytes_as_they_need(bound, count):
 @pytest.mark.parametrize(("cells", "size"), [(9, 1), (9, 2), (10, 3), (300, 2)])
 def test_sets_of_one_size_have_one_length_and_differ(cells, size):
     some = list(combinations(range(min(cells, 12)), size))
-    packed = {pack_set(list(chosen), cells) for chosen in some}
+    layout = CellSet(cells, size)
+    packed = {layout.pack(list(chosen)) for chosen in some}
     assert len(packed) == len(some)
-    assert {len(data) for data in packed} == {set_bytes(cells, size)}
+    assert {len(data) for data in packed} == {layout.num_bytes}
+
+
+LAYOUTS = [Numbers(3), Numbers(300, 2), Numbers(2**24, 3), CellSet(9, 2), CellSet(9, 3),
+           CellSet(300, 1), CellSet(300, 40), CellSet(16, 7), SignedIntegers(2)]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+def test_the_collector_reads_whole_columns_as_layouts_read_one_field(layout):
+    """Bytes of which few are an answer: both readers refuse the same, and find the same numbers."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 256, (3000, layout.num_bytes)).astype(np.uint8)
+    data[::2] >>= rng.integers(0, 9, (1500, layout.num_bytes)).astype(np.uint8)
+    answers, wrong = read_field(layout, data)
+    for row, answer, bad in zip(data, answers.tolist(), wrong.tolist()):
+        if bad:
+            with pytest.raises(WireError):
+                layout.unpack(row.tobytes())
+        else:
+            assert layout.unpack(row.tobytes()) == answer
+            assert layout.pack(answer) == row.tobytes()
+
+
+class Reversed(Numbers):
+    """A layout that the collector does not know."""
+
+    def pack(self, answer):
+        return super().pack(answer)[::-1]
+
+    def unpack(self, data):
+        return super().unpack(data[::-1])
+
+
+def test_a_layout_of_ones_own_is_read_too():
+    data = np.frombuffer(
+        b"".join(map(Reversed(300).pack, ([1], [299], [0]))) + b"\xff\xff", np.uint8
+    )
+    answers, wrong = read_field(Reversed(300), data.reshape(-1, 2))
+    assert answers[:3].tolist() == [[1], [299], [0]]
+    assert wrong.tolist() == [False, False, False, True]
+    assert read_field(Reversed(300), data[:0].reshape(0, 2))[0].shape == (0, 1)
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.name)

@@ -1,15 +1,14 @@
 /**
  * Checks of a program: a device runs one only if the proofs of its draws apply to it.
  *
- * `docs/reference/wire.md` says what is refused, `privot.device.checks` in Python why. Reads no record.
+ * `docs/reference/wire.md` says what is refused, `privot.device.exact` in Python why. Reads no record.
  */
 
-import { PrivotError } from "./errors.js";
-import type { Domain, Draw, Joint, Program, SubsetDraw, Take, WindowDraw } from "./program.js";
-import { hexadecimal, WORDS } from "./words.js";
+import { requireDraw, requireSubset } from "./draws.js";
+import { finite, isText, list, MOST_CELLS, MOST_VALUES, need, SMALLEST, whole } from "./fields.js";
+import type { Domain, Joint, Program, Take } from "./program.js";
 
-const [MOST_CELLS, MOST_VALUES, MOST_SHEETS] = [2 ** 24, 2 ** 31, 2 ** 20];
-const [SMALLEST, LARGEST] = [2 ** -500, 2 ** 500];
+const MOST_SHEETS = 2 ** 20;
 
 /** Refuses a program that no proof is for. */
 export function requireProgram(program: Program): void {
@@ -28,40 +27,6 @@ export function requireProgram(program: Program): void {
     need(taken && draw, "column");
     requireDraw(`column ${column}`, draw, columns[column]!, taken!);
   }
-}
-
-function need(holds: unknown, where: string): asserts holds {
-  if (!holds) {
-    throw new PrivotError(
-      `the randomizer's program has a field that no proof is for: ${where}; nothing is drawn by it, calibrate it again`,
-    );
-  }
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === "string";
-}
-
-function list<T>(where: string, value: T[], least = 1): T[] {
-  need(Array.isArray(value) && value.length >= least, where);
-  return value;
-}
-
-function whole(where: string, value: number, least: number, most: number): number {
-  need(Number.isInteger(value) && value >= least && value <= most, where);
-  return value;
-}
-
-function finite(where: string, value: number, least = -LARGEST): number {
-  need(typeof value === "number" && value >= least && value <= LARGEST, where);
-  return value;
-}
-
-function digits(where: string, text: string, most: bigint): bigint {
-  need(isText(text) && /^[0-9a-f]{1,400}$/.test(text), where);
-  const number = hexadecimal(text);
-  need(number >= 1n && number <= most, where);
-  return number;
 }
 
 /** How many codes a column takes in each of its codings; none of points. */
@@ -150,51 +115,4 @@ export function sheetCells({ sizes, forms, views }: Pick<Joint, "sizes" | "forms
     }
   }
   return found;
-}
-
-function requireSubset(where: string, cells: number, law: Pick<SubsetDraw, "size" | "out">): void {
-  whole(where, law?.size, 1, cells - 1);
-  digits(where, law.out, WORDS - 1n);
-}
-
-function requireDraw(where: string, draw: Draw, take: Take, codes: number[]): void {
-  if (draw.draw === "response" || draw.draw === "subset") {
-    need(codes.length === 1, where);
-    const least = Math.max(2, codes[0]!);
-    if (draw.draw === "subset") {
-      requireSubset(where, whole(where, draw.cells, least, MOST_CELLS), draw);
-    } else {
-      const values = whole(where, draw.values, least, MOST_VALUES);
-      digits(where, draw.slot, (WORDS - 1n) / BigInt(values - 1));
-    }
-    return;
-  }
-  need(take.take === "point", where);
-  whole(where, draw.dimension, 1, take.columns.length);
-  if (draw.draw === "window") {
-    requireWindow(where, draw, take.domain, take);
-    return;
-  }
-  need(draw.draw === "laplace" && !take.nullable && draw.dimension === take.columns.length, where);
-  whole(where, draw.grid_bits, 0, 40);
-  need(list(where, draw.ratio, 2).length === 2, where);
-  const [a, b] = [digits(where, draw.ratio[0], 1n << 53n), digits(where, draw.ratio[1], 1n << 1100n)];
-  need(a <= b << 40n, where);
-}
-
-function requireWindow(
-  where: string,
-  { dimension, steps, radius, area, non_negative, nullable, anywhere, blocks }: WindowDraw,
-  domain: Domain,
-  take: { nullable: boolean; columns: string[] },
-): void {
-  whole(where, blocks, 1, 2 ** 16);
-  need(dimension <= 3 && blocks * dimension === take.columns.length, where);
-  whole(where, steps, 2, 2 ** 16);
-  need((steps & (steps - 1)) === 0, where);
-  whole(where, radius, 0, 2 ** 18);
-  need((steps + 2 * radius + 1) ** dimension <= 2 ** 26, where);
-  need(area === domain.area && non_negative === (domain.area === "l2_ball" && domain.non_negative), where);
-  need(nullable === take.nullable && !(nullable && blocks > 1), where);
-  digits(where, anywhere, WORDS);
 }

@@ -1,17 +1,13 @@
 /** A device: runs a randomizer's program on one record, and makes the report that is sent. */
 
-import { choose, laplace, response, subset, weighted, window } from "./draws.js";
+import { choose, drawField, fieldBytes, select, type Value, weighted } from "./draws.js";
 import { PrivotError } from "./errors.js";
-import { type Answer, fieldBytes, packBits, packField, packJoint, packNumber } from "./payload.js";
-import type { DataRecord, Draw, Program, Take, WindowDraw } from "./program.js";
+import { packBits, packJoint, packNumber } from "./payload.js";
+import type { DataRecord, Program, Take } from "./program.js";
 import { type Pins, type Promised, readRandomizer } from "./randomizer.js";
 import { Report } from "./report.js";
-import { codesOf, roundEven, unitsOf } from "./values.js";
-import { windowGeometry } from "./windows.js";
+import { codesOf, unitsOf } from "./values.js";
 import { hexadecimal, type NextWord, smallBelow, systemWords } from "./words.js";
-
-/** A code in every coding, unit coordinates, or a missing point. */
-type Taken = number[] | null;
 
 export class Device {
   readonly #bytes: Uint8Array;
@@ -57,7 +53,7 @@ export class Device {
    */
   report(record: DataRecord, { word = this.#word, now = Date.now() / 1000 } = {}): Report {
     this.#refuseUnknown(record);
-    const taken = new Map<string, Taken>();
+    const taken = new Map<string, Value>();
     for (const [name, take] of this.#takes) {
       taken.set(name, take.take === "point" ? unitsOf(take, record) : codesOf(take, record));
     }
@@ -76,7 +72,7 @@ export class Device {
     }
   }
 
-  #joint(taken: Map<string, Taken>, word: NextWord): number[] {
+  #joint(taken: Map<string, Value>, word: NextWord): number[] {
     const { joint } = this.program;
     if (!joint) return [];
     const { columns, sizes, views, forms, weights, sets } = joint;
@@ -90,11 +86,11 @@ export class Device {
       cells *= size;
     }
     const { size, out } = sets[cells]!;
-    const drawn = subset(cells, size, hexadecimal(out), cell, word);
+    const drawn = select(cells, size, hexadecimal(out), cell, word);
     return packJoint(joint, form * views + view, cells, drawn);
   }
 
-  #split(taken: Map<string, Taken>, word: NextWord): number[] {
+  #split(taken: Map<string, Value>, word: NextWord): number[] {
     const { split } = this.program;
     if (!split) return [];
     const { reports } = split;
@@ -102,35 +98,9 @@ export class Device {
     const held = chosen.length < reports.length ? packBits(chosen, reports.length) : [];
     const fields = reports.map(({ column, draw }, index) =>
       chosen.includes(index)
-        ? packField(draw, answer(draw, taken.get(column)!, word))
+        ? drawField(draw, taken.get(column)!, word)
         : new Array<number>(fieldBytes(draw)).fill(0),
     );
     return held.concat(...fields);
   }
-}
-
-/** What one split column's mechanism draws of its one code, or of unit coordinates. */
-function answer(draw: Draw, value: Taken, word: NextWord): Answer {
-  switch (draw.draw) {
-    case "response":
-      return [response(draw.values, hexadecimal(draw.slot), value![0]!, word)];
-    case "subset":
-      return subset(draw.cells, draw.size, hexadecimal(draw.out), value![0]!, word);
-    case "window":
-      return windows(draw, value, word);
-    case "laplace": {
-      const [a, b] = [hexadecimal(draw.ratio[0]), hexadecimal(draw.ratio[1])];
-      const scaled = value!.map((u) => BigInt(roundEven(u * 2 ** draw.grid_bits)));
-      return scaled.map((integer) => integer + laplace(a, b, word));
-    }
-  }
-}
-
-function windows(draw: WindowDraw, units: number[] | null, word: NextWord): number[] {
-  const { dimension, steps, nullable } = draw;
-  const [cells, anywhere] = [windowGeometry(draw), hexadecimal(draw.anywhere)];
-  if (units === null) return [window(cells, nullable, anywhere, null, word)];
-  const own = units.map((u) => roundEven((u + 1) * (steps / 2)));
-  const blocks = own.flatMap((_, at) => (at % dimension ? [] : [own.slice(at, at + dimension)]));
-  return blocks.map((block) => window(cells, nullable, anywhere, block, word));
 }

@@ -5,11 +5,7 @@
  * equal if and only if the reports are.
  */
 
-import type { Draw, Joint } from "./program.js";
-import { windowGeometry } from "./windows.js";
-
-/** What a split report drew: a number, a set of cells, a window's number a block, or noisy integers. */
-export type Answer = number[] | bigint[];
+import type { Joint } from "./program.js";
 
 /** b(n): bytes of a number 0 … bound−1. */
 export function numberBytes(bound: number | bigint): number {
@@ -52,25 +48,4 @@ export function packJoint(joint: Joint, sheet: number, cells: number, chosen: nu
   const sets = Object.entries(joint.sets).map(([count, { size }]) => setBytes(Number(count), size));
   const zeros = new Array(Math.max(...sets) - held.length).fill(0);
   return [...packNumber(sheet, numberBytes(sheets)), ...held, ...zeros];
-}
-
-/** Width of a split report's field. */
-export function fieldBytes(draw: Draw): number {
-  switch (draw.draw) {
-    case "response":
-      return numberBytes(draw.values);
-    case "subset":
-      return setBytes(draw.cells, draw.size);
-    case "window":
-      return draw.blocks * numberBytes(windowGeometry(draw).numbers + Number(draw.nullable));
-    case "laplace":
-      return 8 * draw.dimension;
-  }
-}
-
-/** A split report's field. */
-export function packField(draw: Draw, answer: Answer): number[] {
-  if (draw.draw === "subset") return packSet(answer as number[], draw.cells);
-  const bytes = fieldBytes(draw) / answer.length;
-  return answer.flatMap((number: number | bigint) => packNumber(number, bytes));
 }

@@ -4,6 +4,8 @@
  * `docs/reference/wire.md` says what every field means.
  */
 
+import type { Draw } from "./draws.js";
+
 export type Domain =
   | { area: "box"; lower: number[]; upper: number[] }
   | { area: "l2_ball"; radius: number; non_negative: boolean };
@@ -46,27 +48,6 @@ export type PointTake = Counted & {
 };
 export type CodeTake = CategoryTake | BooleanTake | BinTake | CellTake;
 export type Take = CodeTake | PointTake;
-
-export type ResponseDraw = { draw: "response"; values: number; slot: string };
-export type SubsetDraw = { draw: "subset"; cells: number; size: number; out: string };
-export type WindowDraw = {
-  draw: "window";
-  dimension: number;
-  steps: number;
-  radius: number;
-  area: "box" | "l2_ball";
-  non_negative: boolean;
-  nullable: boolean;
-  anywhere: string;
-  blocks: number;
-};
-export type LaplaceDraw = {
-  draw: "laplace";
-  dimension: number;
-  ratio: [string, string];
-  grid_bits: number;
-};
-export type Draw = ResponseDraw | SubsetDraw | WindowDraw | LaplaceDraw;
 
 export type Joint = {
   columns: string[];

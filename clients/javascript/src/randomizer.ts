@@ -25,7 +25,7 @@ export type Pins = {
   signature?: string;
 };
 
-/** The fingerprint, the program and the promise of a randomizer's text; refused if it is not what the pins say, or tells more than it states. */
+/** The fingerprint, the program and the promise of a randomizer's text; refused if it is not what the pins say, or exceeds what it states. */
 export async function readRandomizer(
   text: string,
   pins: Pins,
@@ -59,7 +59,7 @@ export async function readRandomizer(
   }
   if (!isWithin(program, epsilon)) {
     throw new PrivotError(
-      `the randomizer's program tells more than the epsilon ${epsilon} that it states, so nothing is drawn by it: ` +
+      `the randomizer's program exceeds the epsilon ${epsilon} that it states, so nothing is drawn by it: ` +
         "calibrate it again",
     );
   }

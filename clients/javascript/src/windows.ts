@@ -3,7 +3,14 @@
  * fixed.
  */
 
-import type { WindowDraw } from "./program.js";
+/** Of a grid, and of windows on it. */
+export type WindowFields = {
+  dimension: number;
+  steps: number;
+  radius: number;
+  area: "box" | "l2_ball";
+  non_negative: boolean;
+};
 
 /** What the first cell of each row counts as, and how many cells come before it; the last is all. */
 type Rows = { firsts: number[]; starts: number[] };
@@ -21,7 +28,7 @@ export class WindowGeometry {
   readonly #window: Rows;
   readonly #reached: Rows | null;
 
-  constructor({ dimension, steps, radius, area, non_negative }: WindowDraw) {
+  constructor({ dimension, steps, radius, area, non_negative }: WindowFields) {
     this.#radius = radius;
     this.base = steps + 2 * radius + 1;
     this.numbers = this.base ** dimension;
@@ -68,10 +75,10 @@ export class WindowGeometry {
   }
 }
 
-const geometries = new WeakMap<WindowDraw, WindowGeometry>();
+const geometries = new WeakMap<WindowFields, WindowGeometry>();
 
 /** The cells of a program's windows, computed once for each. */
-export function windowGeometry(draw: WindowDraw): WindowGeometry {
+export function windowGeometry(draw: WindowFields): WindowGeometry {
   let found = geometries.get(draw);
   if (!found) geometries.set(draw, (found = new WindowGeometry(draw)));
   return found;

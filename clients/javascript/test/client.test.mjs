@@ -49,14 +49,14 @@ test("a randomizer without a program, or of another version, is refused", async 
   }
 });
 
-test("a program that tells more than it states is refused, and a promise that is none", async () => {
+test("a program that exceeds what it states is refused, and a promise that is none", async () => {
   const columns = { yes: { take: "boolean", columns: ["yes"], missing: null } };
   const draw = { draw: "response", values: 2, slot: (2n ** 62n).toString(16) }; // a ratio of 3
   const split = { choose: 1, reports: [{ column: "yes", draw }] };
   const program = { version: 2, time_step: 3600, columns, joint: null, split };
   const text = (epsilon) => sealed({ device: program, guarantee: { kind: "PureDP", neighboring: "local", epsilon } });
   const [low, high] = [1.0986122886681096, 1.0986122886681098]; // ln 3 is between
-  await refused(await text(low), {}, /more than the epsilon 1.0986122886681096/);
+  await refused(await text(low), {}, /exceeds the epsilon 1.0986122886681096/);
   assert.equal((await Device.load(await text(high))).promise.epsilon, high);
   for (const epsilon of [undefined, "9", -1, null]) await refused(await text(epsilon), {}, /promises nothing/);
 });

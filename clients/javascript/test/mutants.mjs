@@ -90,8 +90,8 @@ const MUTANTS = {
   "a joint cell in another order": ["device", "cell * size + taken.get(columns[column]!)![coding]!", "cell + cells * taken.get(columns[column]!)![coding]!"],
   "the program's order of drawing": ["device", "[...this.#joint(taken, word), ...this.#split(taken, word)]", "((split) => [...this.#joint(taken, word), ...split])(this.#split(taken, word))"],
   "which columns are not said": ["device", "chosen.length < reports.length ? packBits", "false ? packBits"],
-  "noise on a coarser grid": ["device", "BigInt(roundEven(u * 2 ** draw.grid_bits))", "2n * BigInt(roundEven(u * 2 ** (draw.grid_bits - 1)))"],
-  "one window for all coordinates": ["device", "at % dimension ? []", "at ? []"],
+  "noise on a coarser grid": ["draws", "BigInt(roundEven(u * 2 ** grid_bits))", "2n * BigInt(roundEven(u * 2 ** (grid_bits - 1)))"],
+  "one window for all coordinates": ["draws", "at % dimension ? []", "at ? []"],
   "another checksum": ["report", "~rest >>> 0", "rest >>> 0"],
 };
 

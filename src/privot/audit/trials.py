@@ -25,8 +25,7 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CandidateRecords, CandidatesReport
 from privot.randomizer.reports.joint import JointReport
 from privot.randomizer.reports.rows import REPORT_ID, id_words, one_array
-from privot.schema import to_unit
-from privot.schema.domains import Array
+from privot.schema.domains import Array, to_unit
 
 # A trial: what an audit asks of one part of a report, whatever the part.
 

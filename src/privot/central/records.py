@@ -37,7 +37,8 @@ from torch import Tensor
 
 from privot.central.fitting import RecordMap
 from privot.core.errors import PrivotError
-from privot.schema import Box, Schema, from_unit
+from privot.schema import Box, Schema
+from privot.schema.domains import from_unit
 from privot.schema.sampling import values_of
 
 

@@ -65,12 +65,12 @@ def _run() -> int:
 
 
 def _say(line: str) -> None:
-    """A line, where not even the console may have been imported."""
+    """Print a line where not even the console may have been imported."""
     print(f"privot: {line}", file=sys.stderr)
 
 
 def _drop_output() -> None:
-    """What is left to print goes nowhere; Python would complain of it once more at its end."""
+    """Discard what is left to print, of which Python would complain once more at its end."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:

@@ -1,4 +1,4 @@
-"""Privacy arithmetic at the prompt: how much noise an ε needs, how much ε a noise gives; what was spent.
+"""Privacy arithmetic at the prompt: noise for an ε, ε for a noise, and the budget spent.
 
 The formulas are bare, in the data's own units. `privot calibrate` applies them to a schema, where
 rounding to the grid, and the sharing of one budget among columns, come on top. What is printed for
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
@@ -39,17 +39,84 @@ Fields = dict[str, Any]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, every digit.")]
 
 
-def laplace(
-    sensitivity: Annotated[float, Option(help="l1 diameter of the domain, in its units.")],
+class _Kind(StrEnum):
+    laplace = "laplace"
+    gaussian = "gaussian"
+    randomized_response = "randomized-response"
+
+
+# The option that states the noise of each kind, and those without which there is no answer.
+_NOISE = {_Kind.laplace: "scale", _Kind.gaussian: "stddev", _Kind.randomized_response: "keep"}
+_NEEDED = {
+    _Kind.laplace: ("sensitivity",),
+    _Kind.gaussian: ("sensitivity", "delta"),
+    _Kind.randomized_response: ("categories",),
+}
+
+
+def noise(
+    kind: Annotated[_Kind, Argument(help="The mechanism.")],
     epsilon: Epsilon = None,
-    scale: Annotated[float | None, Option(help="Laplace's b; asks for the epsilon.")] = None,
+    sensitivity: Annotated[
+        float | None,
+        Option(help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."),
+    ] = None,
+    delta: Annotated[
+        float | None, Option(help="For gaussian: well below one over the number of people.")
+    ] = None,
+    categories: Annotated[
+        int | None, Option(help="For randomized-response: number of categories k, at least 2.")
+    ] = None,
+    scale: Annotated[
+        float | None, Option(help="Laplace's b, instead of --epsilon; asks for the epsilon.")
+    ] = None,
+    stddev: Annotated[
+        float | None,
+        Option(help="Of each coordinate's Gaussian noise; asks for the epsilon."),
+    ] = None,
+    keep: Annotated[
+        float | None,
+        Option(help="Probability of the truth in a randomized response; asks for the epsilon."),
+    ] = None,
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
-    """Laplace noise of scale b = sensitivity/epsilon; pure.
+    """Noise for an epsilon, or epsilon for a noise, of one mechanism.
 
-    Example: privot account laplace --epsilon 4 --sensitivity 2
+    Laplace noise has scale b = sensitivity/epsilon. Gaussian noise is by the exact formula (Balle, Wang
+    2018), Zhao's closed form beside it. k-ary randomized response reports the truth, or one of the other
+    categories at random. The first and the last are pure.
+
+    Example: privot account noise laplace --epsilon 4 --sensitivity 2
+
+    The other way: privot account noise gaussian --stddev 4 --delta 1e-6 --sensitivity 1
     """
+    given = {
+        "sensitivity": sensitivity,
+        "delta": delta,
+        "categories": categories,
+        "scale": scale,
+        "stddev": stddev,
+        "keep": keep,
+    }
+    taken = {*_NEEDED[kind], _NOISE[kind]}
+    for name, value in given.items():
+        if value is not None and name not in taken:
+            raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
+    for name in _NEEDED[kind]:
+        if given[name] is None:
+            raise PrivotError(f"--{name} is missing: {kind} needs it")
+    if kind is _Kind.laplace:
+        _laplace(cast(float, sensitivity), epsilon, scale, unit, as_json)
+    elif kind is _Kind.gaussian:
+        _gaussian(cast(float, sensitivity), cast(float, delta), epsilon, stddev, unit, as_json)
+    else:
+        _randomized_response(cast(int, categories), epsilon, keep, unit, as_json)
+
+
+def _laplace(
+    sensitivity: float, epsilon: float | None, scale: float | None, unit: str, as_json: bool
+) -> None:
     forward = epsilon is not None
     epsilon, scale = solve(
         epsilon,
@@ -65,23 +132,17 @@ def laplace(
     promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
     lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l1")]
     answer = "scale" if forward else "epsilon"
-    tell(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
+    print_answer(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
 
 
-def gaussian(
-    sensitivity: Annotated[float, Option(help="l2 diameter of the domain, in its units.")],
-    delta: Delta,
-    epsilon: Epsilon = None,
-    stddev: Annotated[
-        float | None, Option(help="Of each coordinate's noise; asks for the epsilon.")
-    ] = None,
-    unit: Unit = "person",
-    as_json: AsJson = False,
+def _gaussian(
+    sensitivity: float,
+    delta: float,
+    epsilon: float | None,
+    stddev: float | None,
+    unit: str,
+    as_json: bool,
 ) -> None:
-    """Gaussian noise by the exact formula (Balle, Wang 2018), Zhao's closed form beside it.
-
-    Example: privot account gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
-    """
     check_delta(delta)
     forward = epsilon is not None
     epsilon, stddev = solve(
@@ -106,22 +167,12 @@ def gaussian(
             f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
             f"promise, {more:.0%} more."
         )
-    tell(as_json, "stddev" if forward else "epsilon", fields, lines)
+    print_answer(as_json, "stddev" if forward else "epsilon", fields, lines)
 
 
-def randomized_response(
-    categories: Annotated[int, Option(help="Number of categories k, at least 2.")],
-    epsilon: Epsilon = None,
-    keep: Annotated[
-        float | None, Option(help="Probability of the truth; asks for the epsilon.")
-    ] = None,
-    unit: Unit = "person",
-    as_json: AsJson = False,
+def _randomized_response(
+    categories: int, epsilon: float | None, keep: float | None, unit: str, as_json: bool
 ) -> None:
-    """k-ary randomized response: the truth, or one of the other categories at random; pure.
-
-    Example: privot account randomized-response --epsilon 1 --categories 5
-    """
     forward = epsilon is not None
     epsilon, keep = solve(
         epsilon,
@@ -137,7 +188,7 @@ def randomized_response(
     )
     promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
     lines = [_sentence(forward, noise, promise, unit)]
-    tell(as_json, "keep" if forward else "epsilon", fields, lines)
+    print_answer(as_json, "keep" if forward else "epsilon", fields, lines)
 
 
 def shuffle(
@@ -187,16 +238,32 @@ def shuffle(
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
         "whole report: a column of it is not amplified, for the others tell rows apart.",
     ]
-    tell(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
+    print_answer(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
 
 
-def spent() -> None:
+def spent(
+    adopt: Annotated[
+        Path | None,
+        Option(
+            help="Instead: let this account use a ledger that came from elsewhere (its file, or a "
+            "secret model's folder), if the original is never used again."
+        ),
+    ] = None,
+) -> None:
     """List all runs on private records that this user account made, records by records.
 
     Example: privot account spent
+
+    After a ledger was moved here: privot account spent --adopt secret/
     """
     from privot.privacy.accounts import accounts
+    from privot.privacy.ledger import adopt as adopt_ledger
 
+    if adopt is not None:
+        file = adopt / "ledger.json" if adopt.is_dir() else adopt
+        adopt_ledger(file)
+        print(f"{file}: this account counts on from here; use the original never again")
+        return
     known = accounts()
     for number, account in enumerate(known, start=1):
         print(f"records {number}: {account}")
@@ -207,29 +274,13 @@ def spent() -> None:
     note("for the curator: whether two runs had the same records is a function of raw data")
 
 
-def adopt(
-    ledger: Annotated[
-        Path, Argument(help="A ledger's file, or a secret model's folder, that was moved here.")
-    ],
-) -> None:
-    """Let this account use a ledger that came from elsewhere, if the original is never used again.
-
-    Example: privot account adopt secret/
-    """
-    from privot.privacy.ledger import adopt as adopt_ledger
-
-    file = ledger / "ledger.json" if ledger.is_dir() else ledger
-    adopt_ledger(file)
-    print(f"{file}: this account counts on from here; use the original never again")
-
-
 def solve(
     epsilon: float | None,
     noise_name: str,
     noise: float | None,
     noise_for: Callable[[float], float],
     epsilon_of: Callable[[float], float],
-    asked: tuple[str, str] = ("noise", "epsilon"),
+    answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> tuple[float, float]:
     """Return epsilon and noise, the one that was not given computed from the other."""
     if epsilon is not None and noise is None:
@@ -239,22 +290,22 @@ def solve(
     given = "neither" if epsilon is None else "both"
     raise PrivotError(
         f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "
-        f"{asked[0]} or {noise_name} to ask for the {asked[1]}"
+        f"{answers[0]} or {noise_name} to ask for the {answers[1]}"
     )
 
 
-def tell(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
-    """Print the lines; or the fields as JSON, with what was asked for in front."""
+def print_answer(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
+    """Print the lines; or the fields as JSON, the answer first."""
     print(json.dumps({answer: fields[answer], **fields}) if as_json else "\n".join(lines))
 
 
 def rounded_up(value: float, rounded: bool = True) -> str:
-    """Six digits rounded up, for losses and for noise; what the user gave stays as it is."""
+    """Return six digits rounded up, for losses and for noise; a given value stays as it is."""
     return at_most(value, 6) if rounded else exactly(value)
 
 
 def rounded_down(value: float, rounded: bool = True) -> str:
-    """Six digits rounded down, for probabilities of the truth and for lower bounds."""
+    """Return six digits rounded down, for probabilities of the truth and for lower bounds."""
     return at_least(value, 6) if rounded else exactly(value)
 
 
@@ -273,8 +324,7 @@ def _diameter(sensitivity: float, norm: str) -> str:
 # `privot account slices`: noise for noisy slices, by the exact accountant.
 #
 # The setting is the run's: dimension and number of slices, records, batch, epochs, radius. Both
-# accountants answer (Rényi and the tighter privacy-loss distribution), and what the published
-# bounds would ask for stands beside them.
+# accountants answer (Rényi and the tighter privacy-loss distribution).
 
 
 class _Sampling(StrEnum):
@@ -368,10 +418,8 @@ def slices(
     epsilon, stddev = both[accounting.value]
     name = "stddev" if forward else "epsilon"
     overflow, capacity = setting.overflow(count, delta)
-    published = _published(setting, epsilon, delta, count) if forward and "rdp" in both else {}
     fields: dict[str, Any] = {"epsilon": epsilon, "stddev": stddev}
     fields |= {f"{name}_{method}": value for method, value in answers.items()}
-    fields |= {f"stddev_published_{bound}": value for bound, value in published.items()}
     fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
     fields |= {"sensitivity": setting.sensitivity, "steps": count}
     fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
@@ -392,17 +440,12 @@ def slices(
             f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
             f"overflows cost {rounded_up(overflow)} of delta."
         )
-    if published:
-        lines.append(
-            f"The published recipe would ask for {rounded_up(published['bernstein'])} (Bernstein) or "
-            f"{rounded_up(published['clt'])} (normal approximation, which is no bound)."
-        )
     if sampling is not _Sampling.none:
         lines.append(
             "This assumes that every batch is drawn afresh by secret coins, in random row order, "
             "and that nothing published shows who was in it."
         )
-    tell(as_json, name, fields, lines)
+    print_answer(as_json, name, fields, lines)
 
 
 def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
@@ -412,17 +455,3 @@ def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -
         return setting.steps_of(epochs)
     given = "neither" if steps is None else "both"
     raise PrivotError(f"--epochs and --steps: {given} given; give exactly one")
-
-
-def _published(
-    setting: SlicedAccounting, epsilon: float, delta: float, steps: int
-) -> dict[str, float]:
-    """What the published bounds would ask for, where they apply."""
-    from privot.privacy.published_slice_bounds import published_stddev
-
-    if setting.orthonormal or setting.grid:
-        return {}
-    return {
-        "bernstein": published_stddev(setting, "bernstein", epsilon, delta, steps),
-        "clt": published_stddev(setting, "clt", epsilon, delta, steps),
-    }

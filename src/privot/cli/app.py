@@ -1,4 +1,4 @@
-"""Which commands there are, and what they are called.
+"""The commands and their names.
 
 The modules behind a command are imported when it runs, so that `privot --help` answers at once and
 those before `privot fit` work where PyTorch is not installed.
@@ -12,10 +12,16 @@ import typer
 
 from privot import __version__
 from privot.cli import account, campaign, central, curator, evaluation, randomizer, schema, waves
-from privot.cli.console import complain
+from privot.cli.console import complain, with_settings
 
 # What the parser refuses; the class has no public name.
 _UsageError: Any = typer.BadParameter.__bases__[0]
+
+# Settings whose fields are options, and the fields of `privot fit`.
+_FIT = "privot.local.settings:FitSettings"
+_FIT_OPTIONS = (
+    "estimator", "loss", "steps", "batch_size", "learning_rate", "seed", "minutes",
+)  # fmt: skip
 
 app = typer.Typer(
     name="privot",
@@ -28,21 +34,15 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Work with a schema: what a record may be.", no_args_is_help=True)
 schema_app.command("check")(schema.check)
 schema_app.command("new")(schema.new)
-schema_app.command("import")(schema.import_schema)
-schema_app.command("export")(schema.export_metadata)
-schema_app.command("refine")(schema.refine)
 app.add_typer(schema_app, name="schema")
 account_app = typer.Typer(
     help="Privacy arithmetic: noise for an epsilon, epsilon for a noise; and what was spent.",
     no_args_is_help=True,
 )
-account_app.command("laplace")(account.laplace)
-account_app.command("gaussian")(account.gaussian)
-account_app.command("randomized-response")(account.randomized_response)
+account_app.command("noise")(account.noise)
 account_app.command("shuffle")(account.shuffle)
 account_app.command("slices")(account.slices)
 account_app.command("spent")(account.spent)
-account_app.command("adopt")(account.adopt)
 central_app = typer.Typer(
     help="A trusted curator learns through noisy sums or slices.", no_args_is_help=True
 )
@@ -54,29 +54,22 @@ integral_app = typer.Typer(
 )
 integral_app.command("fit")(central.fit_integral)
 integral_app.command("sample")(central.sample_integral)
-campaign_app = typer.Typer(help="Ask many people by their browsers.", no_args_is_help=True)
+campaign_app = typer.Typer(help="Survey many people by their browsers.", no_args_is_help=True)
 campaign_app.command("new")(campaign.new)
 campaign_app.command("up")(campaign.up)
 campaign_app.command("status")(campaign.status)
 campaign_app.command("delete")(campaign.delete)
-waves_app = typer.Typer(help="Ask the same people again and again.", no_args_is_help=True)
+waves_app = typer.Typer(help="Survey the same people again and again.", no_args_is_help=True)
 waves_app.command("new")(waves.new)
 waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
-waves_app.command("tell")(waves.tell)
-datasets_app = typer.Typer(help="Public data sets to try things on.", no_args_is_help=True)
-datasets_app.command("fetch")(curator.fetch)
-datasets_app.command("check")(curator.check)
-app.command("demo")(curator.run)
+app.command("demo", cls=with_settings(_FIT, "steps", "seed"))(curator.run)
 app.command("plan")(evaluation.plan)
-app.command("rehearse")(evaluation.rehearse)
 app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(randomizer.privatize)
 app.command("collect")(randomizer.collect)
 app.command("serve")(campaign.serve)
-app.command("fit")(curator.fit)
-app.command("fit-waves")(waves.fit_waves)
-app.command("trend")(waves.trend)
+app.command("fit", cls=with_settings(_FIT, *_FIT_OPTIONS))(curator.fit)
 app.command("sample")(curator.sample)
 app.command("check")(evaluation.check)
 app.command("evaluate")(evaluation.evaluate)
@@ -85,19 +78,19 @@ app.add_typer(central_app, name="central")
 app.add_typer(integral_app, name="integral")
 app.add_typer(campaign_app, name="campaign")
 app.add_typer(waves_app, name="waves")
-app.add_typer(datasets_app, name="datasets")
 app.command("audit")(randomizer.audit)
 app.command("sign")(randomizer.sign)
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"privot {__version__}")
         raise typer.Exit
 
 
 _Version = Annotated[
-    bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version.")
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
 ]
 
 
@@ -119,7 +112,7 @@ def run() -> int:
     try:
         return int(app(prog_name="privot", standalone_mode=False) or 0)
     except _UsageError as error:
-        if words := error.format_message().strip().removesuffix("."):  # else help was asked for
+        if words := error.format_message().strip().removesuffix("."):  # none after --help
             command = "privot" if error.ctx is None else error.ctx.command_path
             complain(f"{words}: see {command} --help")
         return 2

@@ -1,4 +1,4 @@
-"""Commands of who asks many people by their browsers: a campaign, and how far it is."""
+"""Commands that survey many people by their browsers: campaigns, and a collector of reports."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def new(
     output: Annotated[Path, Option("-o", "--output", help="Folder of the campaign.")] = Path(
         "campaign"
     ),
-    title: Annotated[str, Option(help="Of the page.")] = "Take part",
+    title: Annotated[str, Option(help="Title of the page.")] = "Take part",
     question: Annotated[
-        list[str] | None, Option(help="COLUMN=TEXT: what people are asked. May be repeated.")
+        list[str] | None, Option(help="COLUMN=TEXT: question of the page. May be repeated.")
     ] = None,
     collector: Annotated[
         str, Option(help="Address of the collector, to which the page sends.")
@@ -36,7 +36,7 @@ def new(
         int | None, Option(help="Columns one person reports, drawn by fresh coins.")
     ] = None,
 ) -> None:
-    """Make a campaign: calibrate and sign a randomizer, and write a page that asks by it.
+    """Make a campaign: calibrate and sign a randomizer, and write a page whose answers it randomizes.
 
     Example: privot campaign new schema.toml --epsilon 4 --title "How do you commute?" -o campaign/
     """
@@ -44,14 +44,14 @@ def new(
     from privot.randomizer import Randomizer
     from privot.schema import Schema
 
-    asked: dict[str, str] = {}
+    questions: dict[str, str] = {}
     for given in question or []:
         column, equals, text = given.partition("=")
         if not equals or not text:
             raise PrivotError(f"--question {given!r} asks nothing: write COLUMN=TEXT")
-        asked[column] = text
+        questions[column] = text
     randomizer = Randomizer.calibrate(Schema.load(schema), epsilon, report_columns=report_columns)
-    made = create(randomizer, output, title=title, collector=collector, questions=asked)
+    made = create(randomizer, output, title=title, collector=collector, questions=questions)
     print(f"{output}: {randomizer.guarantee}, fingerprint {randomizer.fingerprint}")
     print(f"  keep {made.folder / 'signing.pem'} to yourself, and serve {made.web}/ as it is")
     if urlsplit(collector).hostname in ("127.0.0.1", "localhost"):
@@ -76,10 +76,10 @@ def status(
         Path | None, Option(help="The release; by default what its collector sealed.")
     ] = None,
     watch: Annotated[
-        float | None, Option(help="Do it again after so many seconds, until Ctrl-C.")
+        float | None, Option(help="Repeat after so many seconds, until Ctrl-C.")
     ] = None,
 ) -> None:
-    """How many have reported, what error to expect by now, and what the dashboard shows.
+    """Print the number of reports and the error to expect by now, and update the dashboard.
 
     Example: privot campaign status campaign/ --watch 5
     """
@@ -106,7 +106,9 @@ def delete(
     campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
     ids: Annotated[
         list[str] | None,
-        Argument(help="Of reports: 32 hexadecimal digits each, as the page and reports say it."),
+        Argument(
+            help="Ids of reports: 32 hexadecimal digits each, as the page and reports show them."
+        ),
     ] = None,
     every: Annotated[bool, Option("--all", help="Delete all reports of the campaign.")] = False,
     store: Annotated[
@@ -146,11 +148,11 @@ def delete(
     made = CampaignFolder.load(campaign)
     address = store or str(made.folder / "store")
     waves = None if panel is None else Panel.load(panel)
-    asked = Campaign.load(made.folder / "randomizer.json", waves)
-    shelf = shelf_at(release_address(address, release, asked.fingerprint))
-    if "://" not in address and not (Path(address) / asked.fingerprint).is_dir():
+    collected = Campaign.load(made.folder / "randomizer.json", waves)
+    shelf = shelf_at(release_address(address, release, collected.fingerprint))
+    if "://" not in address and not (Path(address) / collected.fingerprint).is_dir():
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")
-    opened = open_store(address, asked, complain)
+    opened = open_store(address, collected, complain)
     try:
         count = delete_reports(opened, shelf, named)
     finally:
@@ -161,8 +163,7 @@ def delete(
     )
 
 
-# The command that runs a whole campaign on this machine: collector, page and dashboard.
-
+# `privot campaign up`: collector, page and dashboard on this machine.
 
 _HOST = "127.0.0.1"
 _LOCAL = (_HOST, "localhost")
@@ -172,10 +173,12 @@ def up(
     campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
     port: Annotated[
         int | None,
-        Option(help="Of the collector; 0 for any. By default that of its page.", min=0, max=65535),
+        Option(
+            help="Port of the collector; 0 for any. By default that of its page.", min=0, max=65535
+        ),
     ] = None,
     page_port: Annotated[
-        int, Option(help="Of the page and the dashboard; 0 for any.", min=0, max=65535)
+        int, Option(help="Port of the page and the dashboard; 0 for any.", min=0, max=65535)
     ] = 8001,
     every: Annotated[
         float, Option(help="Seconds after which reports are sealed and shown.", min=0.1, max=86400)
@@ -201,12 +204,13 @@ def up(
             f"the page of {campaign} sends to {made.collector}, which is not of this machine: run "
             "`privot serve` there, or make the campaign with a --collector of 127.0.0.1"
         )
-    store, asked = str(made.folder / "store"), Campaign.load(made.folder / "randomizer.json")
+    store = str(made.folder / "store")
+    collected = Campaign.load(made.folder / "randomizer.json")
     with listen(_HOST, (parts.port or 80) if port is None else port) as listener:
         collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
         with page_server(made, collecting, _HOST, page_port) as page:
-            release = release_address(store, None, asked.fingerprint)
-            desk = Desk(asked, GroupCommit(open_store(store, asked, complain)))
+            release = release_address(store, None, collected.fingerprint)
+            desk = Desk(collected, GroupCommit(open_store(store, collected, complain)))
             print(f"page       {page}/\ndashboard  {page}/dashboard.html\ncollector  {collecting}")
             print("Ctrl-C stops all of it", flush=True)
             stopping = Event()
@@ -239,20 +243,21 @@ def _show(made: CampaignFolder, release: Path, seconds: float, stopping: Event) 
             complain(f"the dashboard stays as it was: {error}")
 
 
-# The command that takes devices' reports over HTTP. No PyTorch.
+# `privot serve`: a collector over HTTP.
 
-
-_MOST_SECONDS = 10**7
+_MAX_SECONDS = 10**7
 
 
 def serve(
     randomizers: Annotated[
         list[Path],
-        Argument(help="Whose reports to take: randomizer.json, its signature beside it."),
+        Argument(
+            help="Randomizers whose reports to accept: randomizer.json, its signature beside it."
+        ),
     ],
     store: Annotated[
         str,
-        Option(help="Where reports are kept: a folder, or postgresql://USER@HOST/DATABASE."),
+        Option(help="Where reports are stored: a folder, or postgresql://USER@HOST/DATABASE."),
     ] = "store",
     release: Annotated[
         str | None,
@@ -262,27 +267,29 @@ def serve(
         ),
     ] = None,
     port: Annotated[
-        int, Option(help="To listen on; 0 for any that is free.", min=0, max=65535)
+        int, Option(help="Port to listen on; 0 for any that is free.", min=0, max=65535)
     ] = 8000,
     host: Annotated[
-        str, Option(help="Whose requests: of this machine alone by default.")
+        str, Option(help="Address to listen on: this machine alone by default.")
     ] = "127.0.0.1",
     origin: Annotated[
         list[str] | None,
-        Option(help="Of pages whose scripts may send: https://example.org. May be repeated."),
+        Option(
+            help="Origin of pages whose scripts may send: https://example.org. May be repeated."
+        ),
     ] = None,
     token_file: Annotated[
-        Path | None, Option(help="Take reports only from who sends one of its lines as a token.")
+        Path | None, Option(help="Accept reports only with one of its lines as a token.")
     ] = None,
     panel: Annotated[
         Path | None,
-        Option(help="In which people report again: panel.json. Shards are of one wave each."),
+        Option(help="Panel of people who report again: panel.json. Shards are of one wave each."),
     ] = None,
     seal_every: Annotated[
         float, Option(help="Minutes after which reports become shards; 0 only at the end.")
     ] = 60.0,
 ) -> None:
-    """Take reports over HTTP, and acknowledge each once it is on the disk.
+    """Accept reports over HTTP, and acknowledge each once it is on the disk.
 
     Ctrl-C, or SIGTERM, ends it: what was acknowledged is stored, and sealed into shards that
     `privot fit` reads. After any other end, start it again with the same store. Towards a network, put a
@@ -297,7 +304,7 @@ def serve(
     from privot.collector.sealing import open_store, release_address, shelf_at
     from privot.waves import Panel
 
-    if not 0 <= seal_every * 60 <= _MOST_SECONDS or math.isnan(seal_every):
+    if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
     for each in origin or []:
         _require_origin(each)

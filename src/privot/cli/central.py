@@ -388,7 +388,7 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {
                 name.removesuffix("_train"): file[name]
                 for name in file.files

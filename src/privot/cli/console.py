@@ -1,18 +1,23 @@
-"""What commands share: options; facts on standard output, complaints and progress on standard error."""
+"""Parts that commands share: options, messages and progress (on standard error), verdicts."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from inspect import Parameter, Signature, getdoc
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from typer import Argument, Exit, Option
+from typer import Argument, Exit, Option, Typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
-from privot.core.errors import printable, require_choice
+from privot.core.errors import load_object, printable, require_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from privot.collector import Collection
-    from privot.evaluation import Finding
+    from privot.evaluation.verdicts import Finding
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress
@@ -30,16 +35,16 @@ Force = Annotated[bool, Option("--force", help="Replace an output that exists.")
 Separator = Annotated[
     str, Option(help="What stands between a CSV's fields: one character, or tab.")
 ]
-# Steps after which a fit tells how long it will take.
-_STEPS_UNTIL_TOLD = 20
-_TOO_SHORT_TO_TELL = 2.0  # seconds
+# Steps after which a fit estimates how long it will take, and the shortest time worth a line.
+_STEPS_UNTIL_ESTIMATE = 20
+_MIN_SECONDS = 2.0  # seconds
 Ignore = Annotated[
     list[str] | None,
     Option(help="A column of the records that the schema does not know. May be repeated."),
 ]
 Target = Annotated[
     str | None,
-    Option(help="Column of a table that classifiers, or of numbers regressions, are to tell."),
+    Option(help="Column of a table that classifiers (of numbers: regressions) are to predict."),
 ]
 
 FailOn = Annotated[
@@ -50,37 +55,109 @@ FailOn = Annotated[
 ]
 
 
+def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
+    """Return command-line options for fields of a settings dataclass.
+
+    Types and defaults are the fields'; the help is what the class's docstring says of each below
+    `Arguments:`, with the choices of a `Literal` field that it does not name.
+    """
+    hints, texts = get_type_hints(settings), field_help(settings)
+    defaults = {each.name: each.default for each in fields(settings)}
+    parameters = []
+    for name in names:
+        kind: Any = hints[name]
+        text = texts[name]
+        if get_origin(kind) is Literal:  # checked by the settings, whose message is better
+            choices = [str(each) for each in get_args(kind)]
+            if not all(choice in text for choice in choices):
+                text += f" One of: {', '.join(choices)}."
+            kind = str
+        annotation = Annotated[kind, Option(help=text, rich_help_panel=_PANEL)]
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
+        )
+
+    def command() -> None:
+        """A command that has these options only."""
+
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    app = Typer(add_completion=False)
+    app.command()(command)
+    return [each for each in get_command(app).params if each.name in names]
+
+
+_PANEL, _LONG_HELP = "Settings of the fit", 200
+
+
+def field_help(settings: type) -> dict[str, str]:
+    """Return what a docstring's section `Arguments:` says of each field; of long ones a sentence."""
+    text = getdoc(settings) or ""
+    section = re.search(r"^Arguments:\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE)
+    found = {}
+    for entry in re.split(r"\n    (?=\w+: )", "\n" + (section[1] if section else ""))[1:]:
+        name, _, words = entry.partition(": ")
+        text = re.sub(r"`\"?|\"?`", "", " ".join(words.split()))
+        if len(text) > _LONG_HELP:
+            text = re.split(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])", text)[0].rstrip(".") + "."
+        found[name] = text
+    return found
+
+
+def with_settings(place: str, *names: str) -> type[TyperCommand]:
+    """Return a command class with options for fields of the settings at `module:Class`.
+
+    The settings are imported when the command's options are needed, so that other commands and
+    `privot --help` do not import them. The function gets their values as `context.obj`.
+    """
+
+    class Command(TyperCommand):
+        _complete = False
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            if not self._complete:
+                self.params = [*self.params, *settings_options(load_object(place, "this"), names)]
+                self._complete = True
+            return super().get_params(ctx)
+
+        def invoke(self, ctx: Any) -> Any:
+            ctx.obj = {name: ctx.params.pop(name) for name in names}
+            return super().invoke(ctx)
+
+    return Command
+
+
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
-    """What `--separator` and `--ignore` say."""
+    """Return the form of records that `--separator` and `--ignore` declare."""
     from privot.tables.csv_records import RecordForm
 
     return RecordForm(separator, tuple(ignore or ()))
 
 
 def complain(message: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     print(f"privot: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
-    """A line for people on standard error, so that standard output stays for machines."""
+    """Print a message on standard error, so that standard output stays for machines."""
     print(message, file=sys.stderr)
 
 
 def note_unit(unit: str) -> None:
-    """What no program can check: the promise covers one record, and so a unit that has one."""
+    """Print what no program can check: the promise covers one record, so a unit must have one only."""
     note(
         f"per {unit}: one record is covered, so make sure that no {unit} has two; nothing here can"
     )
 
 
 def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as one line, without the code that raised it: for `warnings.showwarning`."""
+    """Print a warning as one line, without the code that raised it: for `warnings.showwarning`."""
     complain(f"warning: {message}")
 
 
-def tell_quarantined(done: Collection) -> None:
-    """What was not counted of the reports received, and what was counted once."""
+def print_quarantined(done: Collection) -> None:
+    """Print how many reports were not counted, and how many copies were counted once."""
     if done.quarantined:
         complain(
             f"{done.quarantined:,} reports cannot be counted and are in {done.quarantine}, the first: "
@@ -92,9 +169,9 @@ def tell_quarantined(done: Collection) -> None:
 
 @contextmanager
 def training_bar(then: str = "; run again with --resume to continue") -> Iterator[Progress]:
-    """A progress bar with loss, rate and time left; where there is no terminal, lines.
+    """Show a progress bar with loss, rate and time left; without a terminal, lines.
 
-    These tell after twenty steps how long all of them will take, and then every tenth of them; where
+    These say after twenty steps how long all of them will take, and then every tenth of them; where
     there are fewer than twenty, those after which two seconds have passed.
 
     A fit that Ctrl-C interrupts ends the command with one line, and with what can be done `then`.
@@ -110,10 +187,10 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
             rate = pace.rate(step)
             if bar is None or task is None:
                 left = pace.left(step, steps)
-                if step == _STEPS_UNTIL_TOLD and left > _TOO_SHORT_TO_TELL:
+                if step == _STEPS_UNTIL_ESTIMATE and left > _MIN_SECONDS:
                     note(f"   {steps:,} steps will take about {_duration(left)} ({rate})")
-                few = steps <= _STEPS_UNTIL_TOLD
-                if step % max(1, steps // 10) == 0 and (not few or pace.passed(_TOO_SHORT_TO_TELL)):
+                few = steps <= _STEPS_UNTIL_ESTIMATE
+                if step % max(1, steps // 10) == 0 and (not few or pace.passed(_MIN_SECONDS)):
                     note(f"   step {step:,} of {steps:,}   loss {loss:.4f}")
             elif step % 20 == 0 or step == steps:
                 bar.update(task, completed=step, total=steps, loss=loss, rate=rate)
@@ -127,7 +204,7 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
 
 @contextmanager
 def row_bar() -> Iterator[RowProgress]:
-    """A progress bar of rows, rate and time left, a phase each; nothing where there is no terminal."""
+    """Show a progress bar of rows, rate and time left for each phase; without a terminal, nothing."""
     tasks: dict[str, tuple[TaskID, _Pace]] = {}
     with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 
@@ -144,13 +221,13 @@ def row_bar() -> Iterator[RowProgress]:
 
 
 class _Pace:
-    """How fast something goes on, from when it first told."""
+    """Rate of progress since the first call."""
 
     def __init__(self, units: str) -> None:
-        self._units, self._first, self._began, self._told = units, 0, 0.0, 0.0
+        self._units, self._first, self._began, self._last = units, 0, 0.0, 0.0
 
     def rate(self, done: int) -> str:
-        """Units a second, in words; empty until there are some."""
+        """Return the units a second, in words; empty until there are some."""
         if not self._began:
             self._first, self._began = done, time.perf_counter()
         elapsed = time.perf_counter() - self._began
@@ -159,20 +236,20 @@ class _Pace:
         return f"{(done - self._first) / elapsed:,.3g} {self._units} a second"
 
     def passed(self, seconds: float) -> bool:
-        """Whether so much time is over since it began, or since the last time that it was."""
+        """Say whether so much time has passed since the beginning, or since this was last true."""
         now = time.perf_counter()
-        over = now - max(self._told, self._began) >= seconds
-        self._told = now if over else self._told
+        over = now - max(self._last, self._began) >= seconds
+        self._last = now if over else self._last
         return over
 
     def left(self, done: int, total: int) -> float:
-        """Seconds until all is done."""
+        """Return the seconds until all is done."""
         elapsed = time.perf_counter() - self._began
         return elapsed / max(1, done - self._first) * (total - done)
 
 
 def _duration(seconds: float) -> str:
-    """A time in words, to one or two digits.
+    """Return a time in words, to one or two digits.
 
     Examples:
         >>> [_duration(each) for each in (0.3, 47.2, 200.0, 7300.0)]
@@ -187,10 +264,10 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar of a few long steps; where there is no terminal, a line if it takes two seconds."""
+    """Show a progress bar of a few long steps; without a terminal, a line if they take two seconds."""
     with _bar(f"   {doing}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
         task = None if bar is None else bar.add_task(doing, total=1, rate="")
-        late = Timer(_TOO_SHORT_TO_TELL, note, [f"   {doing} …"])
+        late = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
         late.daemon = True
         if bar is None:
             late.start()
@@ -208,8 +285,8 @@ def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
 _COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta"}
 
 
-def tell_verdict(findings: Sequence[Finding], by: str) -> None:
-    """What a model may be used for, a line each, its grade before it."""
+def print_verdict(findings: Sequence[Finding], by: str) -> None:
+    """Print the verdict on what a model may be used for: a line for each finding, grade first."""
     from rich.console import Console
     from rich.text import Text
 
@@ -225,7 +302,7 @@ def tell_verdict(findings: Sequence[Finding], by: str) -> None:
 
 
 def require_fail_on(fail_on: str | None) -> None:
-    """Refuse what is no grade to fail on."""
+    """Refuse a grade that `--fail-on` does not take."""
     if fail_on is not None:
         require_choice("--fail-on", fail_on, ("poor", "fair"))
 
@@ -243,7 +320,7 @@ def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
 
 @contextmanager
 def _bar(name: str, counts: str) -> Iterator[Bar | None]:
-    """A bar with its name before it, counts, rate and times behind; None where there is no terminal."""
+    """Show a bar with name, counts, rate and times; yield None where there is no terminal."""
     from rich import progress as parts
     from rich.console import Console
 
@@ -265,7 +342,7 @@ def _bar(name: str, counts: str) -> Iterator[Bar | None]:
 
 
 def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) -> Iterator[pa.Table]:
-    """The pieces as they pass, their rows told."""
+    """Yield the pieces, and report the number of rows to the progress callback."""
     rows = 0
     for piece in pieces:
         yield piece

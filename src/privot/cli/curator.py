@@ -1,4 +1,4 @@
-"""Commands of the curator, who only ever sees a release. They need PyTorch."""
+"""Commands of the curator, who only ever sees a release: fit, sample; and the demo."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from privot.cli.console import (
     Target,
     counted,
     note,
+    print_quarantined,
+    print_verdict,
     row_bar,
     step_bar,
-    tell_quarantined,
-    tell_verdict,
     training_bar,
 )
 from privot.core.errors import PrivotError
@@ -32,23 +32,13 @@ def fit(
     context: typer.Context,
     release: Annotated[
         list[Path],
-        Argument(help="The reports: release.parquet; of a campaign that moved, newest last."),
+        Argument(
+            help="The reports: release.parquet; several of a campaign that moved to other randomizers, "
+            "newest last; or waves, in order."
+        ),
     ],
     output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
-    estimator: Annotated[
-        str, Option(help="auto, latent_classes, grid, gaussian_classes or generator.")
-    ] = "auto",
-    loss: Annotated[
-        str, Option(help="Of a generator: auto, plain, self_corrected or likelihood.")
-    ] = "auto",
-    steps: Annotated[int | None, Option(help="Optimizer steps.")] = None,
-    batch_size: Annotated[int | None, Option(help="Reports a step.")] = None,
-    learning_rate: Annotated[float | None, Option(help="Peak learning rate.")] = None,
-    seed: Annotated[int, Option(help="Of weights, batches, latents.")] = 0,
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
-    minutes: Annotated[
-        float | None, Option(help="Most minutes to take; the best model found until then is kept.")
-    ] = None,
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
     strict: Annotated[
         bool, Option("--strict", help="Refuse a release with reports that cannot be.")
@@ -57,21 +47,46 @@ def fit(
         bool, Option("--check/--no-check", help="Say what a model of a table may be used for.")
     ] = True,
     target: Target = None,
+    waves: Annotated[
+        bool,
+        Option(
+            "--waves",
+            help="Each release is a wave, and the population moves; or one release of `privot serve "
+            "--panel`, which says its waves. The next four options mean it, too.",
+        ),
+    ] = False,
+    times: Annotated[
+        str | None,
+        Option(help="Of waves: numbers or dates with commas between; 1,2,3 and so on by default."),
+    ] = None,
+    start: Annotated[
+        str | None, Option(help="Instead: the time of the first wave, a number or a date.")
+    ] = None,
+    every: Annotated[float, Option(help="With --start: from wave to wave, of dates days.")] = 1.0,
+    onto: Annotated[
+        Path | None, Option(help="A model of earlier waves, to which these are added in seconds.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
     Reports that no randomizer makes are left out, and listed in OUTPUT.quarantine.csv.
 
-    Ctrl-C leaves the model of what was learned until then. It saves a generator's state as well, which
+    Ctrl-C leaves the model that was learned until then. It saves a generator's state as well, which
     --resume continues bit for bit. Several processes train one generator together: torchrun
     --nproc-per-node 2 -m privot fit …
 
     A table's model is checked by its reports, which takes about half as long again: what it may be used
-    for is printed, kept with the model, and shown in its report.html.
+    for is printed, stored with the model, and shown in its report.html.
+
+    Of waves, how fast the population moves is learned from the reports. OUTPUT/report.html shows the
+    trends of all columns with their bands, and sudden changes.
 
     Example: privot fit release.parquet -o model/
+
+    Of waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
+    from privot.cli.waves import WaveTimes, learn_waves
     from privot.collector.collecting import checked, quarantine_of
     from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import FitSettings
@@ -80,14 +95,12 @@ def fit(
     from privot.training import Interrupted
     from privot.training.settings import is_first
 
-    given = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate}
-    given |= {"minutes": minutes}
-    settings = FitSettings(
-        estimator=estimator,  # type: ignore[arg-type]  # checked by FitSettings
-        loss=loss,  # type: ignore[arg-type]  # checked by FitSettings
-        seed=seed,
-        **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]  # each has its option's type
-    )
+    settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
+    if waves or when:
+        if resume or target is not None or device != "auto":
+            raise PrivotError("waves are fitted at once: leave out --resume, --target and --device")
+        learn_waves(context, release, settings, output, when, strict=strict, force=force)
+        return
     require_place(output, release)
     checkpoint = output.with_name(output.name + ".checkpoint")
     if checkpoint.exists() and not resume:
@@ -103,13 +116,13 @@ def fit(
         more = f".{number}" if number else ""
         aside = quarantine_of(output.with_name(output.name + more))
         claim_file(aside, inputs=release, force=force or resume or not is_first())
-        # What can be counted of a release that was tampered with is a file as long as this command.
+        # The valid part of a release that was tampered with is a temporary file of this command.
         counted_in, found = context.with_resource(checked(path, aside, strict))
         reports.append(counted_in)
         if found is not None and is_first():
-            tell_quarantined(found)
+            print_quarantined(found)
     if target is not None:
-        _require_told(reports[-1], target, checked_too)
+        _require_target(reports[-1], target, checked_too)
     with training_bar(then="") as progress:
         try:
             model = fit_model(
@@ -122,7 +135,7 @@ def fit(
             )
         except Interrupted as interruption:
             if is_first():
-                _keep(interruption, output, checkpoint)
+                _save_interrupted(interruption, output, checkpoint)
             raise
     if not is_first():
         return
@@ -136,7 +149,7 @@ def fit(
     for promise in model.made_with.get("promises", []):
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
     if checked_too and model.made_with["estimator"] == "latent_classes":
-        _check(model, reports, output, seed, target)
+        _check(model, reports, output, settings.seed, target)
     if model.schema.images:
         from privot.report import write_image_fit_report
 
@@ -144,37 +157,37 @@ def fit(
         print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
-def _require_told(release: Release, target: str, checked_too: bool) -> None:
-    """Refuse a target that no check would tell, before the fit."""
-    from privot.evaluation.held_out import require_told
+def _require_target(release: Release, target: str, checked_too: bool) -> None:
+    """Refuse before the fit a target that no check could report on."""
+    from privot.evaluation.target_check import require_target
 
     if not checked_too:
-        raise PrivotError("--target is what a check tells: leave out --no-check, or --target")
-    require_told(release.schema, target)
+        raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
+    require_target(release.schema, target)
 
 
 def _check(
     model: LocalModel, reports: list[Release], output: Path, seed: int, target: str | None
 ) -> None:
-    """Check a table's model by its reports, say what it is for, and keep that with it."""
+    """Check a table's model by its reports, print the verdict, and store it with the model."""
     from privot.evaluation import check
     from privot.report import write_check_report
 
     try:
         with step_bar("checking") as progress:
-            told = check(model, reports, target=target, seed=seed, progress=progress)
+            found = check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
         # Earlier schemas may refuse what the newest one has: the model is there, without a verdict.
         note(f"the model was not checked: {error}")
         return
-    told.recorded(model).save(output)
-    tell_verdict(told.verdict, "by the reports alone")
-    write_check_report(told, model, output / "report.html")
+    found.recorded(model).save(output)
+    print_verdict(found.verdict, "by the reports alone")
+    write_check_report(found, model, output / "report.html")
     print(f"\n{output / 'report.html'}: the same, with every column and pair")
 
 
-def _keep(interruption: Interrupted, output: Path, checkpoint: Path) -> None:
-    """Save the model that an interrupted fit has so far, and say how it goes on."""
+def _save_interrupted(interruption: Interrupted, output: Path, checkpoint: Path) -> None:
+    """Save the model that an interrupted fit has so far, and print how to continue."""
     if interruption.model is not None:
         interruption.model.save(output)
         print(f"{output}: what was learned until now, {interruption.model.guarantee}")
@@ -204,7 +217,7 @@ def sample(
     ] = None,
     time: Annotated[
         str | None,
-        Option(help="Of a model of waves: a time from the first to the last, its default."),
+        Option(help="Time of a model of waves, from the first to the last, its default."),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -246,7 +259,7 @@ def sample(
 
 
 def _at(model: Model, path: Path, time: str) -> Model:
-    """A model of waves at one time."""
+    """Return a model of waves at one time."""
     from privot.local import WaveModel
 
     if not isinstance(model, WaveModel):
@@ -266,14 +279,13 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
 
 
-# Things to try: the demo, one command and about a minute; and public data sets.
+# `privot demo`: one command and about a minute; and public data sets.
 
-
-Name = Annotated[str, Argument(help="mnist, fashion_mnist or usps.")]
 _HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
 def run(
+    context: typer.Context,
     output: Annotated[Path, Option("-o", "--output", help="Folder for the results.")] = Path(
         "demo"
     ),
@@ -286,30 +298,51 @@ def run(
     mechanism: Annotated[
         str, Option(help="How people report; 'laplace', for images 'gaussian', is the papers'.")
     ] = "auto",
-    steps: Annotated[int | None, Option(help="Most steps of a fit.")] = None,
-    seed: Annotated[int, Option(help="Of the people and of the training.")] = 0,
     images: Annotated[
         bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
     ] = False,
     data: Annotated[
-        Path | None, Option("--data", help="Folder of data sets, for images: MNIST's digits.")
+        Path | None,
+        Option(
+            "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
+        ),
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        Option(
+            help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
+            "again to resume."
+        ),
+    ] = None,
+    address: Annotated[
+        str | None, Option(help="With --fetch: folder on the web to take the files from instead.")
+    ] = None,
+    verify: Annotated[
+        str | None,
+        Option(help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."),
     ] = None,
     force: Force = False,
 ) -> None:
     """Recover where people live from locations that were randomized one by one; or how they write.
 
     Example: privot demo
+
+    A public data set to try things on: privot demo --fetch mnist --data data
     """
-    from privot.core.errors import PrivotError
     from privot.core.files import claim_folder
     from privot.local import FitSettings
 
+    if address is not None and fetch is None:
+        raise PrivotError("--address is where to fetch from: give --fetch, or leave it out")
+    if fetch is not None or verify is not None:
+        _datasets(fetch, verify, data, address)
+        return
     if data is not None and not images:
         raise PrivotError("data is for images alone: add --images, or leave --data out")
     claim_folder(output, _HOLDS, force=force)
-    settings = FitSettings(seed=seed) if steps is None else FitSettings(seed=seed, steps=steps)
-    asked = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism, "settings": settings}
-    given = {name: value for name, value in asked.items() if value is not None}
+    options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given["settings"] = FitSettings(**context.obj)
     lines = _digits(output, given, data) if images else _homes(output, given)
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")
@@ -346,37 +379,20 @@ def _digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]
     ]
 
 
-def fetch(
-    name: Name,
-    to: Annotated[Path, Option("--to", help="Folder of data sets.")],
-    address: Annotated[
-        str | None, Option(help="Folder on the web to take the files from instead.")
-    ] = None,
+def _datasets(
+    fetched: str | None, verified: str | None, data: Path | None, address: str | None
 ) -> None:
-    """Fetch a public data set; run it again to resume, and it is checked at the end.
+    """Fetch a public data set, or verify the checksums of one that is there."""
+    from privot.demo.datasets import fetch, load_images
 
-    Example: privot datasets fetch mnist --to data
-    """
-    from privot.demo.datasets import fetch as fetch_dataset
-
-    print(fetch_dataset(name, to, address=address, say=note))
-
-
-def check(
-    name: Name,
-    data: Annotated[
-        Path | None, Option("--data", help="Folder of data sets; PRIVOT_DATA by default.")
-    ] = None,
-) -> None:
-    """Say what a folder holds of a data set, after its checksums were verified.
-
-    Example: privot datasets check mnist --data data
-    """
-    from privot.demo.datasets import load_images
-
-    images = load_images(name, data)
-    height, width = images.x_train.shape[1:]
-    print(
-        f"{name}: {len(images.x_train):,} + {len(images.x_test):,} images of {height} × {width}, "
-        "checksums verified"
-    )
+    if fetched is not None and data is None:
+        raise PrivotError("--data is missing: name the folder of data sets to fetch into")
+    if fetched is not None and data is not None:
+        print(fetch(fetched, data, address=address, say=note))
+    if verified is not None:
+        images = load_images(verified, data)
+        height, width = images.x_train.shape[1:]
+        print(
+            f"{verified}: {len(images.x_train):,} + {len(images.x_test):,} images of {height} × "
+            f"{width}, checksums verified"
+        )

@@ -1,4 +1,4 @@
-"""What a model may be used for: by reports alone, or against real records. They need PyTorch."""
+"""Commands that judge models, by reports alone or against real records, and plan reports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from privot.cli.console import (
     Target,
     fail_by_verdict,
     note,
+    print_verdict,
     record_form,
     require_fail_on,
     step_bar,
-    tell_verdict,
 )
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most, exactly
@@ -45,16 +45,16 @@ def check(
     output: Annotated[
         Path | None, Option("-o", "--output", help="A page of it; none by default.")
     ] = None,
-    seed: Annotated[int, Option(help="Of the rehearsals.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the rehearsals.")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
     force: Force = False,
 ) -> None:
     """Say what a table's model may be used for, by reports alone: no real record is needed.
 
-    It is as private as the release: intervals of what people are like, whether the reports contradict
-    the model, the errors to expect. A rehearsal, in which people whom the model drew report and are
-    learned from, takes about half as long as a fit. With --target it says, too, whether a classifier of
-    that column may be trusted that learns from synthetic records.
+    It is as private as the release: intervals of the population's statistics, whether the reports
+    contradict the model, the errors to expect. A rehearsal (people drawn from the model report, and a
+    model is fitted to their reports) takes about half as long as a fit. With --target it says, too,
+    whether to trust a classifier of that column that learns from synthetic records.
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
@@ -86,7 +86,7 @@ def check(
         print(json.dumps({"verdict": verdict} | found.to_dict()))
         return
     print(f"{model}: checked by {found.num_reports:,} reports, {found.guarantee}")
-    tell_verdict(found.verdict, "by the reports alone")
+    print_verdict(found.verdict, "by the reports alone")
     if output is not None:
         print(f"\n{output}: written")
 
@@ -99,7 +99,7 @@ def evaluate(
     target: Annotated[
         str | None,
         Option(
-            help="Column that classifiers, or of numbers regressions, are to tell from the others; of "
+            help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
             "images, their one category by default."
         ),
     ] = None,
@@ -110,7 +110,7 @@ def evaluate(
     most_real: Annotated[
         int, Option(help="Real records to compare at most, drawn uniformly from more.")
     ] = 500_000,
-    seed: Annotated[int, Option(help="Of the samples compared.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the samples compared.")] = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
     as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
@@ -170,78 +170,12 @@ def evaluate(
         for name, fact in found.summary().items():
             print(f"{name}: {fact}")
         if found.verdict:
-            tell_verdict(found.verdict, "against real records, not private")
+            print_verdict(found.verdict, "against real records, not private")
         print(f"\n{output}: written")
     fail_by_verdict(found.verdict, fail_on)
 
 
-# The command that rehearses a campaign before anyone is asked. It needs PyTorch.
-
-
-def rehearse(
-    schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Privacy loss of one whole report.")],
-    people: Annotated[int, Option(help="How many will report.")],
-    prior: Annotated[
-        Path | None,
-        Option(
-            help="A table that is like people and not private, or a model's folder; made-up people "
-            "otherwise."
-        ),
-    ] = None,
-    rehearsals: Annotated[int, Option(help="How many fits.")] = 3,
-    seed: Annotated[int, Option(help="Of people and fits.")] = 0,
-    output: Annotated[Path, Option("-o", "--output", help="Folder of what it shows.")] = Path(
-        "rehearsal"
-    ),
-    force: Force = False,
-) -> None:
-    """What will the answer look like? Simulated people report and are learned from; nobody is asked.
-
-    Everything is stamped SIMULATED: every line, file and picture. With --prior people are drawn from a
-    table or a model, whose rows are shown: give no table of private people.
-
-    Example: privot rehearse schema.toml --epsilon 2 --people 30000 --prior census.csv
-    """
-    from privot.core.errors import require_seed
-    from privot.core.files import claim_folder, replacing_folder
-    from privot.evaluation.forecast import STAMP
-    from privot.evaluation.forecast import rehearse as rehearsed
-    from privot.models import load
-    from privot.report.pages import NAMES, WRITTEN, write_rehearsal
-    from privot.schema import Schema
-    from privot.tables.files import read_table
-
-    declared, inputs = Schema.load(schema), [schema, *([] if prior is None else [prior])]
-    require_seed(seed)
-    claim_folder(output, WRITTEN, inputs=inputs, force=force)
-    like: Any = None
-    if prior is not None:
-        like = load(prior) if prior.is_dir() else read_table(prior, declared)
-    with step_bar("rehearsing") as progress:
-        told = rehearsed(
-            declared,
-            epsilon,
-            people,
-            prior=like,
-            rehearsals=rehearsals,
-            seed=seed,
-            progress=progress,
-        )
-    with replacing_folder(output) as folder:
-        write_rehearsal(folder, told, epsilon, people)
-    who = "made-up people" if prior is None else f"people like those of {prior}"
-    print(f"{STAMP}: {people:,} reports of {who}, ε = {exactly(epsilon)}")
-    for key, error in told.predicted.items():
-        print(
-            f"{STAMP}: {NAMES[key]}: error {error:.4f} ({told.low[key]:.4f} to {told.high[key]:.4f} in "
-            f"{told.rehearsals} rehearsals), without noise {told.without_noise[key]:.4f}"
-        )
-    print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
-
-
-# The command that plans reports before there are any. No PyTorch.
-
+# `privot plan`: before there are reports. It needs no PyTorch, but to simulate.
 
 _HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
 _MEASURES = {
@@ -268,31 +202,51 @@ def plan(
     like: Annotated[
         Path | None,
         Option(
-            help="Folder of a model, a pilot's say, whose people rehearse what a fit will err by."
+            help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
+            "a fit. With --simulate also a table that is like people and not private."
         ),
     ] = None,
     rehearse: Annotated[
         bool, Option("--rehearse", help="The same by made-up people, where there is no model.")
     ] = False,
+    simulate: Annotated[
+        Path | None,
+        Option(
+            help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
+            "this folder. Every line, file and picture is stamped SIMULATED."
+        ),
+    ] = None,
+    rehearsals: Annotated[int, Option(help="With --simulate: how many fits.")] = 3,
+    seed: Annotated[int, Option(help="With --simulate: of people and fits.")] = 0,
     as_json: Annotated[bool, Option("--json", help="Print the plan as JSON.")] = False,
+    force: Force = False,
 ) -> None:
     """Expected error of each way of reporting: of tables, places, numbers, vectors and images.
 
     Reads the schema only, so it costs no privacy; and a model, if it is given one, which is as private
-    as the reports that it was learned from. A rehearsal takes as long as some fits.
+    as the reports that it was learned from. A simulation takes as long as some fits; one like a table
+    shows rows drawn from it: give no table of private people.
 
     Example: privot plan schema.toml --epsilon 4 --people 50000
+
+    What the answer will look like: privot plan schema.toml --epsilon 2 --people 30000 --simulate
+    rehearsal/ --like census.csv
     """
     from privot.randomizer import plan_reports
     from privot.schema import Schema
 
+    if simulate is not None:
+        if as_json or rehearse:
+            raise PrivotError("--simulate makes no plan: leave out --json and --rehearse")
+        _simulate(schema, epsilon, people, (like, rehearsals, seed), simulate, force)
+        return
     declared = Schema.load(schema)
     made = plan_reports(declared, epsilon, people, target_error=target_error)
     command = _command(schema, made)
     fitted = _rehearsed(declared, made, like) if rehearse or like is not None else None
     if as_json:
-        told = {} if fitted is None else {"fit": asdict(fitted)}
-        print(json.dumps(asdict(made) | told | {"command": command}))
+        more = {} if fitted is None else {"fit": asdict(fitted)}
+        print(json.dumps(asdict(made) | more | {"command": command}))
         return
     if made.table is not None:
         _print_table_plan(made, made.table)
@@ -303,6 +257,53 @@ def plan(
     if fitted is not None:
         print(_fit_in_words(fitted, like))
     print(f"next: {command}")
+
+
+def _simulate(
+    schema: Path,
+    epsilon: float,
+    people: int,
+    how: tuple[Path | None, int, int],
+    output: Path,
+    force: bool,
+) -> None:
+    """Simulate people who report and are learned from; `how`: like whom, how many fits, seed."""
+    from privot.core.errors import require_seed
+    from privot.core.files import claim_folder, replacing_folder
+    from privot.evaluation.forecast import STAMP, simulate_campaign
+    from privot.models import load
+    from privot.report.pages import NAMES, WRITTEN, write_rehearsal
+    from privot.schema import Schema
+    from privot.tables.files import read_table
+
+    like, rehearsals, seed = how
+    declared, inputs = Schema.load(schema), [schema, *([] if like is None else [like])]
+    require_seed(seed)
+    claim_folder(output, WRITTEN, inputs=inputs, force=force)
+    prior: Any = None
+    if like is not None:
+        prior = load(like) if like.is_dir() else read_table(like, declared)
+    with step_bar("rehearsing") as progress:
+        found = simulate_campaign(
+            declared,
+            epsilon,
+            people,
+            prior=prior,
+            rehearsals=rehearsals,
+            seed=seed,
+            progress=progress,
+        )
+    with replacing_folder(output) as folder:
+        write_rehearsal(folder, found, epsilon, people)
+    who = "made-up people" if like is None else f"people like those of {like}"
+    print(f"{STAMP}: {people:,} reports of {who}, ε = {exactly(epsilon)}")
+    for key, error in found.predicted.items():
+        interval = f"{found.low[key]:.4f} to {found.high[key]:.4f} in {found.rehearsals} rehearsals"
+        print(
+            f"{STAMP}: {NAMES[key]}: error {error:.4f} ({interval}), "
+            f"without noise {found.without_noise[key]:.4f}"
+        )
+    print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
 
 
 def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
@@ -318,17 +319,17 @@ def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
         return forecast_fit(declared, made.epsilon, made.people, like=model, progress=progress)
 
 
-def _fit_in_words(told: FitForecast, like: Path | None) -> str:
+def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
     who = f"people with the columns of {like} who depend as strongly as it leaves possible"
-    if told.made_up:
+    if forecast.made_up:
         who = "made-up people whose pairs of columns depend as a census's do"
-    pairs = "" if told.two_way is None else f", two-way {told.two_way:.3f}"
-    if told.low is not None:
-        pairs += f" (eight in ten between {told.low:.3f} and {told.high:.3f})"
-    times = "rehearsal" if told.rehearsals == 1 else "rehearsals"
+    pairs = "" if forecast.two_way is None else f", two-way {forecast.two_way:.3f}"
+    if forecast.low is not None:
+        pairs += f" (eight in ten between {forecast.low:.3f} and {forecast.high:.3f})"
+    times = "rehearsal" if forecast.rehearsals == 1 else "rehearsals"
     return (
-        f"to expect of `privot fit`: one-way {told.one_way:.3f}{pairs}, "
-        f"by {told.rehearsals} {times} of {who}."
+        f"to expect of `privot fit`: one-way {forecast.one_way:.3f}{pairs}, "
+        f"by {forecast.rehearsals} {times} of {who}."
     )
 
 
@@ -376,11 +377,11 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
         name = option.report
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
-        told = (_share(option.accuracy),) if pictures else ()
+        accuracy = (_share(option.accuracy),) if pictures else ()
         needs = (_needed(option.same_epsilon), _people(option.same_people))
         if option == plan.recommended:
             needs = (at_most(plan.epsilon), f"{made.people:,} people   <- recommended")
-        rows.append((name, *told, f"{option.error:.3g}", *needs))
+        rows.append((name, *accuracy, f"{option.error:.3g}", *needs))
     _print_table(rows)
     print()
     _print_forecasts(f"{plan.recommended.report}, people", plan.forecasts)
@@ -392,7 +393,7 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
 
 
 def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
-    """A row for each number of people, a column for each ε."""
+    """Print a row for each number of people, a column for each ε."""
     losses = sorted({cast.epsilon for cast in forecasts})
     grid = [(heading, *(f"ε = {at_most(e)}" for e in losses))]
     for people in sorted({cast.people for cast in forecasts}):
@@ -421,7 +422,7 @@ def _people(number: int | None) -> str:
 
 
 def _command(schema: Path, made: Plan) -> str:
-    """The command that calibrates what is recommended."""
+    """Return the command that calibrates the recommended report."""
     words = ["privot calibrate", str(schema), f"--epsilon {exactly(made.epsilon)}"]
     if made.table is not None:
         best = made.table.recommended
@@ -447,7 +448,7 @@ def _row(option: ExpectedError, table: TablePlan) -> tuple[str, ...]:
 
 
 def _error(error: float | None) -> str:
-    """Distributions differ by 1 at most; estimates without a model can miss by more."""
+    """Format an error; distributions differ by 1 at most, estimates without a model can miss by more."""
     if error is None:
         return "–"
     return f"{error:.4f}" if error < 1 else "over 1"
@@ -458,13 +459,13 @@ def _range(low: int, high: int) -> str:
 
 
 def _rounded(number: int) -> str:
-    """Two digits are known at best."""
+    """Round up to two digits, which is all that is known."""
     digits = max(0, len(str(number)) - 2)
     return f"{-(-number // 10**digits) * 10**digits:,}"
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Names to the left, numbers to the right; what follows the last number is not aligned."""
+    """Print names to the left, numbers to the right; what follows the last number is not aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     last = max(len(row[-1].partition("   ")[0]) for row in rows)
     for row in rows:

@@ -1,6 +1,6 @@
-"""Commands that choose a randomizer, and try to break it before anyone trusts it.
+"""Commands that choose a randomizer, audit it, privatize records with it, and collect reports.
 
-No PyTorch, but to read a pilot's model.
+None needs PyTorch, but to read a pilot's model.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from privot.cli.console import (
     Separator,
     complain,
     note,
+    print_quarantined,
     record_form,
     row_bar,
-    tell_quarantined,
 )
 from privot.core.errors import PrivotError
 from privot.device.exact import LARGEST, ExactLaw, Part, Ratio, check_randomizer, exp_below
@@ -34,16 +34,14 @@ if TYPE_CHECKING:
     from privot.audit.audit import RandomizerAudit
     from privot.randomizer import Randomizer
 
-# `privot audit --exact`: what the integers of a randomizer prove, in print and as JSON.
-#
-# Reads the file alone, by the code that devices check programs with, and none that makes them.
-
+# `privot audit --exact`: reads the file alone, by the code that devices check programs with, and none
+# that makes them.
 
 _DIGITS = 15
 
 
 def audit_exactly(path: Path, as_json: bool) -> int:
-    """Print the exact law beside the promise; the exit code, 1 where the promise is exceeded."""
+    """Print the exact law beside the promise; return the exit code, 1 if the promise is exceeded."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -68,7 +66,7 @@ def audit_exactly(path: Path, as_json: bool) -> int:
 
 
 def rounded(number: Fraction, rounding: str) -> str:
-    """A decimal of 15 digits on the safe side of a positive number.
+    """Return a decimal of 15 digits on the safe side of a positive number.
 
     >>> rounded(Fraction(1, 3), ROUND_CEILING), rounded(Fraction(1, 3), ROUND_FLOOR)
     ('0.333333333333334', '0.333333333333333')
@@ -137,14 +135,14 @@ def calibrate(
     ] = "auto",
     mechanism: Annotated[
         str | None,
-        Option(help="auto, window, candidates, laplace, gaussian or planar_laplace."),
+        Option(help="auto, window, candidates, laplace or gaussian."),
     ] = None,
     report_columns: Annotated[
         int | None, Option(help="Columns one person reports, drawn by fresh coins.")
     ] = None,
     share: Annotated[
         list[str] | None,
-        Option(help="COLUMN=EPSILON: what of epsilon this column gets. May be repeated."),
+        Option(help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."),
     ] = None,
     noise: Annotated[
         float | None,
@@ -156,7 +154,7 @@ def calibrate(
     pilot: Annotated[
         Path | None,
         Option(
-            help="A model of the first people's reports: pairs that depend are asked more often."
+            help="A model of the first people's reports: dependent pairs are reported more often."
         ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the expected noise as JSON.")] = False,
@@ -220,7 +218,7 @@ def calibrate(
 
 
 def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
-    """Its forms weighed by the pairs of a pilot's model, which alone needs PyTorch."""
+    """Weigh the forms by the pairs of a pilot's model, which alone needs PyTorch."""
     from privot.local import LocalModel, pair_weights
     from privot.models import load
     from privot.randomizer import weigh_pairs
@@ -304,8 +302,6 @@ def audit(
     if exact:
         if draws is not None:
             raise PrivotError("--exact draws nothing: leave out --draws")
-        from privot.cli.randomizer import audit_exactly
-
         raise Exit(audit_exactly(randomizer, as_json))
     from privot.audit.audit import audit_randomizer, stated_guarantee
     from privot.randomizer import Randomizer
@@ -371,7 +367,7 @@ def _print_bounds(result: RandomizerAudit) -> None:
         )
 
 
-# Commands that make reports of records, and put many devices' reports together. No PyTorch.
+# Privatize records, and collect many devices' reports.
 
 
 def privatize(
@@ -403,12 +399,12 @@ def privatize(
         bool,
         Option(
             "--discard",
-            help="Throw away what a stopped run has kept, and noise afresh: whoever's report somebody "
-            "was given meanwhile has then reported twice, and spent the budget twice.",
+            help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
+            "given away meanwhile have then reported twice, and spent the budget twice.",
         ),
     ] = False,
     shard_rows: Annotated[
-        int | None, Option(help="Records noised and kept at a time, and about those a shard.")
+        int | None, Option(help="Records noised and stored at a time, and about those a shard.")
     ] = None,
     separator: Separator = ",",
     ignore: Ignore = None,
@@ -424,7 +420,7 @@ def privatize(
 
     Reports come in random order. Running it twice on the same records is two reports, and spends the
     budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
-    A pipe's reports are kept, in $PRIVOT_STATE_DIR or ~/.local/state/privot, until all are through.
+    A pipe's reports are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are through.
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
@@ -443,7 +439,7 @@ def privatize(
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
     form = record_form(separator, ignore)
     if resume and discard:
-        raise PrivotError("--resume and --discard are two answers to one question: give one")
+        raise PrivotError("--resume and --discard exclude each other: give one")
     left: Left = "resume" if resume else "discard" if discard else "refuse"
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
@@ -463,9 +459,9 @@ def privatize(
             f"values outside their bounds were moved to them: {counted}. "
             "This count is not private: it is for you, and not in the release."
         )
-    kept = f" ({done.kept_rows:,} of them by the run before)" if done.kept_rows else ""
-    said = f"{output}: {done.num_rows:,} reports{kept}, {loaded.guarantee}"
-    (note if piped else print)(said)
+    before = f" ({done.kept_rows:,} of them by the run before)" if done.kept_rows else ""
+    line = f"{output}: {done.num_rows:,} reports{before}, {loaded.guarantee}"
+    (note if piped else print)(line)
 
 
 def collect(
@@ -490,8 +486,8 @@ def collect(
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 
-    A report that is there several times counts once. What the randomizer cannot have made is put aside,
-    with its file, row and reason, and so are reports of one id that differ.
+    A report that is there several times counts once. What the randomizer cannot have made goes into
+    quarantine, with its file, row and reason.
 
     Example: privot collect inbox/ -o release.parquet
     """
@@ -506,5 +502,5 @@ def collect(
     claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
     made_by = None if randomizer is None else Randomizer.load(randomizer)
     done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
-    tell_quarantined(done)
+    print_quarantined(done)
     print(f"{output}: {done.num_reports:,} reports, {done.randomizer.guarantee}")

@@ -1,4 +1,4 @@
-"""Commands that declare what a record may be. No PyTorch."""
+"""Commands that check schemas and write them: by an editor, from declarations, from a pilot."""
 
 from __future__ import annotations
 
@@ -6,32 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import at_most
-from privot.schema import CodedColumn, Schema
-from privot.schema.drafts import DraftColumn
 
 if TYPE_CHECKING:
     from privot.schema import Schema
+    from privot.schema.columns.column import CodedColumn
+    from privot.schema.drafts import DraftColumn
 
-# The editor of `privot schema new`: asks for one column after another, and shows how each is reported.
-#
-# Asks what is public and nothing else: there is no way to show it a record. Works in a terminal and
-# on a pipe; Ctrl-C, or the end of the pipe, asks whether to keep what is declared so far.
-
+# The editor of `privot schema new` prompts for one column after another, and shows how each is reported.
+# It takes public knowledge only: there is no way to show it a record. Works in a terminal and on a pipe;
+# Ctrl-C, or the end of the pipe, offers to keep what is declared so far.
 
 _KINDS = "number, date, category, yes/no, identifier"
 _EXAMPLES = 4
 
 
 def ask_columns() -> list[DraftColumn]:
-    """What a person declares, column by column; none if it is not to be kept."""
+    """Prompt for columns; return those declared, none if they are discarded."""
     note("Declare what one record may be. It is public: from a questionnaire, a law, published")
     note("statistics, never from the records; nothing here looks at any. An empty name ends.")
     declared: list[DraftColumn] = []
@@ -58,10 +54,15 @@ def _keeps(number: int) -> bool:
 
 
 def _ask_column(name: str) -> DraftColumn | None:
-    """One column, asked again until it can be; None to leave it out."""
+    """Prompt for one column until it is valid; return None to leave it out."""
+    from pydantic import ValidationError
+
+    from privot.schema import Schema
+    from privot.schema.drafts import DraftColumn
+
     while True:
         kind = typer.prompt(f"  Kind ({_KINDS})").strip().lower()
-        ask = next((ask for word, ask in _ASKED.items() if kind and word.startswith(kind)), None)
+        ask = next((ask for word, ask in _PROMPTS.items() if kind and word.startswith(kind)), None)
         if ask is None:
             note(f"  {kind!r} is none of them")
             continue
@@ -85,6 +86,8 @@ _COMPANION = {"(another)": {"kind": "boolean"}}
 
 
 def _show(name: str, schema: Schema) -> None:
+    import numpy as np
+
     if name in schema.identifiers:
         made = schema.identifiers[name].made_up(_EXAMPLES, np.random.default_rng())
         note(f"  made up, never reported: {', '.join(made(_EXAMPLES).to_pylist())}, …")
@@ -154,7 +157,7 @@ def _ask_identifier() -> dict[str, Any]:
     return {"kind": "identifier", "pattern": typer.prompt("  Pattern").strip()}
 
 
-_ASKED: dict[str, Callable[[], dict[str, Any]]] = {
+_PROMPTS: dict[str, Callable[[], dict[str, Any]]] = {
     "number": _ask_number,
     "date": _ask_date,
     "category": _ask_category,
@@ -168,13 +171,18 @@ def check(
     against: Annotated[
         Path | None,
         Option(
-            help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Tells all that "
+            help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
             "is wrong with them at once; what it prints is not private."
         ),
     ] = None,
     separator: Separator = ",",
     ignore: Ignore = None,
     as_json: Annotated[bool, Option("--json", help="Print canonical JSON.")] = False,
+    metadata: Annotated[
+        Path | None,
+        Option(help="Write it there as SDV's metadata, so that SDV's own reports run on samples."),
+    ] = None,
+    force: Force = False,
 ) -> None:
     """Check a schema and say what one record may be; or what is wrong with records.
 
@@ -184,6 +192,11 @@ def check(
     """
     from privot.schema import Schema
 
+    if metadata is not None:
+        if as_json or against is not None:
+            raise PrivotError("--metadata writes a file: leave out --json and --against")
+        _export(schema, metadata, force)
+        return
     checked = Schema.load(schema)
     if against is not None:
         if as_json:
@@ -195,6 +208,10 @@ def check(
     if as_json:
         print(checked.to_json())
         return
+    _print_schema(checked)
+
+
+def _print_schema(checked: Schema) -> None:
     print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
     for name, column in checked.columns.items():
         if name in checked.coded:
@@ -238,38 +255,87 @@ def _check_records(schema: Schema, against: Path, separator: str, ignore: list[s
 
 def new(
     more: Annotated[list[str] | None, Argument(help="More columns.", show_default=False)] = None,
-    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
-        "schema.toml"
-    ),
+    output: Annotated[
+        Path | None,
+        Option(
+            "-o",
+            "--output",
+            help="Where to write it; schema.toml by default, with --pilot refined.json.",
+        ),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         Option(
             help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
             "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
-            "missing), patient:id(P-\\d{6}). Others may follow; without any you are asked."
+            "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them."
         ),
     ] = None,
     rule: Annotated[
         list[str] | None, Option(help="What samples keep: 'left >= came'. May be repeated.")
     ] = None,
+    source: Annotated[
+        str | None,
+        Option(
+            "--from",
+            help="Draft it from SDV's metadata.json.",
+        ),
+    ] = None,
+    table: Annotated[str | None, Option(help="With --from: which table, of several.")] = None,
+    pilot: Annotated[
+        Path | None,
+        Option(
+            help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
+            "people who have not reported yet."
+        ),
+    ] = None,
+    codes: Annotated[int, Option(help="With --pilot: bins and spikes of each number, about.")] = 12,
+    rarest: Annotated[
+        float,
+        Option(
+            help="With --pilot: share of people below which a category joins the column's `other`."
+        ),
+    ] = 0.0,
     force: Force = False,
 ) -> None:
-    """Write a schema, column by column; asks for them, or takes them as lines. Never looks at data.
+    """Write a schema: column by column, from another library's declaration, or refined by a pilot.
+
+    Asks for columns, or takes them as lines, and never looks at data. What another library does not
+    declare is left to you. No report depends on the pilot's people: fit both releases together by privot
+    fit pilot.parquet release.parquet.
 
     Example: privot schema new --columns "age:int[17,90]" "sex:F|M" -o schema.toml
+
+    From SDV's metadata: privot schema new --from metadata.json -o schema.toml
+
+    Refined by a pilot: privot schema new --pilot pilot/ -o refined.json
     """
-    from privot.cli.schema import ask_columns
+    lines = [*(columns or ()), *(more or ())]
+    if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
+        raise PrivotError(
+            "columns, --from and --pilot are three ways to a schema: give one of them"
+        )
+    if table is not None and source is None:
+        raise PrivotError("--table names a table of another library's metadata: give --from")
+    if pilot is not None:
+        _refine(pilot, output or Path("refined.json"), codes, rarest, force)
+    elif source is not None:
+        _import(source, output or Path("schema.toml"), table, force)
+    else:
+        _declare(lines, rule or [], output or Path("schema.toml"), force)
+
+
+def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> None:
     from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import read_declaration, write_draft
 
     claim_file(output, suffixes=(".toml",), force=force)
-    lines = [*(columns or ()), *(more or ())]
     declared = [*map(read_declaration, lines)] if lines else ask_columns()
     if not declared:
         note("nothing was declared, and nothing written")
         raise Exit(1)
-    text = write_draft(declared, rules=rule or ())
+    text = write_draft(declared, rules=rules)
     made = Schema.from_toml(text)
     with replacing_file(output) as file:
         file.write_text(text, encoding="utf-8")
@@ -278,63 +344,28 @@ def new(
     )
 
 
-def import_schema(
-    source: Annotated[
-        str,
-        Argument(
-            help="SDV's metadata.json, a JSON Schema, or package.module:Name of a pydantic model or a "
-            "pandera schema (which is imported, so runs)."
-        ),
-    ],
-    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
-        "schema.toml"
-    ),
-    table: Annotated[str | None, Option(help="Which table, of several.")] = None,
-    force: Force = False,
-) -> None:
-    """Draft a schema from what another library declares; what it does not say is left to you.
-
-    Example: privot schema import metadata.json -o schema.toml
-    """
+def _import(source: str, output: Path, table: str | None, force: bool) -> None:
     from privot.core.files import claim_file, replacing_file
-    from privot.schema.draft_sources import draft_of
+    from privot.schema.drafts import read_draft
 
     inputs = [Path(source)] if Path(source).exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    draft = draft_of(source, table)
+    draft = read_draft(source, table)
     with replacing_file(output) as file:
         file.write_text(draft, encoding="utf-8")
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
-def refine(
-    model: Annotated[Path, Argument(help="Folder of the model of a pilot's release.")],
-    output: Annotated[
-        Path, Option("-o", "--output", help="Where to write the schema: a .json.")
-    ] = Path("refined.json"),
-    codes: Annotated[int, Option(help="Bins and spikes of each number, about.")] = 12,
-    rarest: Annotated[
-        float, Option(help="Share of people below which a category joins the column's `other`.")
-    ] = 0.0,
-    force: Force = False,
-) -> None:
-    """Write a pilot's schema with bins where its people are, for the people who have not reported yet.
-
-    Nobody's report depends on it who was asked before; fit both releases together:
-    privot fit pilot.parquet release.parquet.
-
-    Example: privot schema refine pilot/ -o refined.json
-    """
+def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -> None:
     from privot.core.files import claim_file
-    from privot.local import LocalModel
-    from privot.local import refine as refine_schema
+    from privot.local import LocalModel, refine
     from privot.models import load
 
     claim_file(output, inputs=[model], suffixes=(".json",), force=force)
     loaded = load(model)
     if not isinstance(loaded, LocalModel):
         raise PrivotError(f"{model} is no model of a pilot's release: give what privot fit wrote")
-    refined = refine_schema(loaded, num_codes=codes, rarest=rarest)
+    refined = refine(loaded, num_codes=codes, rarest=rarest)
     refined.save(output)
     for name, column in refined.coded.items():
         if column != loaded.schema.coded[name]:
@@ -342,17 +373,7 @@ def refine(
     print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
 
 
-def export_metadata(
-    schema: SchemaFile,
-    output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
-        "metadata.json"
-    ),
-    force: Force = False,
-) -> None:
-    """Write a schema as SDV's metadata, so that SDV's own reports run on samples.
-
-    Example: privot schema export schema.toml -o metadata.json
-    """
+def _export(schema: Path, output: Path, force: bool) -> None:
     from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import write_metadata

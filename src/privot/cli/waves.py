@@ -1,4 +1,4 @@
-"""Commands of who asks people again and again: a panel, its promise, a device's report. No PyTorch."""
+"""Commands for repeated surveys: panels, their promise, a device's report, and models of waves."""
 
 from __future__ import annotations
 
@@ -9,37 +9,40 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import Force, note, tell_quarantined, training_bar
+from privot.cli.console import Force, note, print_quarantined, training_bar
 from privot.core.errors import PrivotError, printable
 
 if TYPE_CHECKING:
     from privot.collector.payloads import SealedWaves
     from privot.device.device import Record
-    from privot.local import WaveModel
+    from privot.local import FitSettings, WaveModel
     from privot.randomizer import Release
     from privot.waves import Panel
 
 PublicKey = Annotated[
     str | None,
-    Option(help="Key of who asks, in base64, as they published it: nobody else's files are taken."),
+    Option(
+        help="Organizer's public key in base64, as published: only files signed by it are accepted."
+    ),
 ]
 
 _DAY = 86_400
-PanelFile = Annotated[Path, Argument(help="The panel: panel.json.")]
 
 
 def new(
-    name: Annotated[str, Argument(help="Of the campaign; another panel needs another name.")],
+    name: Annotated[str, Argument(help="Name of the campaign; another panel needs another one.")],
     window: Annotated[int, Option(help="A person reports once in so many consecutive waves.")],
     start: Annotated[str, Option(help="When wave 0 begins, in UTC: 2026-01-05.")],
     waves: Annotated[int | None, Option(help="How many; without end by default.")] = None,
     days: Annotated[float, Option(help="Length of a wave.")] = 7.0,
-    seed: Annotated[str | None, Option(help="Of the public coins; drawn if none is given.")] = None,
+    seed: Annotated[
+        str | None, Option(help="Seed of the public coins; drawn if none is given.")
+    ] = None,
     output: Annotated[Path, Option("-o", "--output", help="Where to write it.")] = Path(
         "panel.json"
     ),
@@ -68,19 +71,43 @@ def new(
 
 
 def show(
-    panel: PanelFile,
+    panel: Annotated[
+        Path, Argument(help="The panel: panel.json; or, with --column, folder of a model of waves.")
+    ],
     randomizer: Annotated[
         Path | None, Option("-r", "--randomizer", help="For what it promises: randomizer.json.")
     ] = None,
     person: Annotated[str | None, Option(help="A person's public id: when they report.")] = None,
+    column: Annotated[
+        str | None, Option(help="Instead: show the trend of this column in a model of waves.")
+    ] = None,
+    value: Annotated[
+        str | None,
+        Option(help="With --column: whose share; by default the mean of a number."),
+    ] = None,
+    level: Annotated[float, Option(help="With --column: level of the band at each time.")] = 0.95,
+    as_json: Annotated[bool, Option("--json", help="Print the trend as JSON.")] = False,
 ) -> None:
-    """What a panel promises with a randomizer, and when a person reports.
+    """Show what a panel promises and when a person reports; or the trend that a model of waves found.
+
+    A trend is a share or a mean at every wave with its band, and whether it changed suddenly.
 
     Example: privot waves show panel.json --randomizer randomizer.json --person "device 7"
+
+    Of a model: privot waves show model/ --column uses --value yes
     """
     from privot.randomizer import Randomizer
     from privot.waves import Panel, PanelGuarantee
 
+    if column is not None:
+        if randomizer is not None or person is not None:
+            raise PrivotError(
+                "--column is of a model of waves: leave out --randomizer and --person"
+            )
+        _show_trend(panel, column, value, level, as_json)
+        return
+    if value is not None or as_json or panel.is_dir():
+        raise PrivotError("--column is missing: name the column of the model whose trend to show")
     held = Panel.load(panel)
     promise = randomizer and PanelGuarantee.of(held, Randomizer.load(randomizer).guarantee)
     print(f"{held.name}: {_span(held)}, one report in any {held.window} consecutive waves")
@@ -91,6 +118,39 @@ def show(
         due = held.next_wave(person, max(0, int((time.time() - held.start) // held.length)))
         when = "no more" if due is None else f"next in wave {due}, from {_date(held, due)} (UTC) on"
         print(f"{person!r} is in slot {held.slot(person)}: {when}")
+
+
+def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
+    from privot.models import load
+
+    model = _model_of_waves(path, load(path))
+    found = model.trend(column, value, level=level)
+    change = model.change_point(column, value) if len(model.times) > 2 else None
+    if as_json:
+        bands = {name: getattr(found, name).tolist() for name in ("estimate", "low", "high")}
+        more = {"change": None if change is None else asdict(change)}
+        print(json.dumps(asdict(found) | bands | more))
+        return
+    print(f"{found.name}, with bands of {100 * level:g} %")
+    for when, estimate, low, high in zip(
+        found.times, found.estimate, found.low, found.high, strict=True
+    ):
+        print(f"  {when:>10}  {estimate:9.4f}   {low:.4f} to {high:.4f}")
+    if change is not None:
+        print(
+            f"a sudden change: most probably at {change.time} ({change.low} to {change.high}), "
+            f"p = {change.p_value:.3f} that drift alone shows as much"
+        )
+
+
+def _model_of_waves(path: Path, model: object) -> WaveModel:
+    from privot.local import WaveModel
+
+    if not isinstance(model, WaveModel):
+        raise PrivotError(
+            f"{path} is no model of waves: give the folder that privot fit --waves wrote"
+        )
+    return model
 
 
 def report(
@@ -113,11 +173,11 @@ def report(
     ] = False,
     public_key: PublicKey = None,
 ) -> None:
-    """The report of this wave, once: drawn, kept in the ledger, and printed as what a collector takes.
+    """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
 
-    Asked again in the same wave, it prints the same report; in waves that are not the person's, near one
-    that is spent, or beyond the limit, it refuses. With --public-key, the key's holder must have signed
-    both randomizer and panel; where one of them is signed, the key must be given.
+    Called again in the same wave, it prints the same report. It refuses in waves that are not the
+    person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have
+    signed both randomizer and panel; where one of them is signed, the key must be given.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
@@ -136,45 +196,6 @@ def report(
     made = book.report(device, values, held)
     print(json.dumps({"version": 1, "reports": [made.to_json()]}))
     note(f"{printable(str(ledger))}: {book.spent()} so far, in all campaigns")
-
-
-def tell(
-    value: Annotated[str, Argument(help="The person's bit of today: yes or no.")],
-    panel: Annotated[Path, Option(help="The campaign's panel.json; its window is all its waves.")],
-    changes: Annotated[int, Option(help="How often a bit is followed when it changes.")],
-    epsilon: Annotated[float, Option(help="Of all answers of a person, over all waves.")],
-    ledger: Annotated[Path, Option(help="The device's ledger: begun if it is not there.")],
-    person: Annotated[
-        str | None, Option(help="The person's public id; the ledger draws one if none is given.")
-    ] = None,
-    first: Annotated[
-        bool,
-        Option("--first", help="This person had no ledger before: a new one need not stand aside."),
-    ] = False,
-    public_key: PublicKey = None,
-) -> None:
-    """Tell a bit that seldom changes, in every wave; print all answers so far, one a line of JSON.
-
-    Each answer is drawn once, kept in the ledger, and printed again as the same bytes. After --changes
-    changes the bit is followed as it was. Where the panel is signed, --public-key must say by whom.
-
-    Example: privot waves tell yes --panel panel.json --changes 2 --epsilon 2 --ledger my.ledger
-    """
-    from privot.waves import ChangeTree, DeviceLedger, Panel, TreeLedger
-
-    if value not in ("yes", "no"):
-        raise PrivotError("the bit of today is yes or no: write one of them")
-    _require_signed(public_key, panel)
-    held = Panel.load(panel)
-    if held.waves is None:
-        raise PrivotError(
-            f"panel {held.name!r} has no last wave, and a tree needs one: give --waves"
-        )
-    held.wave_at(time.time())  # what has not begun or has ended begins no ledger
-    tree = ChangeTree(held.waves, changes, epsilon, held.seed)
-    book = TreeLedger(DeviceLedger(ledger, person, wait=not first), tree, held)
-    for answer in book.tell(value == "yes"):
-        print(answer.to_bytes().decode(), end="")
 
 
 def _require_signed(key: str | None, *files: Path) -> None:
@@ -218,64 +239,49 @@ def _date(panel: Panel, wave: int) -> str:
     return begin.strftime("%Y-%m-%d" if begin.timestamp() % _DAY == 0 else "%Y-%m-%d %H:%M")
 
 
-# Commands of a curator who collects wave after wave. They need PyTorch.
+# `privot fit --waves`: what a curator learns who collects wave after wave. It needs PyTorch.
 
 
-def fit_waves(
+class WaveTimes(NamedTuple):
+    """Options on times of waves: `times`, or `start` and `every`; and the model to add to."""
+
+    times: str | None
+    start: str | None
+    every: float
+    onto: Path | None
+
+    def __bool__(self) -> bool:
+        return (self.times, self.start, self.onto) != (None, None, None)
+
+
+def learn_waves(
     context: typer.Context,
-    waves: Annotated[
-        list[Path],
-        Argument(
-            help="Releases, one of each wave, in order; or one that says of what wave all is."
-        ),
-    ],
-    times: Annotated[
-        str | None,
-        Option(help="Numbers or dates, with commas between; 1,2,3 and so on by default."),
-    ] = None,
-    start: Annotated[
-        str | None, Option(help="Instead: the time of the first wave, a number or a date.")
-    ] = None,
-    every: Annotated[float, Option(help="With --start: from wave to wave, of dates days.")] = 1.0,
-    onto: Annotated[
-        Path | None, Option(help="A model of earlier waves, to which these are added in seconds.")
-    ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
-    seed: Annotated[int, Option(help="Of the fit.")] = 0,
-    strict: Annotated[
-        bool, Option("--strict", help="Refuse a release with reports that cannot be.")
-    ] = False,
-    force: Force = False,
+    waves: list[Path],
+    settings: FitSettings,
+    output: Path,
+    times: WaveTimes,
+    *,
+    strict: bool,
+    force: bool,
 ) -> None:
-    """Learn a population that moves, from waves of reports of one schema.
-
-    How fast it moves is learned from the reports. OUTPUT/report.html shows the trends of all columns
-    with their bands, and sudden changes. Of a release of `privot serve --panel` waves and their times
-    are read from it, of those that have ended; with --onto, of those after the model's.
-
-    Example: privot fit-waves wave-*.parquet --start 2026-01-05 --every 7 -o model/
-    """
+    """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
     from privot.collector.collecting import checked, quarantine_of
     from privot.collector.payloads import sealed_waves
     from privot.core.files import claim_file, claim_folder, require_place
-    from privot.local import WaveModel
-    from privot.local import fit_waves as fit_model
+    from privot.local import fit_waves
     from privot.models import FILES, load
     from privot.report.panels import write_wave_report
 
+    onto = times.onto
     require_place(output, waves)
-    before = None if onto is None else load(onto)
-    if before is not None and not isinstance(before, WaveModel):
-        raise PrivotError(
-            f"{onto} is no model of waves: give the folder that privot fit-waves wrote"
-        )
+    before = None if onto is None else _model_of_waves(onto, load(onto))
     claim_folder(output, FILES, inputs=waves, force=force or onto == output)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
-        paths, when = waves, _times(times, start, every, len(waves), onto)
+        paths, when = waves, _times(times, len(waves))
     else:
         folder = context.with_resource(TemporaryDirectory(prefix="privot-"))
-        paths, when = _of_panel(sealed, before, (times, start), Path(folder))
+        paths, when = _of_panel(sealed, before, times, Path(folder))
     releases: list[Release] = []
     for number, path in enumerate(paths):
         aside = quarantine_of(output.with_name(f"{output.name}.{number}"))
@@ -283,14 +289,14 @@ def fit_waves(
         release, found = context.with_resource(checked(path, aside, strict))
         releases.append(release)
         if found is not None:
-            tell_quarantined(found)
+            print_quarantined(found)
     if before is not None:
-        model: WaveModel = before
+        model = before
         for release, after in zip(releases, when or [], strict=True):
             model = model.add(release, after)
     else:
         with training_bar(then="") as progress:
-            model = fit_model(releases, when, seed=seed, progress=progress)
+            model = fit_waves(releases, when, settings, progress=progress)
     model.save(output)
     write_wave_report(output / "report.html", model)
     print(
@@ -303,16 +309,16 @@ def fit_waves(
 def _of_panel(
     sealed: SealedWaves,
     before: WaveModel | None,
-    given: tuple[str | None, str | None],
+    given: WaveTimes,
     folder: Path,
 ) -> tuple[list[Path], list[str | float]]:
-    """A release of each wave that has ended, and when it began: its day, or its number."""
+    """Return a release of each wave that has ended, and when it began: its day, or its number."""
     from pyarrow import parquet
 
     from privot.local.waves.wave_model import in_words, read_time
     from privot.randomizer.reports.rows import shard_name, write_manifest
 
-    if given != (None, None):
+    if (given.times, given.start) != (None, None):
         raise PrivotError("the release says the times of its waves: leave out --times and --start")
     panel = sealed.panel
     paths: list[Path] = []
@@ -336,14 +342,13 @@ def _of_panel(
     return paths, times
 
 
-def _times(
-    times: str | None, start: str | None, every: float, count: int, onto: Path | None
-) -> list[str | float] | None:
-    """Times of the waves, as they were given."""
+def _times(given: WaveTimes, count: int) -> list[str | float] | None:
+    """Return the times of the waves as given by the options."""
     from privot.local.waves.wave_model import in_words, read_time
 
+    times, start, every, onto = given
     if times is not None and start is not None:
-        raise PrivotError("--times and --start are two answers to one question: give one")
+        raise PrivotError("--times and --start exclude each other: give one")
     if times is not None:
         return [part.strip() for part in times.split(",")]
     if start is None:
@@ -358,42 +363,3 @@ def _times(
     return [
         in_words(first + every * i, dated) if dated else first + every * i for i in range(count)
     ]
-
-
-def trend(
-    model: Annotated[Path, Argument(help="Folder of a model of waves.")],
-    column: Annotated[str, Option(help="Of the table.")],
-    value: Annotated[
-        str | None, Option(help="Whose share is told; by default the mean of a number.")
-    ] = None,
-    level: Annotated[float, Option(help="Of the band at each time.")] = 0.95,
-    as_json: Annotated[bool, Option("--json", help="Print the numbers as JSON.")] = False,
-) -> None:
-    """A share or a mean at every wave with its band, and whether it changed suddenly.
-
-    Example: privot trend model/ --column uses --value yes
-    """
-    from privot.local import WaveModel
-    from privot.models import load
-
-    loaded = load(model)
-    if not isinstance(loaded, WaveModel):
-        raise PrivotError(
-            f"{model} is no model of waves: give the folder that privot fit-waves wrote"
-        )
-    found = loaded.trend(column, value, level=level)
-    change = loaded.change_point(column, value) if len(loaded.times) > 2 else None
-    if as_json:
-        told = asdict(found) | {k: getattr(found, k).tolist() for k in ("estimate", "low", "high")}
-        print(json.dumps(told | {"change": None if change is None else asdict(change)}))
-        return
-    print(f"{found.name}, with bands of {100 * level:g} %")
-    for when, estimate, low, high in zip(
-        found.times, found.estimate, found.low, found.high, strict=True
-    ):
-        print(f"  {when:>10}  {estimate:9.4f}   {low:.4f} to {high:.4f}")
-    if change is not None:
-        print(
-            f"a sudden change: most probably at {change.time} ({change.low} to {change.high}), "
-            f"p = {change.p_value:.3f} that drift alone shows as much"
-        )

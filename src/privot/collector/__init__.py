@@ -15,20 +15,17 @@ from privot.core.errors import naming_extra
 
 with naming_extra("privot.collector"):
     from privot.collector.arrivals import Campaign
-    from privot.collector.collecting import Collected, Collection, collect, collect_files
-    from privot.collector.folder import FolderStore
-    from privot.collector.payloads import WaveReleases, from_reports, releases_by_wave
+    from privot.collector.collecting import Collected, Collection, collect_files
+    from privot.collector.payloads import WaveReleases, collect, releases_by_wave
     from privot.collector.sealing import seal
 
 __all__ = [
     "Campaign",
     "Collected",
     "Collection",
-    "FolderStore",
     "WaveReleases",
     "collect",
     "collect_files",
-    "from_reports",
     "releases_by_wave",
     "seal",
 ]

@@ -44,11 +44,40 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from privot.collector.store import locked
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.core.state import flush_folder, holding_state, write_down
 from privot.waves import Panel
+
+# A lock that one process holds for as long as it lives, however it ends.
+
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
+
+
+def locked(path: Path) -> int:
+    """A handle that holds the lock for as long as it is open.
+
+    Raises:
+        PrivotError: if somebody else does.
+    """
+    if fcntl is None:
+        raise PrivotError(
+            "this system has no file locks that a store knows: use POSIX, or PostgreSQL"
+        )
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise PrivotError(
+            f"{path.parent} is served by another process: stop that one, or name another folder"
+        ) from None
+    return handle
+
 
 # Used tickets, in a file: one that was used up is so after a restart too.
 #

@@ -27,15 +27,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privot.collector.payloads import Payloads, require_whole_hours, waves_of_hours
-from privot.collector.segments import Form
 from privot.collector.store import (
+    Form,
     Records,
     Statuses,
     Store,
     StoreStopped,
     Words,
     hours_of,
-    same_head,
 )
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
@@ -264,7 +263,6 @@ class Campaign:
         held = b"".join(parts[i] for i in long)
         records = np.frombuffer(held, np.uint8).reshape(len(long), self.record_bytes)
         right, entries = self._form.sums_of(records)
-        right &= same_head(records, self.example)
         late = self._of_other_waves(records, until) & right
         right &= ~late
         refused += [Refused(long[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(late)]

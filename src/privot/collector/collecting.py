@@ -159,8 +159,25 @@ class Quarantine:
         self.count += lines.num_rows
 
 
+class Refusals:
+    """Reasons for which files, or lines of them, cannot be read, in memory.
+
+    Arguments:
+        files: As `received` numbers them.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+        self.reasons: list[str] = []
+
+    def add_file(self, source: int, reason: str, row: int | None = None) -> None:
+        """Add a file, or one of its lines."""
+        where = "" if row is None else f", report {row:,}"
+        self.reasons.append(f"{printable(str(self._files[source]))}{where}: {printable(reason)}")
+
+
 def received(
-    files: list[Path], randomizer: Randomizer, quarantine: Quarantine, *, named: bool
+    files: list[Path], randomizer: Randomizer, quarantine: Quarantine | Refusals, *, named: bool
 ) -> Iterator[pa.Table]:
     """The reports of files with their origins, about `PIECE` at a time, or of some thousand files.
 
@@ -288,7 +305,7 @@ class Collected:
         >>> from privot import Schema
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
         >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
-        >>> found = collect([release])
+        >>> found = collect_releases([release])
         >>> len(found.release), found.quarantined.num_rows, found.copies
         (2, 0, 0)
     """
@@ -298,7 +315,7 @@ class Collected:
     copies: int
 
 
-def collect(releases: Iterable[Release]) -> Collected:
+def collect_releases(releases: Iterable[Release]) -> Collected:
     """All reports of some releases that the same randomizer made, in memory and in random order.
 
     Each person's guarantee is that of their own report: reports of different people do not compose.
@@ -312,7 +329,7 @@ def collect(releases: Iterable[Release]) -> Collected:
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
         >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
         >>> sent = [randomizer.privatize({"bit": [bit]}) for bit in (True, False)]
-        >>> len(collect(sent).release), collect([*sent, sent[0]]).copies
+        >>> len(collect_releases(sent).release), collect_releases([*sent, sent[0]]).copies
         (2, 1)
     """
     parts = list(releases)

@@ -1,43 +1,55 @@
-"""What devices sent, as the rows of a release: payloads read many at a time, and nothing guessed.
+"""Payloads of devices, read many at a time as the rows of a release, and by waves of a panel.
 
-A payload is read as `privot.wire.payload` says it is written. Bytes that no device writes (a set out
-of order, a bit too many, something where zeros belong) make a payload refused, so that a report has one
-form only; whether a device may draw what it says is `privot.randomizer.reports.validation`'s to see.
+A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw. Bytes
+that no device writes (a set out of order, a bit too many, a byte where zeros belong) make a payload
+refused, so that a report has one form only; `privot.randomizer.reports.validation` decides whether
+the mechanism can have drawn what it holds.
 
-**Privacy review.** Post-processing, by whoever receives reports: it costs nothing, and the time of a
-report is not kept.
+**Waves.** A report carries its time, rounded down to a public step (an hour), which determines its
+wave if waves begin with such steps. In memory there is a release for each wave
+(`releases_by_wave`). A collector's release has all of them: **every shard is of one wave**, which
+its Parquet metadata name with the panel, under `privot.wave`; manifest, columns and order are those
+of any release.
+
+**Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those
+of a report. A release does not store times. A shard's wave is a function of the hour that its
+reports came with, and coarser. Who knows ids of people can compute who was due in a wave, so that a
+report in it is of one of N/w people and not of N: their number is their anonymity, and a wave of
+one person identifies them (what they report stays ε-private). Two reports of one person have ids of
+their own, lie in random order in shards of their waves, and are linked by nothing but their slot,
+which all of it share. No report names a person, and nothing here looks for two of one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from privot.collector.collecting import Collected, collect_table
+from privot.collector.collecting import (
+    Collected,
+    Refusals,
+    collect_releases,
+    collect_table,
+    received,
+    report_files,
+    their_randomizer,
+)
 from privot.core.errors import PrivotError, printable
-from privot.randomizer.randomizer import Randomizer
-from privot.randomizer.reports.joint import JointAnswers, JointReport
+from privot.device.device import JointPart, SplitPart
+from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.joint import JointAnswers
 from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_release, shard_files
 from privot.randomizer.reports.validation import TIME_STEP, reasons
 from privot.waves import Panel
-from privot.wire.payload import (
-    Program,
-    field_bytes,
-    joint_set_bytes,
-    number_bytes,
-    payload_bytes,
-    set_bytes,
-    window_geometry,
-)
-from privot.wire.report import MOST_PAYLOAD, Report, WireError
+from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
+from privot.wire.report import MAGIC, MAX_PAYLOAD, Report, WireError, read_batch
 
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -45,34 +57,34 @@ Codes = NDArray[np.int64]
 
 
 class Payloads:
-    """Reads the payloads of one randomizer's reports.
+    """Reader of the payloads of one randomizer's reports.
 
     Arguments:
         randomizer: One that has a program for devices.
+
+    Attributes:
+        width: Bytes of every payload.
     """
 
     def __init__(self, randomizer: Randomizer) -> None:
         program = randomizer.program
         if program is None:
             raise PrivotError(
-                "the randomizer has no program for devices, so there are no such reports of it: give "
+                "the randomizer has no program for devices, so devices cannot have sent reports: give "
                 "release files, or calibrate columns that devices can draw"
             )
-        if payload_bytes(program) > MOST_PAYLOAD:
+        self._joint_part, self._split_part = JointPart(program), SplitPart(program)
+        self.width = self._joint_part.num_bytes + self._split_part.num_bytes
+        if self.width > MAX_PAYLOAD:
             raise PrivotError(
-                f"a report takes {payload_bytes(program):,} bytes, more than {MOST_PAYLOAD:,}: declare "
-                "fewer bins, or report fewer columns"
+                f"a report takes {self.width:,} bytes, more than {MAX_PAYLOAD:,}: declare fewer bins, "
+                "or report fewer columns"
             )
-        self.randomizer, self._program = randomizer, program
+        self.randomizer = randomizer
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
 
-    @cached_property
-    def width(self) -> int:
-        """Bytes of every payload."""
-        return payload_bytes(self._program)
-
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
-        """Rows of the reports that can be, in their order; and why each of the others cannot (n,)."""
+        """Return rows of the reports that can be, in order, and why each other cannot (n,), or None."""
         against: list[str | None] = [self._refusal(report) for report in reports]
         right = [i for i, words in enumerate(against) if words is None]
         held = b"".join(reports[i].payload for i in right)
@@ -84,7 +96,7 @@ class Payloads:
         return rows, against
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """The same of payloads of the right width (n, w), and their reports' ids (n, 16)."""
+        """Return the same of payloads of the right width (n, w), and their reports' ids (n, 16)."""
         columns, bad = self._columns(payloads)
         held = pa.py_buffer(ids.tobytes())
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), [None, held])
@@ -105,74 +117,75 @@ class Payloads:
         return None
 
     def _columns(self, payloads: Bytes) -> tuple[dict[str, pa.Array], Mask]:
-        """Columns of a release's table, and which rows (n,) are not as a device writes them."""
-        columns: dict[str, pa.Array] = {}
-        bad = np.zeros(len(payloads), bool)
-        if joint := self._program["joint"]:
-            width = number_bytes(self._joint.asked.num_sheets) + joint_set_bytes(joint)
-            columns |= self._read_joint(payloads[:, :width], bad)
-            payloads = payloads[:, width:]
-        if split := self._program["split"]:
-            columns |= self._read_split(split, payloads, bad)
-        return columns, bad
-
-    @property
-    def _joint(self) -> JointReport:
-        assert self.randomizer.joint is not None
-        return self.randomizer.joint
+        """Return a release's columns, and which rows (n,) are not as a device writes them."""
+        bad, head = np.zeros(len(payloads), bool), self._joint_part.num_bytes
+        columns = self._read_joint(payloads[:, :head], bad) if head else {}
+        return columns | self._read_split(payloads[:, head:], bad), bad
 
     def _read_joint(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
-        joint, head = self._joint, number_bytes(self._joint.asked.num_sheets)
+        part, joint = self._joint_part, self.randomizer.joint
+        assert joint is not None
+        head = number_bytes(part.num_sheets)
         sheets = read_numbers(data[:, :head])
-        bad |= sheets >= joint.asked.num_sheets
+        bad |= sheets >= part.num_sheets
         sheets[bad] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
         num_cells = joint.asked.num_cells[sheets]
         for number in np.unique(num_cells):
             rows = np.flatnonzero(num_cells == number)
-            size = joint.mechanism(int(number)).subset_size
-            end = head + set_bytes(int(number), size)
-            sets, wrong = read_sets(data[rows, head:end], int(number), size)
+            draw = part.draws[int(number)]
+            end = head + draw.num_bytes
+            sets, wrong = read_field(draw.layout, data[rows, head:end])
             bad[rows] |= wrong | data[rows, end:].any(axis=1)
-            cells[offsets[rows][:, None] + np.arange(size)] = sets
+            cells[offsets[rows][:, None] + np.arange(draw.size)] = sets
         return JointAnswers(sheets.astype(np.int32), offsets, cells).to_table()
 
-    def _read_split(self, split: Program, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
-        reports: list[Program] = split["reports"]
+    def _read_split(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
+        part = self._split_part
         columns: dict[str, pa.Array] = {}
-        held = np.ones((len(data), len(reports)), bool)
-        if split["choose"] < len(reports):
-            head = (len(reports) + 7) // 8
+        chosen = np.ones((len(data), len(part.reports)), bool)
+        if head := part.head_bytes:
             bits = np.unpackbits(data[:, :head], axis=1, bitorder="little").astype(bool)
-            held, data = bits[:, : len(reports)], data[:, head:]
-            bad |= bits[:, len(reports) :].any(axis=1) | (held.sum(axis=1) != split["choose"])
-        for index, each in enumerate(reports):
-            field, data = np.split(data, [field_bytes(each["draw"])], axis=1)
-            reported = held[:, index]
+            chosen, data = bits[:, : len(part.reports)], data[:, head:]
+            bad |= bits[:, len(part.reports) :].any(axis=1) | (chosen.sum(axis=1) != part.choose)
+        for reported, (name, draw) in zip(chosen.T, part.reports, strict=True):
+            field, data = data[:, : draw.num_bytes], data[:, draw.num_bytes :]
             bad |= ~reported & field.any(axis=1)
-            answers, wrong = read_field(each["draw"], field)
+            answers, wrong = read_field(draw.layout, field)
             bad |= reported & wrong
             answers[wrong] = 0
-            report = self.randomizer.splits[each["column"]]
+            report = self.randomizer.splits[name]
             drawn = report.mechanism.of_device(answers[reported])
             columns |= report.layout.write(drawn, report.mechanism, reported)
         return columns
 
 
 def read_numbers(data: Bytes) -> Codes:
-    """Numbers (n,) of some bytes each (n, b), the highest first."""
+    """Read numbers (n,) of some bytes each (n, b), the highest first."""
     numbers = np.zeros(len(data), np.int64)
     for byte in data.T:
         numbers = numbers << 8 | byte
     return numbers
 
 
-def read_sets(data: Bytes, cells: int, size: int) -> tuple[Codes, Mask]:
-    """Sets (n, w) in order, and which rows are none."""
-    each = number_bytes(cells)
-    if size * each <= (cells + 7) // 8:
-        sets = read_numbers(data.reshape(-1, each)).reshape(-1, size)
+def read_field(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
+    """Read answers (n, m) of fields (n, b), and which rows are of none; those hold any valid numbers.
+
+    A layout of another module is read a row at a time.
+    """
+    return _READERS.get(type(layout), _read_rows)(layout, data)
+
+
+def _read_numbers(layout: Numbers, data: Bytes) -> tuple[Codes, Mask]:
+    numbers = read_numbers(data.reshape(-1, layout.width)).reshape(-1, layout.count)
+    return numbers, np.asarray((numbers >= layout.bound).any(axis=1))
+
+
+def _read_set(layout: CellSet, data: Bytes) -> tuple[Codes, Mask]:
+    cells, size = layout.cells, layout.count
+    if layout.width:
+        sets = read_numbers(data.reshape(-1, layout.width)).reshape(-1, size)
         wrong = np.asarray(np.diff(sets, prepend=-1, axis=1) <= 0).any(axis=1)
         wrong |= sets[:, -1] >= cells
         sets[wrong] = np.arange(size)
@@ -183,32 +196,127 @@ def read_sets(data: Bytes, cells: int, size: int) -> tuple[Codes, Mask]:
     return np.nonzero(bits)[1].reshape(-1, size), np.asarray(wrong)
 
 
-def read_field(draw: Program, data: Bytes) -> tuple[Codes, Mask]:
-    """What was drawn (n, m), and which rows say what their program never does."""
-    kind = draw["draw"]
-    if kind == "subset":
-        return read_sets(data, draw["cells"], draw["size"])
-    if kind == "laplace":
-        numbers = data.reshape(-1, 8).copy().view(">i8").reshape(len(data), -1).astype(np.int64)
-        return numbers, np.zeros(len(data), bool)
-    if kind == "response":
-        codes = read_numbers(data)[:, None]
-        return codes, codes[:, 0] >= draw["values"]
-    blocks, most = draw["blocks"], window_geometry(draw).numbers - (not draw["nullable"])
-    numbers = read_numbers(data.reshape(len(data) * blocks, data.shape[1] // blocks))
-    numbers = numbers.reshape(-1, blocks)
-    return numbers, np.asarray((numbers > most).any(axis=1))
+def _read_signed(layout: SignedIntegers, data: Bytes) -> tuple[Codes, Mask]:
+    numbers = data.reshape(-1, 8).copy().view(">i8").reshape(len(data), -1).astype(np.int64)
+    return numbers, np.zeros(len(data), bool)
+
+
+def _read_rows(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
+    answers = np.zeros((len(data), layout.count), np.int64)
+    wrong = np.zeros(len(data), bool)
+    for index, row in enumerate(data):
+        try:
+            answers[index] = layout.unpack(row.tobytes())
+        except WireError:
+            wrong[index] = True
+    return answers, wrong
+
+
+_READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
+    Numbers: _read_numbers,
+    CellSet: _read_set,
+    SignedIntegers: _read_signed,
+}
+
+
+Source = Release | Report | bytes | str | Path
+
+
+def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = None) -> Collected:
+    """Put all reports of one randomizer into one release, in memory and in random order.
+
+    A report that is there several times counts once; what the randomizer cannot have made is listed with
+    its reason. Each person's guarantee is that of their own report: reports of different people do not
+    compose. (A person who has noised their record twice has spent two budgets, which is not detected.)
+
+    Arguments:
+        sources: Releases; reports or batches of them in binary form, as `privot.device` makes them;
+            paths of Parquet and CSV files, folders of them at any depth, or patterns with `*`. One of
+            these, or any number.
+        randomizer: Whose reports they are; by default that of the first release or file. Reports in
+            binary form, and CSV, need it.
+
+    Raises:
+        PrivotError: if there are none, their randomizers differ or none is known, or nothing of them can
+            be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> from privot.device import Device
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> release = randomizer.privatize({"bit": [True, False]})
+        >>> len(collect(release).release), collect([release, release]).copies
+        (2, 2)
+        >>> report = Device.from_json(randomizer.to_json()).report({"bit": True})
+        >>> len(collect([release, report], randomizer).release)
+        3
+    """
+    given = [sources] if isinstance(sources, Source) else list(sources)
+    releases = [each for each in given if isinstance(each, Release)]
+    if randomizer is None and len(releases) == len(given):
+        return collect_releases(releases)
+    sent = [each for each in given if isinstance(each, bytes | Report)]
+    paths = [Path(each) for each in given if isinstance(each, str | Path)]
+    if len(releases) + len(sent) + len(paths) < len(given):
+        raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
+    files = report_files(paths)
+    if randomizer is not None or releases:
+        made_by = releases[0].randomizer if randomizer is None else randomizer
+    elif files:
+        made_by = their_randomizer(files)
+    else:
+        raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
+    names = list(made_by.types)
+    refusals = Refusals(files)
+    tables = [_rows_of(each, made_by).select(names) for each in releases]
+    known = randomizer is not None or bool(releases)
+    tables += [rows.select(names) for rows in received(files, made_by, refusals, named=known)]
+    if sent:
+        rows, refused = _read_sent(made_by, sent)
+        tables.append(rows.select(names))
+        refusals.reasons += refused
+    empty = pa.table({name: pa.array([], kind) for name, kind in made_by.types.items()})
+    whole = pa.concat_tables([empty, *tables]).combine_chunks()
+    return collect_table(made_by, whole, refusals.reasons)
+
+
+def _rows_of(release: Release, randomizer: Randomizer) -> pa.Table:
+    if release.randomizer.to_json() != randomizer.to_json():
+        raise PrivotError(
+            "a release was made by another randomizer: collect reports of one, and fit others apart"
+        )
+    return release.table
+
+
+def _read_sent(
+    randomizer: Randomizer, sent: Iterable[bytes | Report]
+) -> tuple[pa.Table, list[str]]:
+    """Rows of reports and batches that can be read, and why the others cannot."""
+    payloads, read, refused = Payloads(randomizer), [], []
+    for data in sent:
+        try:
+            if isinstance(data, Report):
+                read.append(data)
+            elif data.startswith(MAGIC):
+                read += [Report.from_bytes(each) for each in read_batch(data)]
+            else:
+                read.append(Report.from_bytes(data))
+        except WireError as error:
+            refused.append(str(error))
+    rows, against = payloads.read(read)
+    return rows, refused + [words for words in against if words]
 
 
 def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> Collected:
-    """The release of reports in their binary form: each counted once, and what is none put aside.
+    """Collect reports in their binary form into a release: copies count once, others are quarantined.
 
     Arguments:
-        randomizer: Whose reports they are.
-        reports: As `privot.device` makes them, or `privot.device.read_batch` reads them.
+        randomizer: The reports' randomizer.
+        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
 
     Raises:
-        PrivotError: if the randomizer has no program for devices, or nothing of them can be counted.
+        PrivotError: if the randomizer has no program for devices, or no report can be counted.
 
     Examples:
         >>> from privot import Schema
@@ -219,42 +327,19 @@ def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> C
         >>> len(from_reports(randomizer, [device.report({"bit": bit}) for bit in (True, False)]).release)
         2
     """
-    payloads, read, refused = Payloads(randomizer), [], []
-    for data in reports:
-        try:
-            read.append(Report.from_bytes(data) if isinstance(data, bytes) else data)
-        except WireError as error:
-            refused.append(str(error))
-    rows, against = payloads.read(read)
-    return collect_table(randomizer, rows, refused + [words for words in against if words])
-
-
-# Releases of waves: the reports of a panel, each in the wave that its hour says.
-#
-# A report carries its time, rounded down to a public step (an hour), so that the wave of each is
-# known where waves begin with such steps. In memory there is a release for each wave
-# (`releases_by_wave`). A collector's release has all of them: **every shard is of one wave**, which
-# its Parquet metadata say with the panel, under `privot.wave`; manifest, columns and order are those
-# of any release (`open_waves`).
-#
-# **Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those
-# of a report. What a shard says is a function of the hour that its reports came with, and coarser.
-# Who knows ids of people can compute who was due in a wave, so that a report in it is of one of N/w
-# people and not of N: how many they are is how well they hide, and a wave of one person's names them
-# (what they report stays ε-private). Two reports of one person have ids of their own, lie in random
-# order in shards of their waves, and are linked by nothing but their slot, which all of it share. No
-# report names a person, and nothing here looks for two of one.
+    rows, refused = _read_sent(randomizer, reports)
+    return collect_table(randomizer, rows, refused)
 
 
 _WAVE_KEY = b"privot.wave"
 
 
 class WaveReleases(NamedTuple):
-    """What came in each wave.
+    """Releases of a panel's waves.
 
     Arguments:
-        collected: By the number of the wave, for those in which something came.
-        outside: How many reports were no reports, or of no wave of the panel.
+        collected: Release of each wave in which reports came, by the wave's number.
+        outside: Number of reports that are unreadable, or of no wave of the panel.
 
     Examples:
         >>> WaveReleases(collected={}, outside=2).outside
@@ -268,15 +353,15 @@ class WaveReleases(NamedTuple):
 def releases_by_wave(
     randomizer: Randomizer, panel: Panel, reports: Iterable[bytes | Report]
 ) -> WaveReleases:
-    """One release a wave, of reports in any order; a report that is there several times counts once.
+    """Collect reports, in any order, into one release a wave; copies count once.
 
     Arguments:
-        randomizer: Whose reports they are.
-        panel: In which people reported.
-        reports: As `privot.device` makes them, or `privot.device.read_batch` reads them.
+        randomizer: The reports' randomizer.
+        panel: The panel in which people reported.
+        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
 
     Raises:
-        PrivotError: if waves do not begin with whole steps of time, or nothing can be counted.
+        PrivotError: if waves do not begin with whole steps of time, or no report can be counted.
 
     Examples:
         >>> from privot import Schema
@@ -308,33 +393,33 @@ def releases_by_wave(
 
 
 def require_whole_hours(panel: Panel) -> None:
-    """Refuse a panel of whose waves the hour of a report says nothing."""
+    """Refuse a panel whose waves the hour of a report does not determine."""
     if panel.start % TIME_STEP or panel.length % TIME_STEP:
         raise PrivotError(
-            f"panel {panel.name!r} has waves that begin within an hour, and reports say the hour: let "
+            f"panel {panel.name!r} has waves that begin within an hour, and reports state the hour: let "
             f"start and length be multiples of {TIME_STEP} seconds"
         )
 
 
 def waves_of_hours(panel: Panel, hours: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The wave of each time, in steps of reports; −1 before the first and after the last."""
+    """Return the wave of each time, in steps of reports; −1 before the first and after the last."""
     waves = (hours.astype(np.int64) * TIME_STEP - panel.start) // panel.length
     after = np.inf if panel.waves is None else panel.waves
     return np.where((waves < 0) | (waves >= after), -1, waves)
 
 
 def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
-    """What a shard of one wave carries beside its randomizer."""
+    """Return the Parquet metadata of a shard of one wave, beside its randomizer."""
     fields = {"panel": panel.to_dict(), "wave": wave}
     return {_WAVE_KEY: json.dumps(fields, sort_keys=True).encode()}
 
 
 class SealedWaves(NamedTuple):
-    """What a collector's release has of each wave.
+    """Shards of each wave of a collector's release.
 
     Arguments:
-        panel: In which people reported.
-        shards: By the number of the wave, in order.
+        panel: The panel in which people reported.
+        shards: Files by the number of the wave, in order.
     """
 
     panel: Panel
@@ -342,7 +427,7 @@ class SealedWaves(NamedTuple):
 
 
 def sealed_waves(path: Path) -> SealedWaves | None:
-    """The waves of a release's shards; None of what was sealed without a panel.
+    """Return the waves of a release's shards; None if it was sealed without a panel.
 
     Raises:
         PrivotError: if shards are of several panels, or some of none.
@@ -353,8 +438,8 @@ def sealed_waves(path: Path) -> SealedWaves | None:
     waves: dict[int, list[Path]] = {}
     for file in shard_files(path):
         try:
-            told = (pq.read_schema(file).metadata or {}).get(_WAVE_KEY)
-            fields = json.loads(told or b'{"panel": null, "wave": -1}')
+            stored = (pq.read_schema(file).metadata or {}).get(_WAVE_KEY)
+            fields = json.loads(stored or b'{"panel": null, "wave": -1}')
             panels.add(json.dumps(fields["panel"], sort_keys=True))
             waves.setdefault(int(fields["wave"]), []).append(file)
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):

@@ -16,49 +16,19 @@ stays refused whatever comes with it.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from privot.collector.payloads import waves_of_hours
 from privot.core.errors import PrivotError
+from privot.waves import Panel
 from privot.wire.report import FINGERPRINT_BYTES, ID_BYTES
-
-# A lock that one process holds for as long as it lives, however it ends.
-
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
-
-
-def locked(path: Path) -> int:
-    """A handle that holds the lock for as long as it is open.
-
-    Raises:
-        PrivotError: if somebody else does.
-    """
-    if fcntl is None:
-        raise PrivotError(
-            "this system has no file locks that a store knows: use POSIX, or PostgreSQL"
-        )
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise PrivotError(
-            f"{path.parent} is served by another process: stop that one, or name another folder"
-        ) from None
-    return handle
-
 
 # Known ids: which reports a store has, in 24 bytes a report, asked many at a time.
 #
@@ -319,6 +289,36 @@ def hours_of(records: Records) -> NDArray[np.int64]:
     """The time of each record (n,), in steps of the program."""
     words = np.ascontiguousarray(records[:, ID_AT + ID_BYTES : ID_AT + ID_BYTES + 4])
     return words.view(">u4")[:, 0].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What all records of a campaign have in common.
+
+    Arguments:
+        example: One of them.
+        panel: Schedule of repeated reports, if there is one: then a report is of its wave.
+    """
+
+    example: bytes
+    panel: Panel | None = None
+
+    @property
+    def record_bytes(self) -> int:
+        """Length of each record."""
+        return len(self.example)
+
+    @property
+    def header(self) -> bytes:
+        """Fingerprint and record length, by which a store knows its campaign."""
+        fingerprint = self.example[1 : 1 + FINGERPRINT_BYTES]
+        return fingerprint + self.record_bytes.to_bytes(4, "big")
+
+    def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+        """Whether each record is whole and of the campaign (n,), and its id and digest (n, 3)."""
+        waves = None if self.panel is None else waves_of_hours(self.panel, hours_of(records))
+        right, entries = sums_of(records, waves)
+        return right & same_head(records, self.example), entries
 
 
 @njit(cache=True, nogil=True)

@@ -1,1 +1,1 @@
-"""What everything stands on: errors, files, the folder of state, processes, compiled loops."""
+"""Foundations: errors, files, the state folder, processes, compiled loops, summaries."""

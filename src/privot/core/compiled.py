@@ -23,7 +23,7 @@ _lock = RLock()
 
 
 class Loop:
-    """A function that Numba compiles at its first call, for the types that it is given.
+    """Function that Numba compiles at its first call, for the types that it is given.
 
     Arguments:
         function: In the part of Python that Numba knows; it may call other loops of any module by name.
@@ -40,7 +40,7 @@ class Loop:
         return (self._dispatcher or self.dispatcher())(*args)
 
     def dispatcher(self) -> Any:
-        """Numba's function, put in the place of this one wherever its module's loops look for it.
+        """Return Numba's function, and put it in the place of this one in its module.
 
         Raises:
             PrivotError: where Numba is not installed.
@@ -65,7 +65,7 @@ class Loop:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Global names in a function and in what is defined within."""
+    """Return global names in a function and in what is defined within."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -75,7 +75,7 @@ def _names(code: CodeType) -> Iterator[str]:
 def compiled(
     function: Callable[..., Any], *, reordering: bool = False, entered: bool = True
 ) -> Callable[..., Any]:
-    """`function` as a loop that is compiled at its first call.
+    """Return `function` as a loop that is compiled at its first call.
 
     Arguments:
         function: What to compile.

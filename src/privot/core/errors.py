@@ -1,11 +1,11 @@
-"""The one error that users meet, and limits of what they may ask.
+"""The error that users meet, and limits of arguments.
 
 Every refusal names the argument (or column), the value, and the remedy, in one line.
 The command line prints it on standard error and exits with code 2; nothing half-written stays.
 
-Limits are what is refused before memory or hours are spent on it, and what no computation can use: far
-beyond what anybody has needed, and far below what ends in a killed process, so that a typo of three
-zeros is told in one line. An argument has the same limit wherever it is taken.
+Values beyond the limits are refused before memory or hours are spent on them. The limits are far beyond
+what anybody has needed, and far below what ends in a killed process, so that a typo of three zeros ends
+in one line. An argument has the same limit wherever it is taken.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PrivotError(ValueError):
 
 
 def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
-    """What is not installed, and the extra that brings it; None if none of ours does.
+    """Return the missing package and the extra that installs it; None if none does.
 
     >>> extra_of(ModuleNotFoundError(name="pyarrow.compute"))
     ('pyarrow', 'release')
@@ -68,10 +68,10 @@ def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
 
 @contextmanager
 def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
-    """Around imports: what is not installed is named in one line, with the extra that brings it.
+    """Raise, around imports, one line that names a missing package and the extra that installs it.
 
     Arguments:
-        purpose: What the imports are for: a package of ours, or a kind of model.
+        purpose: Use of the imports: a package of the library, or a kind of model.
         extra: What to install; by default the smallest extra with the missing package.
 
     Raises:
@@ -89,7 +89,7 @@ def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
 
 
 def load_object(place: str, purpose: str) -> Any:
-    """What stands at "package.module:name", imported now.
+    """Import and return the object at "package.module:name".
 
     For parts that need a package which most of an install does without.
 
@@ -106,7 +106,7 @@ def load_object(place: str, purpose: str) -> Any:
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__` that imports the module of a name when the name is first used.
+    """Return a package's `__getattr__` that imports the module of a name on first use.
 
     Arguments:
         package: Name of the package.
@@ -126,7 +126,7 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def printable(text: str) -> str:
-    r"""Words of others on a line, where they end no line and steer no terminal.
+    r"""Return untrusted text with control characters escaped, so that it cannot steer a terminal.
 
     >>> printable("a\x1b[2J\n.csv")
     'a\\x1b[2J\\n.csv'
@@ -135,13 +135,13 @@ def printable(text: str) -> str:
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse what is none of the choices."""
+    """Refuse a value that is none of the choices."""
     if value not in choices:
         raise PrivotError(f"{name} is {value!r}: choose one of {', '.join(choices)}")
 
 
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
-    """A whole number between `least` and `most`, whatever library's: 2.0 and `True` are none.
+    """Return a whole number between `least` and `most`, of any library; refuse 2.0 and `True`.
 
     >>> import numpy as np
     >>> require_count("draws", np.int64(3), 10)
@@ -160,12 +160,12 @@ def require_count(name: str, value: SupportsIndex, most: int, why: str = "", lea
 
 
 def require_seed(seed: SupportsIndex) -> int:
-    """A seed that every generator of random numbers takes."""
+    """Return a seed that every generator of random numbers takes."""
     return require_count("seed", seed, MOST_SEED, least=0)
 
 
 def require_learning_rate(rate: float) -> None:
-    """Refuse a rate by which nothing is learned."""
+    """Refuse a learning rate that is no number above 0, or above the limit."""
     if not (math.isfinite(rate) and 0 < rate <= MOST_LEARNING_RATE):
         raise PrivotError(
             f"learning_rate {rate!r} learns nothing: give a number above 0, at most "

@@ -10,9 +10,9 @@ new files, whatever wrote the draft.
 
 **What may be written** is decided before anything is computed (`claim_file`, `claim_folder`):
 
-1. *What exists is kept*: an output that is there is refused, and replaced where that was said
-   (`force`), once the new one is whole. An empty folder is as good as none.
-2. *An input is never an output*, whatever was said: not through links, not inside of a folder that is
+1. *Existing files stay*: an output that exists is refused, or with `force` replaced once the new one is
+   whole. An empty folder is as good as none.
+2. *An input is never an output*, even with `force`: not through links, not inside of a folder that is
    read, nor as a folder around what is read.
 3. A folder is replaced only if it holds nothing else than such outputs do: whoever names their home
    keeps it. Neither takes a file the place of a folder, nor a folder that of a file.
@@ -34,7 +34,7 @@ from privot.core.errors import PrivotError
 
 @contextmanager
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` only if the block ends without an error."""
+    """Yield a path to write to, which replaces `path` only if the block ends without an error."""
     path = Path(os.path.realpath(path))
     draft = beside(path)
     try:
@@ -51,7 +51,7 @@ def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of `path` only if the block ends without an error.
+    """Yield a new folder to fill, which replaces `path` only if the block ends without an error.
 
     A folder cannot be replaced in one step: the old one is first set aside under a hidden name, and
     `recover_folder` brings it back if a kill hits between the two renames.
@@ -90,12 +90,12 @@ def recover_folder(path: Path) -> None:
 
 
 def _previous(path: Path) -> Path:
-    """Where an old folder waits; hidden, so that nothing a person calls so is ever removed."""
+    """Return the hidden name under which an old folder waits to be removed."""
     return path.with_name(f".{path.name}.previous")
 
 
 def create(draft: Path, *, secret: bool) -> int:
-    """An empty file, and the rights it has: its owner's alone, or those of any new file."""
+    """Create an empty file and return its rights: its owner's alone, or those of any new file."""
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
     try:
         return os.fstat(handle).st_mode & 0o777
@@ -104,19 +104,19 @@ def create(draft: Path, *, secret: bool) -> int:
 
 
 def beside(path: Path) -> Path:
-    """A new name for a draft of `path`."""
+    """Return a new name for a draft of `path`, in the same folder."""
     # Same folder, hence same file system: a rename across file systems is not atomic.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
 
 
 def flush(file: Path) -> None:
-    """Have the disk hold a file's content before anything else is done."""
+    """Flush a file's content to the disk."""
     with open(file, "rb+") as handle:
         os.fsync(handle.fileno())
 
 
 def cannot_write(path: Path, error: OSError) -> PrivotError:
-    """What to raise when the disk is full, or a folder may not be written to."""
+    """Return the error to raise when the disk is full, or a folder may not be written to."""
     return PrivotError(f"{path} cannot be written ({error.strerror or error}); nothing was changed")
 
 

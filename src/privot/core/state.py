@@ -1,4 +1,4 @@
-"""The state folder: what this user account knows beside all ledgers, checkpoints and models.
+"""The state folder: what a user account stores beside its ledgers, checkpoints and models.
 
 `$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`, readable by its
 owner alone:
@@ -9,7 +9,7 @@ owner alone:
     accounts/        the runs on each set of records
     pipes/           reports that may not have gone through a pipe (`privot.randomizer.privatize`)
 
-Nothing in it may leave: with the key, somebody could ask whether a set of records is the one that was
+Nothing in it may leave: with the key, somebody could test whether a set of records is the one that was
 used. A key that is gone is not made anew while it is needed: every run would pass for the first. A key
 that others may read, or a folder that they may write to, is refused: rights are made so here, and
 changed elsewhere. The lock is only as good as the file system: keep the state folder on a local disk.
@@ -36,12 +36,12 @@ except ModuleNotFoundError:  # Windows
 
 @contextmanager
 def holding_state() -> Iterator[Path]:
-    """The state folder, while no other thread or process holds it."""
+    """Yield the state folder, locked against other threads and processes."""
     folder = state_folder()
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _keep_out(part, 0o022, "written to", 700)
+            _require_private(part, 0o022, "written to", 700)
         # A handle of its own each time: such locks keep threads apart as they do processes.
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -61,7 +61,7 @@ def holding_state() -> Iterator[Path]:
 
 
 def secret_key() -> bytes:
-    """The key of this account's digests; made on first use."""
+    """Return the key of this account's digests, made on first use."""
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
@@ -73,7 +73,7 @@ def secret_key() -> bytes:
             with replacing_file(path, secret=True) as draft:
                 draft.write_bytes(secrets.token_bytes(32))
             flush_folder(folder)
-        _keep_out(path, 0o077, "read or written", 600)
+        _require_private(path, 0o077, "read or written", 600)
         key = path.read_bytes()
     if len(key) != 32:
         raise PrivotError(f"{path} is damaged: restore it; without it, no account is found again")
@@ -81,7 +81,7 @@ def secret_key() -> bytes:
 
 
 def write_down(path: Path, fields: Any) -> None:
-    """Replace a file by JSON, its owner's alone, that survives a loss of power."""
+    """Write JSON to a file that its owner alone can read and that survives a loss of power."""
     with replacing_file(path, secret=True) as draft:
         _fill(draft, fields)
     flush_folder(path.parent)
@@ -89,7 +89,7 @@ def write_down(path: Path, fields: Any) -> None:
 
 @contextmanager
 def writing_down(path: Path, fields: Any) -> Iterator[None]:
-    """The same after a block that needs it to be possible: only the rename is left by then."""
+    """Write it before the block and rename it after: the block runs only if writing is possible."""
     with replacing_file(path, secret=True) as draft:
         _fill(draft, fields)
         flush(draft)
@@ -116,7 +116,7 @@ def flush_folder(folder: Path) -> None:
         ) from None
 
 
-def _keep_out(path: Path, rights: int, what: str, mode: int) -> None:
+def _require_private(path: Path, rights: int, what: str, mode: int) -> None:
     if path.stat().st_mode & rights:
         raise PrivotError(
             f"{path} may be {what} by others: if none of them has done so, `chmod {mode} {path}`"
@@ -136,7 +136,7 @@ def _lock(handle: int, folder: Path) -> None:
 
 
 def state_folder() -> Path:
-    """Where it is; not made yet."""
+    """Return the path of the state folder, without making it."""
     if given := os.environ.get("PRIVOT_STATE_DIR"):
         return Path(given).absolute()
     try:

@@ -1,18 +1,18 @@
-"""What an object says of itself: one line in a terminal, a small table in a notebook."""
+"""Summaries of objects: one line in a terminal, a small table in a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
 
-_MOST_NAMES = 6  # in one line
+_MAX_NAMES = 6  # in one line
 
 
 class Summarized:
-    """Shown by its `summary`: facts by name; in one line, a mapping is told by its keys."""
+    """Base class of objects shown by their `summary`; in one line, a mapping by its keys."""
 
     def summary(self) -> Mapping[str, object]:
-        """Facts worth a line each; nothing that depends on raw records."""
+        """Return facts worth a line each, by name; nothing that depends on raw records."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -31,8 +31,8 @@ def _in_short(fact: object) -> str:
     if not isinstance(fact, Mapping):
         return str(fact)
     names = [str(name) for name in fact]
-    more = [f"and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
-    return ", ".join(names[:_MOST_NAMES] + more)
+    more = [f"and {len(names) - _MAX_NAMES:,} more"] if len(names) > _MAX_NAMES else []
+    return ", ".join(names[:_MAX_NAMES] + more)
 
 
 def _row(name: str, fact: object) -> str:

@@ -111,7 +111,7 @@ class Source:
             if sum_ != known:
                 raise PrivotError(
                     f"{part} of {self.name} in {folder} has checksum {sum_[:12]}…, not {known[:12]}…: "
-                    f"remove the file and run `privot datasets fetch {self.name} --to {folder}`"
+                    f"remove the file and run `privot demo --fetch {self.name} --data {folder}`"
                 )
         return images
 
@@ -120,7 +120,7 @@ class Source:
         if len(files) < len(self.files):
             raise PrivotError(
                 f"{folder} has neither {self.name}.npz nor {self.name}/ with "
-                f"{', '.join(self.files)}: run `privot datasets fetch {self.name} --to {folder}`"
+                f"{', '.join(self.files)}: run `privot demo --fetch {self.name} --data {folder}`"
             )
         if self.files == IDX_FILES:
             return [read_idx(path) for path in files]
@@ -194,7 +194,7 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
     chosen = folder if folder is not None else os.environ.get("PRIVOT_DATA")
     if chosen is None:
         raise PrivotError(
-            f"no folder holds {name}: run `privot datasets fetch {name} --to DIR`, then give DIR "
+            f"no folder holds {name}: run `privot demo --fetch {name} --data DIR`, then give DIR "
             "(--data DIR, or the environment variable PRIVOT_DATA)"
         )
     return source.read(Path(chosen))
@@ -228,7 +228,7 @@ def _read_bytes(path: Path) -> bytes:
 
 def _read_npz(path: Path) -> list[np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return [file[part] for part in PARTS]
     except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
         raise PrivotError(

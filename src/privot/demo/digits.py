@@ -25,8 +25,7 @@ from matplotlib.figure import Figure
 from privot.core.errors import require_choice, require_count
 from privot.demo.datasets import MOST_PEOPLE, LabeledImages, draw_digits, load_images
 from privot.evaluation.distances import unit_pixels
-from privot.evaluation.forecast import directions, name_labels
-from privot.evaluation.prediction import learn_labels
+from privot.evaluation.prediction import directions, infer_labels, learn_labels
 from privot.local import FitSettings, fit
 from privot.privacy.rounding import at_most, require_epsilon
 from privot.randomizer import Randomizer, Release
@@ -122,7 +121,7 @@ def run_image_demo(
         num_people=len(people),
         accuracy_synthetic=accuracy(randomizer.schema, synthetic, held_out),
         accuracy_real=accuracy(randomizer.schema, people, held_out),
-        accuracy_attack=round(name_labels(release, people), 4),
+        accuracy_attack=round(infer_labels(release, people), 4),
         privatize_seconds=round(privatized - started, 2),
         train_seconds=round(learned - privatized, 2),
         seed=settings.seed,

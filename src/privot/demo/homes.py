@@ -31,7 +31,8 @@ from privot.privacy.rounding import at_most
 from privot.randomizer import Randomizer, Release
 from privot.report.pages import write_results
 from privot.report.panels import KILOMETERS, Map, draw_maps
-from privot.schema import Schema, to_unit
+from privot.schema import Schema
+from privot.schema.domains import to_unit
 from privot.training import Progress
 from privot.training.settings import num_threads
 

@@ -1,4 +1,13 @@
-"""A device: runs a randomizer's program on one record, and makes the report that is sent."""
+"""The device: one record in, one report out, by a randomizer's program and the standard library alone.
+
+Values become codes or unit coordinates by the same few operations on 64-bit floats, in the same
+order, in every implementation: differences, quotients, products, square roots (which IEEE 754 rounds
+correctly) and halves rounded to even. The joint report (`JointPart`) and the split reports
+(`SplitPart`) draw of these, and their bytes are the payload.
+
+**Privacy review.** Runs on the device. Refusals name a column and never a value, and happen before
+anything is drawn or sent; values outside their bounds are projected.
+"""
 
 from __future__ import annotations
 
@@ -9,57 +18,42 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self
 
 from privot.core.errors import PrivotError
-from privot.device.checks import VERSION, read_sealed, require_program
-from privot.device.exact import law_of, stated_epsilon
+from privot.device.exact import VERSION, law_of, read_sealed, require_program, stated_epsilon
 from privot.wire.draws import (
     NextWord,
+    Program,
     below,
     choose,
-    laplace,
-    response,
-    subset,
+    joint_draws,
+    split_draws,
     system_word,
     weighted,
-    window,
 )
-from privot.wire.payload import (
-    Program,
-    field_bytes,
-    pack_bits,
-    pack_field,
-    pack_joint,
-    window_geometry,
-)
+from privot.wire.payload import number_bytes, pack_bits
 from privot.wire.report import ID_BYTES, Report
 
-# Values: what a record holds, as the integers and unit coordinates that a program draws from.
-#
-# The same few operations on 64-bit floats, in the same order, in every implementation: differences,
-# quotients, products, square roots (which IEEE 754 rounds correctly) and halves rounded to even.
-#
-# **Privacy review.** Runs on the device. Refusals name a column and never a value, and happen before
-# anything is drawn or sent; values outside their bounds are projected.
-
-
-_INSIDE = 1.0 - 2.0**-40
-_PULL = 1e-5
-_MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII)
-_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_INSIDE = 1.0 - 2.0**-40  # share of a ball's radius that points are projected to
+_PULL = 1e-5  # toward the center, of points whose cell has no code
+_DATE_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII
+)
+_MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 Take = Mapping[str, Any]
 Record = Mapping[str, Any]
 
 
 def codes_of(take: Take, record: Record) -> list[int]:
-    """A value's code in every coding of its column, for programs that draw codes."""
+    """Return a value's code in every coding of its column."""
     return _CODES[take["take"]](take, record)
 
 
 def units_of(take: Take, record: Record) -> list[float] | None:
-    """A value's unit coordinates, projected to the domain; None where it is missing."""
+    """Return a value's unit coordinates, projected to the domain; None where it is missing."""
     point = []
     for name in take["columns"]:
         number = _number(name, record, take)
@@ -67,11 +61,6 @@ def units_of(take: Take, record: Record) -> list[float] | None:
             return None
         point.append(number)
     return _project_units(take["domain"], point)
-
-
-def round_even(number: float) -> int:
-    """The nearest integer, halves to even."""
-    return round(number)
 
 
 def _missing(name: str, code: int | None) -> int:
@@ -117,7 +106,7 @@ def _bin_of(take: Take, edges: list[float], number: float | None) -> int:
     largest = edges[-1] - 1 if take["integer"] else edges[-1]
     number = min(max(number, edges[0]), largest)
     if take["integer"]:
-        number = float(round_even(number))
+        number = float(round(number))
     if number in spikes:
         return len(edges) - 1 + int(spikes.index(number))
     return min(bisect_right(edges, number) - 1, len(edges) - 2)
@@ -130,7 +119,7 @@ def _cell(take: Take, record: Record) -> list[int]:
     code = _flat_cell(take, units)
     if code < 0:
         code = _flat_cell(take, [u * (1 - _PULL) for u in units])
-    return [max(code, 0)]  # a code is never below 0, whatever program says so
+    return [max(code, 0)]  # never below 0, whatever the program lists
 
 
 def _flat_cell(take: Take, units: list[float]) -> int:
@@ -150,7 +139,7 @@ _CODES: dict[str, Callable[[Take, Record], list[int]]] = {
 
 
 def _number(name: str, record: Record, take: Take) -> float | None:
-    """A finite number, perhaps in steps, or steps of some seconds since 1970; None where missing."""
+    """Return a finite number, perhaps in steps, or steps since 1970; None where missing."""
     seconds = take.get("seconds")
     value = record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -167,24 +156,24 @@ def _number(name: str, record: Record, take: Take) -> float | None:
 
 
 def _seconds(name: str, value: object) -> int:
-    """Seconds since 1970 of a date or a time without an offset, as ISO 8601 writes it."""
-    match = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+    """Return the seconds since 1970 of an ISO 8601 date or time without an offset."""
+    match = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise PrivotError(f"column {name!r} holds no date: write it as 2024-05-31 or …T12:00:00")
     year, month, day, *time = (int(part or 0) for part in match.groups())
     hour, minute, second = time
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    most = _LENGTHS[month - 1] + (leap and month == 2) if 1 <= month <= 12 else 0
+    most = _MONTH_LENGTHS[month - 1] + (leap and month == 2) if 1 <= month <= 12 else 0
     if year < 1 or not 1 <= day <= most or hour > 23 or minute > 59 or second > 59:
         raise PrivotError(f"column {name!r} holds a date that no calendar has")
     before = year - 1
     days = 365 * before + before // 4 - before // 100 + before // 400 - 719_162
-    days += sum(_LENGTHS[: month - 1]) + (leap and month > 2) + day - 1
+    days += sum(_MONTH_LENGTHS[: month - 1]) + (leap and month > 2) + day - 1
     return 86_400 * days + 3600 * hour + 60 * minute + second
 
 
 def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]:
-    """Unit coordinates of the domain's point that a point is projected to."""
+    """Return the unit coordinates of a point's projection to the domain."""
     if domain["area"] == "box":
         units = []
         for x, low, high in zip(point, domain["lower"], domain["upper"], strict=True):
@@ -211,14 +200,90 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
     return [x / length * (radius * _INSIDE) for x in direction]
 
 
-@dataclass(frozen=True)
-class Device:
-    """Reports records by the program of a randomizer, with the standard library alone.
+class JointPart:
+    """The joint report of a program: a form, a view of its columns' codings, a set of cells.
 
     Arguments:
-        fingerprint: Of the randomizer, 32 bytes.
-        program: Its field `device`.
-        promise: Its field `guarantee`: what one report promises, in plain values.
+        program: Its `joint` may be None.
+
+    Attributes:
+        num_bytes: Width, 0 without a joint report.
+        draws: Draw of each sheet, by the number of its cells.
+        num_sheets: Number of forms, times that of views.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.num_bytes = 0
+        if joint := program["joint"]:
+            self._joint, self.draws = joint, joint_draws(program)
+            self.num_sheets = len(joint["forms"]) * int(joint["views"])
+            longest = max(draw.num_bytes for draw in self.draws.values())
+            self.num_bytes = number_bytes(self.num_sheets) + longest
+
+    def draw(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
+        """Draw a report of columns' codes and return its bytes; none without a joint report."""
+        if not self.num_bytes:
+            return b""
+        joint, views = self._joint, self._joint["views"]
+        form = weighted(joint["weights"], word)
+        view = below(views, word) if views > 1 else 0
+        cell, cells = 0, 1
+        for column in joint["forms"][form]:
+            codes, sizes = taken[joint["columns"][column]], joint["sizes"][column]
+            coding = view % len(sizes)
+            cell = cell * sizes[coding] + codes[coding]
+            cells *= sizes[coding]
+        draw, sheet = self.draws[cells], form * views + view
+        packed = sheet.to_bytes(number_bytes(self.num_sheets), "big")
+        packed += draw.pack(draw.draw([cell], word))
+        return packed.ljust(self.num_bytes, b"\0")
+
+
+class SplitPart:
+    """The split reports of a program: which columns are reported, and a field for each column.
+
+    Arguments:
+        program: Its `split` may be None.
+
+    Attributes:
+        reports: Columns and draws, in order.
+        choose: Number of columns in a report.
+        head_bytes: Width of the bits that say which columns these are.
+        num_bytes: Width of all.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.reports = split_draws(program)
+        self.choose = program["split"]["choose"] if self.reports else 0
+        some = self.choose < len(self.reports)
+        self.head_bytes = (len(self.reports) + 7) // 8 if some else 0
+        self.num_bytes = self.head_bytes + sum(draw.num_bytes for _, draw in self.reports)
+
+    def draw(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
+        """Draw reports of columns' codes and points and return their bytes; none without any."""
+        chosen = choose(len(self.reports), self.choose, word)
+        packed = [pack_bits(chosen, len(self.reports))] if self.head_bytes else []
+        for index, (name, draw) in enumerate(self.reports):
+            reported = index in chosen
+            packed.append(
+                draw.pack(draw.draw(taken[name], word)) if reported else bytes(draw.num_bytes)
+            )
+        return b"".join(packed)
+
+
+def payload_bytes(program: Program) -> int:
+    """Return the width of all payloads of a program."""
+    return JointPart(program).num_bytes + SplitPart(program).num_bytes
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of one randomizer.
+
+    Arguments:
+        fingerprint: SHA-256 of the randomizer, 32 bytes.
+        program: Field `device` of the randomizer.
+        promise: Field `guarantee` of the randomizer: the privacy of one report, in plain values.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -234,11 +299,11 @@ class Device:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a randomizer's JSON; refused if it was altered, or promises what it does not keep.
+        """Read a randomizer's JSON.
 
         Raises:
-            PrivotError: if so; if it has no program, or one that no proof is for; if the exact law of
-                its draws (`privot.device.exact`) exceeds the ε that the randomizer states.
+            PrivotError: if it was altered; if it has no program, or one that no proof covers; if the
+                exact law of its draws (`privot.device.exact`) exceeds the ε that it states.
         """
         fingerprint, fields = read_sealed(text)
         held = fields.get("device")
@@ -250,21 +315,21 @@ class Device:
         program, epsilon = require_program(held), stated_epsilon(fields)
         if not law_of(program, epsilon).holds:
             raise PrivotError(
-                f"the randomizer's program tells more than the epsilon {epsilon} that it states, so "
-                "nothing is drawn by it: calibrate it again"
+                f"the randomizer's program exceeds the epsilon {epsilon} that it states, so nothing is "
+                "drawn by it: calibrate it again"
             )
         return cls(fingerprint, program, fields["guarantee"])
 
     def report(
         self, record: Record, *, word: NextWord = system_word, now: float | None = None
     ) -> Report:
-        """One report of a record: what leaves the device, once.
+        """Draw the one report of a record that leaves the device.
 
-        Whoever sends it again sends these bytes; a second call spends the budget a second time.
+        To send it again is to send the same bytes; a second call spends the budget a second time.
 
         Arguments:
             record: Values by the names of the table's columns; None where missing.
-            word: Where uniform 64-bit words come from.
+            word: Source of uniform 64-bit words.
             now: Seconds since 1970; the clock's by default.
 
         Raises:
@@ -272,76 +337,25 @@ class Device:
         """
         self._refuse_unknown(record)
         taken = {name: self._take(name, record) for name in self.program["columns"]}
-        payload = self._joint(taken, word) + self._split(taken, word)
+        payload = b"".join([part.draw(taken, word) for part in self._parts])
         identity = b"".join(word().to_bytes(8, "little") for _ in range(ID_BYTES // 8))
         seconds = time.time() if now is None else now
         step = max(0, int(seconds // self.program["time_step"]))
         return Report(self.fingerprint, identity, step, payload)
 
     @cached_property
-    def _draws(self) -> Mapping[str, Program]:
-        split = self.program["split"]
-        return {each["column"]: each["draw"] for each in split["reports"]} if split else {}
+    def _parts(self) -> tuple[JointPart, SplitPart]:
+        return JointPart(self.program), SplitPart(self.program)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        parts = (take["columns"] for take in self.program["columns"].values())
+        return frozenset(chain(self.program.get("unread", ()), *parts))
 
     def _refuse_unknown(self, record: Record) -> None:
-        known = {part for take in self.program["columns"].values() for part in take["columns"]}
-        known.update(self.program.get("unread", ()))
-        if unknown := sorted(set(record) - known):
+        if unknown := sorted(set(record) - self._known):
             raise PrivotError(f"columns {unknown} are not in the schema: leave them out")
 
     def _take(self, name: str, record: Record) -> Any:
         take = self.program["columns"][name]
         return units_of(take, record) if take["take"] == "point" else codes_of(take, record)
-
-    def _joint(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
-        joint = self.program["joint"]
-        if not joint:
-            return b""
-        views = joint["views"]
-        form = weighted(joint["weights"], word)
-        view = below(views, word) if views > 1 else 0
-        cell, cells = 0, 1
-        for column in joint["forms"][form]:
-            codes, sizes = taken[joint["columns"][column]], joint["sizes"][column]
-            coding = view % len(sizes)
-            cell = cell * sizes[coding] + codes[coding]
-            cells *= sizes[coding]
-        law = joint["sets"][str(cells)]
-        drawn = subset(cells, law["size"], int(law["out"], 16), cell, word)
-        return pack_joint(joint, form * views + view, cells, drawn)
-
-    def _split(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
-        split = self.program["split"]
-        if not split:
-            return b""
-        reports = split["reports"]
-        chosen = choose(len(reports), split["choose"], word)
-        held = pack_bits(chosen, len(reports)) if len(chosen) < len(reports) else b""
-        for index, each in enumerate(reports):
-            if index in chosen:
-                held += pack_field(each["draw"], answer(each["draw"], taken[each["column"]], word))
-            else:
-                held += bytes(field_bytes(each["draw"]))
-        return held
-
-
-def answer(draw: Program, value: Any, word: NextWord) -> Any:
-    """What one split column's mechanism draws of its one code, or of unit coordinates."""
-    kind = draw["draw"]
-    if kind == "response":
-        return response(draw["values"], int(draw["slot"], 16), value[0], word)
-    if kind == "subset":
-        return subset(draw["cells"], draw["size"], int(draw["out"], 16), value[0], word)
-    if kind == "window":
-        return _windows(draw, value, word)
-    a, b = (int(part, 16) for part in draw["ratio"])
-    return [round_even(u * 2.0 ** draw["grid_bits"]) + laplace(a, b, word) for u in value]
-
-
-def _windows(draw: Program, units: list[float] | None, word: NextWord) -> list[int]:
-    cells, each, anywhere = window_geometry(draw), draw["dimension"], int(draw["anywhere"], 16)
-    blocks: list[list[int] | None] = [None]
-    if units is not None:
-        own = [round_even((u + 1) * (draw["steps"] / 2)) for u in units]
-        blocks = [own[start : start + each] for start in range(0, len(own), each)]
-    return [window(cells, draw["nullable"], anywhere, block, word) for block in blocks]

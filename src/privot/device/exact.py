@@ -1,69 +1,250 @@
-r"""The exact law of a program: how far apart reports of two records can be, as rational numbers.
+r"""The exact law of a program: a device draws by one only if its promise follows from its integers.
 
-A device draws by comparing uniform integers with those of the program, so that every report has a
-probability that is a fraction. Here the largest likelihood ratio $R = \max_{x, x′, y} P(y | x) / P(y |
-x′)$ of each draw is bounded in closed form, from the program's integers alone, by none of the code
-that chose them; and $R ≤ e^ε$ is decided by a rational number below $e^ε$
-(`privot.device.exact`). Below, $W = 2^{64}$; a program has passed `privot.device.checks`, so
-that all codes are below the numbers of codes.
+A fingerprint says that a text was not altered; it says nothing of what is in it. A device draws by
+comparing uniform integers with those of the program, so that every report has a probability that is
+a fraction. So before anything is drawn:
 
-**response** of k values, s = `slot`. The words W divided by s have the quotients 0 … k − 2 in s cases
-each, which are the other values, and larger ones in the $W − (k−1)s$ cases left, which keep the code.
-So $P(y|x)$ is $(W − (k−1)s)/W$ for y = x and $s/W$ else, and R the larger of their ratio and its
-inverse.
-
-**subset** of w of K cells, L = `out`. Given that the true cell v is left out (L/W) the set is a
-uniform one of $\binom{K−1}{w}$; given that it is in, a uniform member has been replaced, so that the
-others are a uniform one of $\binom{K−1}{w−1}$. Since $\binom{K−1}{w} / \binom{K−1}{w−1} = (K−w)/w$,
-two records, one of which is in a set, have the ratio $\frac{W−L}{L} \frac{K−w}{w}$ or its inverse
-there.
-
-**window** of m of n cells, L = `anywhere`. A report is any of n cells with probability $L/(Wn)$ each,
-and a cell of the record's window with $(1 − L/W)/m$ more. If all windows have m cells among the n, the
-ratio at a cell that one of two windows holds is $1 + \frac{W−L}{L} \frac nm$, else 1. A missing value
-is a window of m cells that are written alike: $P(\text{missing})$ is $Lm/(Wn)$, and $1 − L/W$ more for
-a missing record: the same ratio.
-*Windows are whole:* a box has $0 ≤ x_i ≤ N$. In a ball, floats keep $‖u‖_2 ≤ 1 + η$, $η = (d+8)
-2^{−53}$, and $u + 1$ to $2^{−52}$; N/2 is a power of two, so that $‖2x − N‖_2 ≤ N(1 + η) + \sqrt d (1
-+ N 2^{−52}) < N + 2$ for d ≤ 3, N ≤ 2^16, and then $‖2(x + k) − N‖_2 ≤ N + 2 + 2r$. Where u ≥ 0, x ≥
-N/2, and $x + k ≥ N/2 − r$.
-
-**laplace** of ratio a/b: $P(k) ∝ e^{−|k| b/a}$, so $R = e^{D b/a}$, D being the largest ℓ1 distance of
-two records' integers: $d · 2^{g+1}$ in a box. In a ball, $⌊2^g (1 + η) δ⌋ + d$ with $δ = 2\sqrt d$, or
-$\sqrt{k} + \sqrt{d−k}$, $k = ⌊d/2⌋$, of its non-negative part, where two points are farthest on
-disjoint coordinates.
-
-*(η: for the length computed of $x/\max|x|$, every quotient, product, sum and root is within a factor
-$1 ± 2^{−53}$, d + 4 of them under the root and 2 outside; what underflows is below $2^{−500}$ of the
-sum.)*
+- `read_sealed` compares the fingerprint;
+- `require_program` refuses what no proof covers. Every code that a column takes is below the number
+  of codes that its draws are for. Windows have at most three coordinates, and N is a power of two,
+  so that N/2 is a whole number: the cell x of unit coordinates u has $‖2x − N‖_2 ≤ N ‖u‖_2 + \sqrt
+  d$ (rounding moves each coordinate by half a cell), which the report cells' $N + 2$ covers for
+  $\sqrt d < 2$ only, and floats need the rest. A missing value has a code or a symbol of its own,
+  and one payload as long as all others. Uniform integers are drawn below bounds of at most 2^64:
+  beyond, `below` would never end;
+- `law_of` multiplies the largest likelihood ratios R of the draws, which each class of
+  `privot.wire.draws` derives, and $R ≤ e^ε$ is decided by a rational number below $e^ε$.
 
 **Together.** Blocks and reports of a record are drawn by words of their own, so that their ratios
 multiply; which c of the split reports are sent, and which form in which view, are coins that do not
 look at the record: the ratio is that of the worst c, and of the worst sheet. With the joint report's
 it multiplies.
 
+**Exponentials.** With $t = x/2^j ≤ 1$, in units of $2^{−p}$ and every step rounded down, $\sum_{i <
+n} t^i/i!$ is at most $e^t$; every step rounded up, and with twice the next term added (the rest is
+less, as each term is at most half of the one before it), it is at least $e^t$. Squared j times,
+rounded the same way, they enclose $e^x$.
+
 **Privacy review.** Adjacency: any two records. Reads a randomizer, which is public, and no record.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from privot.core.errors import PrivotError
-from privot.device.checks import WORDS, hexadecimal, read_sealed, require_program, sheet_cells
-from privot.wire.payload import Program
+from privot.wire.draws import (
+    MAX_CELLS,
+    MAX_VALUES,
+    Draw,
+    Program,
+    Subset,
+    items,
+    joint_draws,
+    need,
+    split_draws,
+    whole,
+)
 
-# Rational bounds of $e^x$, from whole numbers alone.
-#
-# With $t = x/2^j ≤ 1$, in units of $2^{−p}$ and every step rounded down, $\sum_{i < n} t^i/i!$ is at
-# most $e^t$; every step rounded up, and with twice the next term added (the rest is less, as each term
-# is at most half of the one before it), it is at least $e^t$. Squared j times, rounded the same way,
-# they enclose $e^x$.
+_MARK = ',"fingerprint":"'
+
+
+def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
+    """Read the fingerprint, 32 bytes, and the fields of a randomizer's JSON.
+
+    Raises:
+        PrivotError: if it was altered, or is no object.
+    """
+    body, mark, rest = text.strip().rpartition(_MARK)
+    found = hashlib.sha256((body + "}").encode()).hexdigest()
+    if not mark or rest != found + '"}':
+        raise PrivotError("the randomizer was altered: fetch it again from who published it")
+    try:
+        fields = json.loads(body + "}")
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise PrivotError("the randomizer is not readable: fetch it again from who published it")
+    return bytes.fromhex(found), fields
+
+
+VERSION = 2
+_MAX_FORMS, _MAX_SHEETS = 2**16, 2**20
+_SMALLEST, _LARGEST = 2.0**-500, 2.0**500
+
+
+def require_program(held: object) -> Program:
+    """Return a program whose draws have the laws that are proved of them; refuse any other.
+
+    Raises:
+        PrivotError: naming the field, its value, and what it must be.
+    """
+    program = _fields("program", held, "columns", "joint", "split")
+    need(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
+    whole("time_step", program.get("time_step"), 1, 2**32)
+    columns = _fields("columns", program["columns"])
+    unread = items("unread", program.get("unread", []), 0)
+    need(all(isinstance(name, str) for name in unread), "unread", unread, "a list of names")
+    codes = {name: _take(name, take) for name, take in columns.items()}
+    joint, split = program["joint"], program["split"]
+    need(bool(joint or split), "joint and split", None, "reports, at least one of them")
+    if joint:
+        _joint(joint, codes)
+    if split:
+        split = _fields("split", split, "choose", "reports")
+        reports = items("reports", split["reports"])
+        whole("choose", split["choose"], 1, len(reports))
+        for each in reports:
+            each = _fields("reports", each, "column", "draw")
+            name = each["column"]
+            need(isinstance(name, str) and name in columns, "column", name, "one of its columns")
+            where, draw = f"column {name!r}", _fields("draw", each["draw"])
+            Draw.checked(where, draw, columns[name], codes[name])
+    return program
+
+
+def _fields(where: str, held: object, *names: str) -> Mapping[str, Any]:
+    present = isinstance(held, dict) and all(name in held for name in names)
+    need(present, where, held, f"an object with {', '.join(names) or 'its fields'}")
+    return held  # type: ignore[return-value]  # it is a dict, or refused
+
+
+def _number(where: str, value: object, least: float = -_LARGEST, most: float = _LARGEST) -> float:
+    fits = type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
+    need(fits, where, value, f"a number from {least:.3g} to {most:.3g}")
+    return float(value)  # type: ignore[arg-type]  # it is a number, or refused
+
+
+def _take(name: str, held: object) -> list[int]:
+    """Return the number of codes of a column in each of its codings; none of points."""
+    where = f"column {name!r}"
+    take = _fields(where, held, "take", "columns")
+    kind, parts = take["take"], items(where, take["columns"])
+    need(all(isinstance(part, str) for part in parts), where, parts, "names of a record's values")
+    if kind == "cell":
+        return [_cells(where, take, len(parts))]
+    if kind == "point":
+        _counted(where, take)
+        _domain(where, take.get("domain"), len(parts))
+        need("step" not in take or len(parts) == 1, where, take, "one number, if in steps")
+        return []
+    need(len(parts) == 1, where, parts, "one name")
+    if kind == "boolean":
+        return [_listed(where, take, 2)]
+    if kind == "category":
+        values = items(where, take.get("values"))
+        need(all(isinstance(value, str) for value in values), where, values, "texts")
+        return [_listed(where, take, len(values))]
+    need(kind == "bin", where, kind, "category, boolean, bin, cell or point")
+    return _bins(where, take)
+
+
+def _listed(where: str, take: Mapping[str, Any], count: int) -> int:
+    for place in ("other", "missing"):
+        if take.get(place) is not None:
+            count = max(count, 1 + whole(f"{where}, {place}", take[place], 0, MAX_VALUES - 1))
+    return count
+
+
+def _bins(where: str, take: Mapping[str, Any]) -> list[int]:
+    spikes = items(where, take.get("spikes"), 0)
+    for spike in spikes:
+        _number(f"{where}, spikes", spike)
+    _counted(where, take)
+    integer, counts = take.get("integer"), []
+    need(isinstance(integer, bool), f"{where}, integer", integer, "true or false")
+    for each in items(where, take.get("edges")):
+        edges = [_number(f"{where}, edges", edge) for edge in items(where, each, 2)]
+        rising = all(low < high for low, high in pairwise(edges))
+        ends = not integer or (edges[0].is_integer() and edges[-1].is_integer())
+        need(rising and ends, f"{where}, edges", each, "increasing, whole ends of whole numbers")
+        counts.append(len(edges) - 1 + len(spikes) + bool(take["nullable"]))
+    return counts
+
+
+def _cells(where: str, take: Mapping[str, Any], dimension: int) -> int:
+    _domain(where, take.get("domain"), dimension)
+    side = whole(f"{where}, side", take.get("side"), 1, MAX_CELLS)
+    codes, cells = take.get("codes"), side ** min(dimension, 30)
+    need(cells <= MAX_CELLS, f"{where}, side", side, f"less: at most {MAX_CELLS} cells")
+    count = cells
+    if codes is not None:
+        need(len(items(where, codes)) == cells, f"{where}, codes", codes, "one for each cell")
+        count = max(1 + whole(f"{where}, codes", code, -1, cells - 1) for code in codes)
+    return _listed(where, {"missing": take.get("missing")}, max(count, 1))
+
+
+def _counted(where: str, take: Mapping[str, Any]) -> None:
+    nullable = take.get("nullable")
+    need(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
+    if take.get("seconds") is not None:
+        whole(f"{where}, seconds", take["seconds"], 1, 2**32)
+    if "step" in take:
+        _number(f"{where}, step", take["step"], _SMALLEST)
+        _number(f"{where}, origin", take.get("origin"))
+
+
+def _domain(where: str, held: object, dimension: int) -> None:
+    domain = _fields(f"{where}, domain", held, "area")
+    if domain["area"] == "l2_ball":
+        _number(f"{where}, radius", domain.get("radius"), _SMALLEST)
+        part = domain.get("non_negative")
+        need(isinstance(part, bool), f"{where}, non_negative", part, "true or false")
+        return
+    need(domain["area"] == "box", f"{where}, area", domain["area"], "box or l2_ball")
+    lower, upper = (items(f"{where}, bounds", domain.get(end)) for end in ("lower", "upper"))
+    need(len(lower) == len(upper) == dimension, f"{where}, bounds", lower, "one a coordinate")
+    for low, high in zip(lower, upper, strict=True):
+        width = _number(f"{where}, upper", high) - _number(f"{where}, lower", low)
+        need(width >= _SMALLEST, f"{where}, bounds", [low, high], "the smaller first")
+
+
+def _joint(held: object, codes: Mapping[str, list[int]]) -> None:
+    names = ("columns", "sizes", "views", "forms", "weights", "sets")
+    joint = _fields("joint", held, *names)
+    columns, sizes = items("columns", joint["columns"]), items("sizes", joint["sizes"])
+    forms, weights = items("forms", joint["forms"]), items("weights", joint["weights"])
+    need(len(sizes) == len(columns), "sizes", sizes, "one list a column")
+    need(len(weights) == len(forms) <= _MAX_FORMS, "weights", weights, "one a form")
+    for name, each in zip(columns, sizes, strict=True):
+        where = f"sizes of column {name!r}"
+        need(isinstance(name, str) and bool(codes.get(name)), "column", name, "one that has codes")
+        need(len(items(where, each)) == len(codes[name]), where, each, "one a coding")
+        for size, least in zip(each, codes[name], strict=True):
+            whole(where, size, max(2, least), MAX_CELLS)
+    total = sum(whole("weights", weight, 1, MAX_VALUES - 1) for weight in weights)
+    whole("sum of weights", total, 1, MAX_VALUES - 1)
+    views = whole("views", joint["views"], 1, _MAX_SHEETS // len(forms))
+    sets = _fields("sets", joint["sets"])
+    for form in forms:
+        places = items("forms", form)
+        fit = all(type(place) is int and 0 <= place < len(columns) for place in places)
+        need(fit and len(set(places)) == len(places), "forms", form, "different columns' indices")
+    counts = _sheet_cells(sizes, forms, views)
+    for cells in counts:
+        fits = cells <= MAX_CELLS and str(cells) in sets
+        need(fits, "sets", sorted(sets), f"also of {cells} cells")
+        law = _fields("sets", sets[str(cells)])
+        Subset.check("sets", {**law, "cells": cells}, {}, cells)
+    need({*sets} <= {str(cells) for cells in counts}, "sets", [*sets], "of its sheets")
+
+
+def _sheet_cells(sizes: list[list[int]], forms: list[list[int]], views: int) -> set[int]:
+    """Return the numbers of cells that sheets have: every form in every view."""
+    found = set()
+    for form in forms:
+        periods = math.lcm(*(len(sizes[column]) for column in form))
+        for view in range(min(views, periods)):
+            found.add(math.prod(sizes[c][view % len(sizes[c])] for c in form))
+    return found
 
 
 _BITS, _TERMS = 320, 64
@@ -71,7 +252,7 @@ LARGEST = 2**16  # beyond, a lower bound is that of this number, and there is no
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """A rational number at most e^x, for x ≥ 0; within 2^−200 of it, relatively, for x ≤ 2^16.
+    """Return a rational number at most e^x, for x ≥ 0; within 2^−200 of it, relatively, for x ≤ 2^16.
 
     >>> exp_below(Fraction(0))
     Fraction(1, 1)
@@ -89,7 +270,7 @@ def exp_below(x: Fraction) -> Fraction:
 
 
 def exp_above(x: Fraction) -> Fraction:
-    """A rational number at least e^x, for 0 ≤ x ≤ 2^16."""
+    """Return a rational number at least e^x, for 0 ≤ x ≤ 2^16."""
     halvings, unit = _halvings(x)
     total, term = 0, 1 << _BITS
     for i in range(1, _TERMS + 1):
@@ -108,9 +289,6 @@ def _halvings(x: Fraction) -> tuple[int, Fraction]:
     return halvings, x / (1 << halvings)
 
 
-_ROOT_BITS = 128
-
-
 class Ratio(NamedTuple):
     """The number $\\text{factor} · e^{\\text{exponent}}$, at least 1, exactly."""
 
@@ -118,29 +296,29 @@ class Ratio(NamedTuple):
     exponent: Fraction = Fraction(0)
 
     def times(self, other: Ratio) -> Ratio:
-        """The product."""
+        """Return the product."""
         return Ratio(self.factor * other.factor, self.exponent + other.exponent)
 
     def is_within(self, epsilon: float) -> bool:
-        """Whether it is proved to be at most e^ε, of the rational number that a float ε is."""
+        """Return whether it is proved to be at most e^ε, ε the rational number that a float is."""
         left = Fraction(epsilon) - self.exponent
         return left >= 0 and self.factor <= exp_below(left)
 
     @property
     def above(self) -> Fraction | None:
-        """A rational number that is no less: itself without exponent; None beyond e^65536."""
+        """Rational upper bound: itself without exponent; None beyond e^65536."""
         return self.factor * exp_above(self.exponent) if self.exponent <= LARGEST else None
 
 
 @dataclass(frozen=True)
 class Part:
-    """The bound of one report of a record.
+    """Bound of one report of a record.
 
     Arguments:
-        name: The column, or what all of a joint report is called.
-        draw: How it is drawn.
-        ratio: R.
-        blocks: Draws of this kind that it is made of; `ratio` is of all together.
+        name: The column, or "joint report".
+        draw: Kind of its draw.
+        ratio: R, of all blocks together.
+        blocks: Number of draws that it consists of.
     """
 
     name: str
@@ -151,13 +329,13 @@ class Part:
 
 @dataclass(frozen=True)
 class ExactLaw:
-    """What a randomizer's integers imply, and what it states.
+    """Bounds that a randomizer's integers imply, and the ε that it states.
 
     Arguments:
         always: Parts of every report.
         split: Parts of which each report holds some.
-        choose: How many.
-        epsilon: What the randomizer states.
+        choose: Number of these that a report holds.
+        epsilon: ε that the randomizer states.
     """
 
     always: tuple[Part, ...]
@@ -184,15 +362,15 @@ class ExactLaw:
 
     @property
     def holds(self) -> bool:
-        """Whether every report's likelihood ratio, of any two records, is proved to be at most e^ε."""
+        """True if every report's likelihood ratio, of any two records, is proved to be at most e^ε."""
         return all(ratio.is_within(self.epsilon) for ratio in self.totals)
 
 
 def check_randomizer(text: str) -> ExactLaw:
-    """The exact law of a randomizer's JSON, beside what it states.
+    """Return the exact law of a randomizer's JSON, beside the ε that it states.
 
     Raises:
-        PrivotError: if it was altered, if it holds no integers, or ones that no proof is for.
+        PrivotError: if it was altered, if it holds no integers, or ones that no proof covers.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -212,7 +390,7 @@ def check_randomizer(text: str) -> ExactLaw:
 
 
 _NO_INTEGERS = (
-    "the exact law cannot be bounded: {}, so it is drawn by more than a program says; use `privot "
+    "the exact law cannot be bounded: {}, so a program alone does not decide what is drawn; use `privot "
     "audit` without --exact, or calibrate with windows, joint reports, or Laplace noise on tables"
 )
 
@@ -225,7 +403,7 @@ def _kinds(mechanisms: object) -> str:
 
 
 def stated_epsilon(fields: Mapping[str, Any]) -> float:
-    """The ε that a randomizer states; refused where it states none that bounds a ratio."""
+    """Return the ε that a randomizer states; refused where it states none that bounds a ratio."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
     if (
@@ -240,93 +418,21 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
 
 
 def law_of(program: Program, epsilon: float) -> ExactLaw:
-    """The exact law of a program that `require_program` has let pass."""
-    joint, split = program["joint"], program["split"]
-    always = (Part("joint report", "subset", _joint_ratio(joint)),) if joint else ()
-    parts, choose = [], 0
-    if split:
-        choose = split["choose"]
-        for each in split["reports"]:
-            name, draw = each["column"], each["draw"]
-            blocks = draw.get("blocks", 1) if draw["draw"] == "window" else 1
-            ratio = worst_ratio(draw, program["columns"][name])
-            parts.append(Part(name, draw["draw"], ratio, blocks))
-    return ExactLaw(always, tuple(parts), choose, epsilon)
+    """Return the exact law of a program that `require_program` accepted."""
+    always, parts = [], []
+    if program["joint"]:
+        ratio = max(Ratio(*draw.worst_ratio(None)) for draw in joint_draws(program).values())
+        always.append(Part("joint report", Subset.kind, ratio))
+    for name, draw in split_draws(program):
+        ratio = Ratio(*draw.worst_ratio(program["columns"][name].get("domain")))
+        assert ratio.factor == 1 or not ratio.exponent, "`ExactLaw.totals` adds up one of them"
+        parts.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
+    choose = program["split"]["choose"] if parts else 0
+    return ExactLaw(tuple(always), tuple(parts), choose, epsilon)
 
 
-def worst_ratio(draw: Program, take: Program) -> Ratio:
-    """The bound R of one split report, of a column whose values are taken like this."""
-    kind = draw["draw"]
-    if kind == "response":
-        slot = hexadecimal("slot", draw["slot"], 1, WORDS)
-        return _either(Fraction(WORDS - (draw["values"] - 1) * slot, slot))
-    if kind == "subset":
-        return _subset_ratio(draw["cells"], draw)
-    if kind == "window":
-        return Ratio(_window_ratio(draw) ** draw["blocks"])
-    a, b = (hexadecimal("ratio", part, 1, 2**1100) for part in draw["ratio"])
-    return Ratio(exponent=Fraction(_farthest(draw, take["domain"]) * b, a))
-
-
-def _product(ratios: Any) -> Ratio:
+def _product(ratios: Iterable[Ratio]) -> Ratio:
     product = Ratio()
     for ratio in ratios:
         product = product.times(ratio)
     return product
-
-
-def _either(odds: Fraction) -> Ratio:
-    return Ratio(max(odds, 1 / odds))
-
-
-def _subset_ratio(cells: int, law: Program) -> Ratio:
-    size, out = law["size"], hexadecimal("out", law["out"], 1, WORDS - 1)
-    return _either(Fraction((WORDS - out) * (cells - size), out * size))
-
-
-def _joint_ratio(joint: Program) -> Ratio:
-    cells = sheet_cells(joint["sizes"], joint["forms"], joint["views"])
-    return max(_subset_ratio(n, joint["sets"][str(n)]) for n in cells)
-
-
-def _window_ratio(draw: Program) -> Fraction:
-    dimension, steps, radius = draw["dimension"], draw["steps"], draw["radius"]
-    near = _count(dimension, radius**2, (0, -radius, radius), 1)
-    low, high = (steps // 2 if draw["non_negative"] else 0) - radius, steps + radius
-    if draw["area"] == "box":
-        cells = (high - low + 1) ** dimension
-    else:
-        cells = _count(dimension, (steps + 2 + 2 * radius) ** 2, (steps, low, high), 2)
-    cells += near if draw["nullable"] else 0
-    anywhere = hexadecimal("anywhere", draw["anywhere"], 1, WORDS)
-    return 1 + Fraction((WORDS - anywhere) * cells, anywhere * near)
-
-
-def _count(dimension: int, square: int, place: tuple[int, int, int], times: int) -> int:
-    """Integer points y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square."""
-    center, low, high = place
-    if dimension == 1:
-        reach = math.isqrt(square)
-        first, last = -((reach - center) // times), (center + reach) // times
-        return max(0, min(high, last) - max(low, first) + 1)
-    rests = (square - (times * y - center) ** 2 for y in range(low, high + 1))
-    return sum(_count(dimension - 1, rest, place, times) for rest in rests if rest >= 0)
-
-
-def _farthest(draw: Program, domain: Program) -> int:
-    """D: the largest ℓ1 distance of the integers of two records."""
-    d, unit = draw["dimension"], 2 ** draw["grid_bits"]
-    if domain["area"] == "box":
-        return int(2 * d * unit)
-    half = d // 2
-    across = (
-        _root_above(half) + _root_above(d - half) if domain["non_negative"] else 2 * _root_above(d)
-    )
-    return math.floor(unit * across * (1 + Fraction(d + 8, 2**53))) + int(d)
-
-
-def _root_above(number: int) -> Fraction:
-    """A rational number at least √number, which it is of squares."""
-    scaled = number << 2 * _ROOT_BITS
-    root = math.isqrt(scaled)
-    return Fraction(root + (root * root < scaled), 1 << _ROOT_BITS)

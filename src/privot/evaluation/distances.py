@@ -1,24 +1,50 @@
-r"""Distances between samples of points, and between tables of two columns of codes.
+r"""Distances of synthetic records from real ones: points, images, columns, pairs, numbers, correlations.
 
-**Points.** The Wasserstein distance of two *samples* of the same distribution is not zero: with n
-points it is about $n^{-1/d}$ in d ≥ 3 dimensions. So every number here stands beside its **floor**, the
-same distance between two honest samples, and means are taken over several subsamples.
+Two samples of one distribution are never the same, and a model that knows the columns alone is not bad
+at everything, so each number stands between two others:
 
-Images are compared by sliced W₂ of pixels in [−1, 1], times $\sqrt N$, so that two images alone are as
-far apart as they are in ℓ2: exact W₂ in hundreds of dimensions has a floor that hides all else.
+- its **floor**, the score of a perfect model: a sample of as many records as the synthetic table has,
+  against one of as many as the real table has, both drawn from the real shares. (One half of the real
+  records against the other would be a floor of half as many records, and too high: with equal numbers
+  by √2.) Shares that are themselves a sample put nothing in cells in which no record was seen, so where
+  cells are many and records few this floor is a little too low: to the model's disadvantage;
+- its **ceiling**, independence: as many records again, drawn from the product of the real one-way
+  marginals. A model above it would have done better to learn no pair at all. (The product itself,
+  without sampling error, would stand below a perfect model's sample where cells are many.)
 
-Every result depends on real records: **not private**.
+**Points.** The Wasserstein distance of two *samples* of n points of one distribution is about
+$n^{-1/d}$ in d ≥ 3 dimensions. Its floor is the distance between two disjoint samples of the real
+records, and means are taken over several subsamples. **Images** are compared by sliced W₂ of pixels in
+[−1, 1], times $\sqrt N$, so that two images alone are as far apart as they are in ℓ2: exact W₂ in
+hundreds of dimensions has a floor that hides all else.
 
-**Two columns of codes** hang together as strongly as their joint table says. Of a joint table $p_{ab}$
-with margins $p_a$ and $p_b$:
+**Columns** are compared by the total variation of their codes: the least share of records that would
+have to change for the two tables to agree. **Pairs** are compared so too, cell by cell, and by the
+differences of Cramér's V. For a joint table $p_{ab}$ with margins $p_a$ and $p_b$:
 
-- **independence** is the table $p_a p_b$ of the same margins, and the total variation between the two
-  is what a model loses that gets every column right and learns nothing else;
-- **Cramér's V** is $\sqrt{φ² / (\min(r, c) − 1)}$ with $φ² = \sum_{ab} p_{ab}²/(p_a p_b) − 1$: 0 where
-  the columns are independent, 1 where one determines the other. A sample's V is biased upwards, by about
+- independence is the table $p_a p_b$ of the same margins, and the total variation between the two is the
+  error of a model that gets every column right and learns nothing else;
+- Cramér's V is $\sqrt{φ² / (\min(r, c) − 1)}$ with $φ² = \sum_{ab} p_{ab}²/(p_a p_b) − 1$: 0 where the
+  columns are independent, 1 where one determines the other. A sample's V is biased upwards, by about
   $(r−1)(c−1)/n$ in φ²; a comparison of two V is to be read beside that of two samples of one table.
 
-These functions take tables (…, r, c) and works on the last two axes.
+Pairs distinguish up to 256 values of a column, of which the last stands for all less frequent ones. Of
+more than 100 columns, pairs are compared among 100, drawn by the seed.
+
+**Numbers** and dates, and each coordinate of a vector, are also compared value by value, not by their
+bins, within which any shape may hide:
+
+- by **KS**, the Kolmogorov–Smirnov distance $\max_t |F(t) − G(t)|$ of the values that are not missing:
+  no share of people below a threshold is off by more;
+- by quantiles, mean and standard deviation, beside the real ones;
+- by **tails**: the share of synthetic values below the real 1 % quantile and above the real 99 %
+  quantile, which are .01 each where tails agree (less, where many people share that very value);
+- by the share that is missing.
+
+**Correlations** are Pearson's, of values where neither is missing; independence is that of columns whose
+values were shuffled.
+
+Every result depends on real records: **not private**.
 
 References:
     Cramér, *Mathematical Methods of Statistics* (1946), §21.9.
@@ -41,10 +67,16 @@ from privot.transport.assignment import wasserstein
 
 Codes = NDArray[np.int64]
 Array = NDArray[np.float64]
+MIN_RECORDS = 4
+LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_PROJECTIONS = 500
+_MAX_PAIRED, _MAX_CORRELATED = 100, 60  # columns
+_MAX_LEVELS = 256
+_DRAWS = 6
 
 
 def total_variation(p: Array, q: Array) -> float:
-    """Half the ℓ1 distance of two distributions on the same cells.
+    """Return half the ℓ1 distance of two distributions on the same cells.
 
     Examples:
         >>> total_variation(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
@@ -54,7 +86,7 @@ def total_variation(p: Array, q: Array) -> float:
 
 
 def joint_shares(first: Codes, second: Codes, shape: tuple[int, int]) -> Array:
-    """The shares (r, c) of records with each pair of codes.
+    """Return the shares (r, c) of records with each pair of codes.
 
     Examples:
         >>> joint_shares(np.array([0, 1, 1, 1]), np.array([0, 1, 1, 0]), (2, 2)).tolist()
@@ -65,13 +97,13 @@ def joint_shares(first: Codes, second: Codes, shape: tuple[int, int]) -> Array:
 
 
 def independent(joint: Array) -> Array:
-    """The table of independent columns with the margins of `joint`."""
+    """Return tables (…, r, c) of independent columns with the margins of `joint`."""
     product: Array = joint.sum(-1, keepdims=True) * joint.sum(-2, keepdims=True)
     return product
 
 
 def cramers_v(joint: Array) -> Array:
-    """Cramér's V; 0 where a column is constant.
+    """Return Cramér's V of tables (…, r, c); 0 where a column is constant.
 
     Examples:
         >>> float(cramers_v(np.eye(3) / 3))
@@ -86,22 +118,14 @@ def cramers_v(joint: Array) -> Array:
     return np.sqrt(excess / (min(rows, columns) - 1))
 
 
-_PROJECTIONS = 500
-
-
 @dataclass(frozen=True)
 class PointScore:
-    """One column of points or images.
+    """Distance of one column of points or images.
 
     Arguments:
         column: Name in the schema.
-        distance: Synthetic against real, in subsamples of equal size.
+        distance: Distance of synthetic from real, in subsamples of equal size.
         floor: The same between disjoint subsamples of the real records.
-
-    Examples:
-        >>> score = PointScore("home", distance=0.2, floor=0.1)
-        >>> score.distance / score.floor
-        2.0
     """
 
     column: str
@@ -112,7 +136,7 @@ class PointScore:
 def score_points(
     schema: Schema, name: str, synthetic: pa.Table, real: pa.Table, num_points: int, seed: int = 0
 ) -> PointScore:
-    """Exact W₂ in unit coordinates, where a box is [−1, 1]^d, of the records that have a value."""
+    """Return exact W₂ in unit coordinates, where a box is [−1, 1]^d, of records that have a value."""
     points, truth = (_unit_points(schema, name, table) for table in (synthetic, real))
     size = min(num_points, len(points), len(truth) // 2)
     distance = sample_distance(points, truth, size, seed=seed)
@@ -122,7 +146,7 @@ def score_points(
 def score_images(
     schema: Schema, name: str, synthetic: pa.Table, real: pa.Table, num_images: int, seed: int = 0
 ) -> PointScore:
-    """Sliced distance of images drawn from two tables, at most `num_images` of each."""
+    """Return the sliced distance of images drawn from two tables, at most `num_images` of each."""
     rng = np.random.default_rng(seed)
     size = min(num_images, synthetic.num_rows, real.num_rows // 2)
     chosen = rng.permutation(real.num_rows)[: 2 * size]
@@ -139,19 +163,19 @@ def score_images(
 
 
 def _sliced(x: Array, y: Array, directions: Array) -> float:
-    """Sliced W₂ of samples (n, d) of equal size along unit columns (d, k), by sorting."""
+    """Return sliced W₂ of samples (n, d) of equal size along unit columns (d, k), by sorting."""
     gaps = np.sort(x @ directions, axis=0) - np.sort(y @ directions, axis=0)
     return math.sqrt(float(np.mean(gaps**2)))
 
 
 def unit_pixels(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
-    """Images (n, N) of a table in unit pixels, clipped to [−1, 1]."""
+    """Return images (n, N) of a table in unit pixels, clipped to [−1, 1]."""
     column = schema.images[name]
     return column.to_unit_pixels(column.accept(name, table)).clip(-1, 1)
 
 
 def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
-    """Where nothing is missing."""
+    """Return points (n, d) in unit coordinates, of records where nothing is missing."""
     points = schema.point_column(name).encode_units(name, table)
     points = points[~np.isnan(points).any(axis=1)]
     if not len(points):
@@ -164,7 +188,7 @@ def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
 def sample_distance(
     x: np.ndarray, y: np.ndarray, num_points: int = 3000, repeats: int = 3, seed: int = 0
 ) -> float:
-    """Mean exact W₂ of `num_points` points of x (n, d) against as many of y (m, d).
+    """Return the mean exact W₂ of `num_points` points of x (n, d) from as many of y (m, d).
 
     Subsamples are drawn without replacement, afresh for each of the `repeats`. If `y` is `x` itself,
     the two subsamples are disjoint: the floor.
@@ -192,52 +216,15 @@ def sample_distance(
     return float(np.mean(distances))
 
 
-# A synthetic table against real records, in the codes of the schema: each column, and each pair.
-#
-# Columns are compared by the total variation of their codes: the least share of records that would
-# have to change for the two tables to agree. Pairs of columns are compared so too, cell by cell, and
-# by the differences of Cramér's V. Numbers within their bins, and correlations, are compared by their
-# values (`numbers`); vectors without codes are not compared here.
-#
-# Two samples of one population are never the same, and a model that knows the columns alone is not bad
-# at everything, so each number stands between two others:
-#
-# - its **floor**, what a perfect model would score: a sample of as many records as the synthetic
-#   table has, against one of as many as the real table has, both drawn from the real shares. (One
-#   half of the real records against the other would be a floor of half as many records, and too high:
-#   with equal numbers by √2.) Shares that are themselves a sample put nothing in cells that nobody
-#   was seen in, so where cells are many and records few this floor is a little too low: to the
-#   model's disadvantage;
-# - its **ceiling**, independence: as many records again, drawn from the product of the real one-way
-#   marginals. A model above it would have done better to learn no pair at all. (The product itself,
-#   without sampling error, would stand below a perfect model's sample where cells are many.)
-#
-# Pairs see up to 256 values of a column, of which the last stands for all less frequent ones. Of more
-# than 100 columns, pairs are compared among 100, drawn by the seed.
-#
-# Every result depends on real records: **not private**.
-
-
-FEWEST_RECORDS = 4
-_MOST_PAIRED = 100
-_MOST_LEVELS = 256
-_DRAWS = 6
-
-
 @dataclass(frozen=True)
 class Score:
     """A distance from the real records, between its floor and its ceiling.
 
     Arguments:
-        synthetic: Of the synthetic table.
-        floor: Of a perfect model's table of the same size.
-        independence: Of a table of the same size whose columns are right and independent; None for a
-            single column, which it gets as well as a perfect model.
-
-    Examples:
-        >>> score = Score(synthetic=0.05, floor=0.01, independence=0.2)
-        >>> score.floor < score.synthetic < score.independence
-        True
+        synthetic: The synthetic table's.
+        floor: That of a perfect model's table of the same size.
+        independence: That of a table of the same size whose columns are right and independent; None for
+            a single column, which it gets as well as a perfect model.
     """
 
     synthetic: float
@@ -247,12 +234,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ColumnScore:
-    """One column: the total variation of its codes.
-
-    Examples:
-        >>> ColumnScore("age", Score(0.05, floor=0.01)).total_variation.synthetic
-        0.05
-    """
+    """Total variation of one column's codes."""
 
     column: str
     total_variation: Score
@@ -260,13 +242,7 @@ class ColumnScore:
 
 @dataclass(frozen=True)
 class PairScore:
-    """Two columns: total variation of their joint codes, and difference of Cramér's V.
-
-    Examples:
-        >>> score = Score(0.05, floor=0.01, independence=0.2)
-        >>> PairScore("age", "sex", total_variation=score, cramers_v=score).cramers_v.independence
-        0.2
-    """
+    """Total variation of two columns' joint codes, and difference of their Cramér's V."""
 
     first: str
     second: str
@@ -276,18 +252,13 @@ class PairScore:
 
 @dataclass(frozen=True)
 class TableComparison:
-    """All columns and pairs of a synthetic table against a real one.
+    """Scores of all columns and pairs of a synthetic table against a real one.
 
     Arguments:
-        num_synthetic: Records of the synthetic table.
-        num_real: Real records.
+        num_synthetic: Number of synthetic records.
+        num_real: Number of real records.
         columns: One score a column that has codes, in the schema's order.
         pairs: One score a pair of columns; of too many columns, of some.
-
-    Examples:
-        >>> columns = tuple(ColumnScore(name, Score(0.05, 0.01)) for name in ("age", "sex", "city"))
-        >>> TableComparison(1000, 500, columns, pairs=()).all_pairs
-        3
     """
 
     num_synthetic: int
@@ -297,7 +268,7 @@ class TableComparison:
 
     @property
     def all_pairs(self) -> int:
-        """Number of pairs that there are, compared or not."""
+        """Number of pairs of columns, compared or not."""
         return len(self.columns) * (len(self.columns) - 1) // 2
 
     @property
@@ -313,7 +284,7 @@ class TableComparison:
 
 @dataclass(frozen=True)
 class _Levels:
-    """One column for pairs: level numbers of both tables' records."""
+    """Level numbers of both tables' records, of one column."""
 
     synthetic: Codes
     real: Codes
@@ -326,10 +297,14 @@ def compare_tables(
     """Compare two tables over all columns that have codes; the result is **not private**.
 
     Arguments:
-        schema: Whose columns, bins and categories are compared.
+        schema: Columns, bins and categories to compare by.
         synthetic: Records of a model; the more, the less of the distances is sampling error.
         real: Real records.
-        seed: Of the floor's draws, and of which columns are paired where they are many.
+        seed: Of the floor's draws, and of the choice of columns to pair where they are many.
+
+    Returns:
+        A `TableComparison`, with a `ColumnScore` a column and a `PairScore` a pair; each `Score` stands
+        beside that of a perfect model and of independent columns.
 
     Raises:
         PrivotError: if a table does not fit the schema or has fewer than 4 records, or if all columns
@@ -357,8 +332,8 @@ def compare_tables(
         columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
         levels[name] = _levels(ours, truth, column.alphabet.size)
     paired = list(levels)
-    if len(paired) > _MOST_PAIRED:
-        chosen = np.sort(rng.choice(len(paired), _MOST_PAIRED, replace=False))
+    if len(paired) > _MAX_PAIRED:
+        chosen = np.sort(rng.choice(len(paired), _MAX_PAIRED, replace=False))
         paired = [paired[i] for i in chosen]
     pairs = [
         _compare_pair(a, b, levels[a], levels[b], sizes, rng) for a, b in combinations(paired, 2)
@@ -370,9 +345,9 @@ def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None
     """Refuse tables that do not fit the schema, or that are too short to compare."""
     for table in (synthetic, real):
         schema.check_table(table)
-        if table.num_rows < FEWEST_RECORDS:
+        if table.num_rows < MIN_RECORDS:
             raise PrivotError(
-                f"{table.num_rows} records are too few to compare: give at least {FEWEST_RECORDS}"
+                f"{table.num_rows} records are too few to compare: give at least {MIN_RECORDS}"
             )
 
 
@@ -381,7 +356,7 @@ def _levels(ours: Codes, truth: Codes, size: int) -> _Levels:
     seen, real = (np.bincount(codes, minlength=size) for codes in (ours, truth))
     present = np.flatnonzero(seen + real)
     order = present[np.argsort(-real[present], kind="stable")]
-    level = np.minimum(np.arange(len(order)), _MOST_LEVELS - 1)
+    level = np.minimum(np.arange(len(order)), _MAX_LEVELS - 1)
     numbers = np.zeros(size, dtype=np.int64)
     numbers[order] = level
     return _Levels(numbers[ours], numbers[truth], int(level[-1]) + 1)
@@ -418,10 +393,172 @@ def _score(distances: Array) -> Score:
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
-    """The mean of each number, independence where there is any."""
+    """Return the mean of each number, independence where there is any."""
     ceilings = [score.independence for score in scores if score.independence is not None]
     return Score(
         float(np.mean([score.synthetic for score in scores])),
         float(np.mean([score.floor for score in scores])),
         float(np.mean(ceilings)) if ceilings else None,
     )
+
+
+@dataclass(frozen=True)
+class NumberPair:
+    """A number of the synthetic records, beside that of the real ones."""
+
+    synthetic: float
+    real: float
+
+
+@dataclass(frozen=True)
+class NumberScore:
+    """Scores of one column of numbers, or of one coordinate of a vector.
+
+    Arguments:
+        name: Name of the table's column.
+        ks: Largest difference of the shares below any value.
+        quantiles: Quantiles of `LEVELS`.
+        mean: Mean of the values that are not missing.
+        std: Their standard deviation.
+        tails: Shares beyond the real 1 % quantile and the real 99 % quantile.
+        missing: Share that is missing.
+    """
+
+    name: str
+    ks: Score
+    quantiles: tuple[NumberPair, ...]
+    mean: NumberPair
+    std: NumberPair
+    tails: tuple[NumberPair, NumberPair]
+    missing: NumberPair
+
+
+@dataclass(frozen=True)
+class CorrelationScore:
+    """Pearson's correlation of two columns of numbers, and its error."""
+
+    first: str
+    second: str
+    correlation: NumberPair
+    difference: Score
+
+
+def number_series(schema: Schema, table: pa.Table) -> dict[str, Array]:
+    """Return values (n,) of all numbers, dates and coordinates by name; NaN where missing."""
+    found: dict[str, Array] = {}
+    for name, column in schema.points.items():
+        if name in schema.images:
+            continue
+        values = column.in_values(column.encode_points(name, table))
+        found |= dict(zip(column.table_columns(name), values.T, strict=True))
+    return found
+
+
+def ks_distance(x: Array, y: Array) -> float:
+    """Return the Kolmogorov–Smirnov distance of two samples without missing values.
+
+    Examples:
+        >>> ks_distance(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+        0.5
+    """
+    places = np.concatenate([x, y])
+    shares = [np.searchsorted(np.sort(each), places, side="right") / len(each) for each in (x, y)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def compare_numbers(
+    schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
+) -> tuple[NumberScore, ...]:
+    """Compare every column of numbers, and coordinate, of two tables; **not private**.
+
+    Columns of which either table has no value are left out.
+    """
+    rng = np.random.default_rng(seed)
+    ours, truth = number_series(schema, synthetic), number_series(schema, real)
+    scores = []
+    for name, values in ours.items():
+        x, y = (each[~np.isnan(each)] for each in (values, truth[name]))
+        if len(x) and len(y):
+            missing = NumberPair(
+                float(np.isnan(values).mean()), float(np.isnan(truth[name]).mean())
+            )
+            scores.append(_compare(name, x, y, missing, rng))
+    return tuple(scores)
+
+
+def _compare(
+    name: str, x: Array, y: Array, missing: NumberPair, rng: np.random.Generator
+) -> NumberScore:
+    quantiles = [np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)]
+    low, high = quantiles[1][0], quantiles[1][-1]
+    return NumberScore(
+        name,
+        Score(ks_distance(x, y), _floor(len(x), y, rng)),
+        tuple(NumberPair(float(a), float(b)) for a, b in zip(*quantiles, strict=True)),
+        NumberPair(float(x.mean()), float(y.mean())),
+        NumberPair(float(x.std()), float(y.std())),
+        (
+            NumberPair(float((x < low).mean()), float((y < low).mean())),
+            NumberPair(float((x > high).mean()), float((y > high).mean())),
+        ),
+        missing,
+    )
+
+
+def _floor(size: int, real: Array, rng: np.random.Generator) -> float:
+    """Return the mean KS of two samples of the real values, of `size` and of as many as are real."""
+    _, counts = np.unique(real, return_counts=True)
+    shares = counts / counts.sum()
+    drawn = [rng.multinomial(n, shares, size=_DRAWS) / n for n in (size, len(real))]
+    return float(np.abs((drawn[0] - drawn[1]).cumsum(axis=1)).max(axis=1).mean())
+
+
+def compare_correlations(
+    schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
+) -> tuple[CorrelationScore, ...]:
+    """Compare correlations of all pairs of numbers, and coordinates; of more than 60, of the first."""
+    ours, truth = (
+        np.stack([*series.values()][:_MAX_CORRELATED], axis=1) if series else np.empty((0, 0))
+        for series in (number_series(schema, table) for table in (synthetic, real))
+    )
+    names = [*number_series(schema, real.slice(0, 1))][:_MAX_CORRELATED]
+    if len(names) < 2:
+        return ()
+    rng = np.random.default_rng(seed)
+    found, expected = correlations(ours), correlations(truth)
+    floors, apart = np.zeros((2, len(names), len(names)))
+    for _ in range(_DRAWS):
+        drawn = [truth[rng.integers(len(truth), size=n)] for n in (len(ours), len(truth))]
+        again = correlations(drawn[1])
+        floors += np.abs(correlations(drawn[0]) - again) / _DRAWS
+        apart += np.abs(correlations(rng.permuted(drawn[0], axis=0)) - again) / _DRAWS
+    gaps = np.abs(found - expected)
+    return tuple(
+        CorrelationScore(
+            names[i], names[j], NumberPair(float(found[i, j]), float(expected[i, j])),
+            Score(float(gaps[i, j]), float(floors[i, j]), float(apart[i, j])),
+        )
+        for i, j in combinations(range(len(names)), 2)
+    )  # fmt: skip
+
+
+def correlations(values: Array) -> Array:
+    """Return Pearson's correlations (m, m) of columns (n, m) where neither is NaN; 0 of a constant.
+
+    Examples:
+        >>> correlations(np.array([[0.0, 1.0], [1.0, -1.0], [np.nan, 5.0]])).round(3).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    there = ~np.isnan(values)
+    offset = np.nanmean(np.where(there.any(axis=0), values, 0.0), axis=0)
+    x, known = np.where(there, values - offset, 0.0), there.astype(np.float64)
+    count = np.maximum(known.T @ known, 1.0)
+    mean = x.T @ known / count  # of column i where j is there
+    square = (x**2).T @ known / count
+    spread = square - mean**2
+    covariance = x.T @ x / count - mean * mean.T
+    scale = spread * spread.T
+    flat = spread <= 1e-12 * square
+    constant = flat | flat.T
+    out: Array = np.where(constant, 0.0, covariance / np.sqrt(np.where(constant, 1.0, scale)))
+    return np.clip(out, -1.0, 1.0)

@@ -1,21 +1,30 @@
-"""Train on synthetic, test on real: synthetic records in the use that records are mostly put to.
+r"""Prediction: train on synthetic, test on real; and an attacker who infers labels from single reports.
 
-Classifiers learn to tell one column from the others, once from synthetic records and once from real
-ones; both are tested on real records. These are cut into folds: each is scored by the real-trained
+Classifiers learn to predict one column from the others, once from synthetic records and once from real
+ones; both are tested on real records. These are split into folds: each is scored by the real-trained
 classifier that saw the other folds, and by the synthetic-trained one, which saw none (if the real
-records are held out from the reports).
+records are held out from the reports). Real records without a target are left out.
 
-Of a **table**, two classifiers see the codes of the other columns: categories, and bins by their
-centers. They fail differently: logistic regression sees each column's own effect, gradient boosted
-trees see what columns do together. Their score is the area under the receiver operating
+**A category of a table** is predicted by two classifiers from the codes of the other columns:
+categories, and bins by their centers. They fail differently: logistic regression uses each column's own
+effect, gradient boosted trees interactions as well. Their score is the area under the receiver operating
 characteristic: the chance that a record of a class gets a higher score than one of the rest, ties
 counting half. Of several classes, each stands against the rest and counts by its share, so that a rare
-class cannot make a loud number; scores that know nothing get ½. Real records without a target are left
-out. A class that the synthetic table lacks is never told, and scores what guessing does.
+class cannot dominate; uninformative scores get ½. A class that the synthetic table lacks is never
+predicted, and scores what guessing does.
 
-Of **images**, multinomial logistic regression on pixels learns a label, and is scored by its accuracy.
+**A number** is predicted by ridge regression and gradient boosted trees, scored by $R^2 = 1 − \sum (y −
+ŷ)^2 / \sum (y − \bar y)^2$: 1 if exact, 0 if no better than its mean, below 0 if worse.
 
-Needs scikit-learn. Every result depends on real records: **not private**.
+**A label of images** is predicted by multinomial logistic regression on pixels, scored by its accuracy.
+
+**Inference of labels from single reports** (`infer_labels`). The attacker has the clean images and
+labels of half of the people, hence what images of each label look like on average, and knows how reports
+are made; they infer the other half's labels, each from its one report. Of candidates they take the label
+whose mean features lie nearest to the reported direction; of noised images, the label that is likeliest,
+by its own report and by the image's distance from the mean. Another attacker may infer more.
+
+Training needs scikit-learn. Every result depends on real records: **not private**.
 
 References:
     Hand, Till, *A simple generalisation of the area under the ROC curve* (2001).
@@ -24,11 +33,13 @@ References:
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,24 +47,22 @@ from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
 from privot.evaluation.distances import Array, Codes, require_records, unit_pixels
+from privot.mechanisms import RandomizedResponse
+from privot.randomizer import Release
+from privot.randomizer.reports.candidates import CandidatesReport
 from privot.schema import Schema
 
 FOLDS, _IMAGE_FOLDS = 5, 2
 # Trees take columns of no more categories as such, and others in the order of their codes.
-_MOST_TREE_CATEGORIES = 255
-_MOST_TRAINED = 10_000  # synthetic images
+_MAX_TREE_CATEGORIES = 255
+_MAX_TRAINED = 10_000  # synthetic images
 _ITERATIONS = 100
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class ClassifierScore:
-    """A classifier's score on real records: trained on synthetic records, and on real ones.
-
-    Examples:
-        >>> score = ClassifierScore("LogisticRegression", synthetic=0.81, real=0.84)
-        >>> round(score.real - score.synthetic, 2)
-        0.03
-    """
+    """Scores of a classifier on real records: trained on synthetic records, and on real ones."""
 
     classifier: str
     synthetic: float
@@ -62,20 +71,15 @@ class ClassifierScore:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well one column can be told from the others, by classifiers trained on either table.
+    """Scores of classifiers that predict one column from the others, trained on either table.
 
     Arguments:
-        target: The column that is told.
-        num_synthetic: Synthetic records trained on.
-        num_real: Real records tested on; each real-trained classifier saw four fifths of them, and was
-            tested on the fifth it had not seen.
+        target: The column that is predicted.
+        num_synthetic: Number of synthetic records trained on.
+        num_real: Number of real records tested on; each real-trained classifier saw four fifths of
+            them, and was tested on the fifth it had not seen.
         scores: One a classifier, or a regression.
-        measure: Of the scores: the area under the curve, or R² of a number.
-
-    Examples:
-        >>> score = ClassifierScore("LogisticRegression", synthetic=0.81, real=0.84)
-        >>> Prediction("sex", num_synthetic=1000, num_real=500, scores=(score,)).measure
-        'AUC'
+        measure: Measure of the scores: the area under the curve, or R² of a number.
     """
 
     target: str
@@ -99,10 +103,10 @@ class LabelScore:
 def predict_target(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> Prediction:
-    """AUC of logistic regression and gradient boosting, trained on either table; **not private**.
+    """Return the AUC of logistic regression and boosting, trained on either table; **not private**.
 
     Arguments:
-        schema: What a record may be; all its columns that have codes are looked at.
+        schema: Public description of a record; all its columns that have codes are used.
         synthetic: Records of a model.
         real: Real records, held out if the synthetic-trained classifier is to be new to them.
         target: A column of categories, as a boolean one.
@@ -113,41 +117,106 @@ def predict_target(
             real records are fewer than 10, or all of one class.
     """
     _require_target(schema, target)
+    tables = _known(schema, synthetic, real, target)
+    answers, size = tables[1][1], schema.coded[target].alphabet.size
+    folds = deal_folds(answers, np.random.default_rng(seed))
+    parts = [folds == fold for fold in range(FOLDS)]
+
+    def predict(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
+        return _probabilities(classifier, x, answers, at, size)
+
+    def area(scores: Array) -> float:
+        return float(np.mean([area_under_curve(answers[part], scores[part]) for part in parts]))
+
+    trees = sklearn("ensemble").HistGradientBoostingClassifier
+    learners = (
+        ("logistic regression", sklearn("linear_model").LogisticRegression(max_iter=300)),
+        ("gradient boosting", _trees(trees, schema, target, seed)),
+    )
+    return _cross_validated(schema, target, tables, folds, learners, (predict, area, "AUC"))
+
+
+def predict_number(
+    schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
+) -> Prediction:
+    """Return R² of ridge regression and gradient boosting, trained on either table; **not private**.
+
+    Arguments:
+        schema: Public description of a record; all its columns that have codes are used.
+        synthetic: Records of a model.
+        real: Real records, held out if the synthetic-trained regression is to be new to them.
+        target: A column of numbers or dates; records where it is missing are left out.
+        seed: Of folds and trees.
+
+    Raises:
+        PrivotError: without scikit-learn; if the target is the only column; if the real records are
+            fewer than 10, or have one value.
+    """
+    require_sklearn()
+    tables = _known(schema, synthetic, real, target)
+    answers = tables[1][1]
+    folds = deal_folds(np.zeros(len(answers), np.int64), np.random.default_rng(seed))
+
+    def predict(regression: Any, x: Any, answers: Array, at: Any) -> Any:
+        return regression.fit(x, answers).predict(at)
+
+    def explained(values: Array) -> float:
+        return float(1 - ((answers - values) ** 2).sum() / ((answers - answers.mean()) ** 2).sum())
+
+    trees = sklearn("ensemble").HistGradientBoostingRegressor
+    learners = (
+        ("ridge regression", sklearn("linear_model").Ridge(alpha=1.0)),
+        ("gradient boosting", _trees(trees, schema, target, seed)),
+    )
+    return _cross_validated(schema, target, tables, folds, learners, (predict, explained, "R²"))
+
+
+Known = tuple[dict[str, Codes], Any]  # codes of the other columns, and the target
+
+
+def _known(schema: Schema, synthetic: pa.Table, real: pa.Table, target: str) -> tuple[Known, Known]:
+    """Encode records of both tables with a target; refuse too few of them."""
     require_records(schema, synthetic, real)
-    size = schema.coded[target].alphabet.size
     if len(schema.coded) < 2:
-        raise PrivotError(f"target {target!r} is the only column: there is nothing to tell it from")
-    ours, our_answers = with_known_target(schema, target, synthetic)
-    theirs, answers = with_known_target(schema, target, real)
-    if len(answers) < 2 * FOLDS or len(np.unique(answers)) < 2:
         raise PrivotError(
-            f"target {target!r} has {len(np.unique(answers))} values in {len(answers)} real records: "
+            f"target {target!r} is the only column: there is nothing to predict it from"
+        )
+    ours, theirs = (with_known_target(schema, target, table) for table in (synthetic, real))
+    number, values = len(theirs[1]), len(np.unique(theirs[1]))
+    too_few = schema.coded[target].is_number and len(ours[1]) < 2
+    if number < 2 * FOLDS or values < 2 or too_few:
+        raise PrivotError(
+            f"target {target!r} has {values} values in {number} real records: "
             f"give at least two values, and {2 * FOLDS} records"
         )
-    folds = deal_folds(answers, np.random.default_rng(seed))
+    return ours, theirs
+
+
+def _cross_validated(
+    schema: Schema,
+    target: str,
+    tables: tuple[Known, Known],
+    folds: Codes,
+    learners: Sequence[tuple[str, Any]],
+    how: tuple[Callable[..., Array], Callable[[Array], float], str],
+) -> Prediction:
+    """Score learners (linear, then trees) of synthetic records, and cross-validated on real ones."""
+    (ours, our_answers), (theirs, answers) = tables
+    predict, measure, name_of_measure = how
     scores = []
-    for name, classifier, inputs in (
-        (
-            "logistic regression",
-            sklearn("linear_model").LogisticRegression(max_iter=300),
-            one_hot,
-        ),
-        ("gradient boosting", _trees(schema, target, seed), as_numbers),
-    ):
+    for (name, learner), inputs in zip(learners, (one_hot, as_numbers), strict=True):
         x, y = inputs(schema, ours), inputs(schema, theirs)
-        told = _probabilities(classifier, x, our_answers, y, size)
-        areas = []
+        learned = predict(learner, x, our_answers, y)
+        trained = np.empty_like(learned)
         for fold in range(FOLDS):
             rest, part = folds != fold, folds == fold
-            trained = _probabilities(classifier, y[rest], answers[rest], y[part], size)
-            areas.append([area_under_curve(answers[part], each) for each in (told[part], trained)])
-        from_synthetic, from_real = np.mean(areas, axis=0)
-        scores.append(ClassifierScore(name, float(from_synthetic), float(from_real)))
-    return Prediction(target, len(our_answers), len(answers), tuple(scores))
+            trained[part] = predict(learner, y[rest], answers[rest], y[part])
+        scores.append(ClassifierScore(name, measure(learned), measure(trained)))
+    return Prediction(target, len(our_answers), len(answers), tuple(scores), name_of_measure)
 
 
 def label_column(schema: Schema) -> str | None:
-    """The one category that images have, if there is exactly one and scikit-learn is installed."""
+    """Return the one category that images have, if exactly one and scikit-learn is installed."""
     named = _targets(schema)
     return named[0] if schema.images and len(named) == 1 and find_spec("sklearn") else None
 
@@ -155,7 +224,7 @@ def label_column(schema: Schema) -> str | None:
 def predict_label(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> LabelScore:
-    """Accuracy of a classifier of images, trained on either table, tested on real ones; **not private**.
+    """Return the accuracy of a classifier of images, trained on either table; **not private**.
 
     Arguments:
         schema: With one column of images or more.
@@ -172,7 +241,7 @@ def predict_label(
         raise PrivotError(
             f"{real.num_rows} real records are too few: give at least {2 * _IMAGE_FOLDS}"
         )
-    synthetic = synthetic.slice(0, _MOST_TRAINED)
+    synthetic = synthetic.slice(0, _MAX_TRAINED)
     x, y = (
         np.concatenate([unit_pixels(schema, name, table) for name in schema.images], axis=1)
         for table in (synthetic, real)
@@ -180,15 +249,15 @@ def predict_label(
     labels, truth = (schema.coded[target].encode_codes(target, t) for t in (synthetic, real))
     fold = np.random.default_rng(seed).permutation(len(y)) % _IMAGE_FOLDS
     right = np.zeros(len(y), bool)
-    for held_out in range(_IMAGE_FOLDS):
-        test = fold == held_out
+    for number in range(_IMAGE_FOLDS):
+        test = fold == number
         right[test] = learn_labels(y[~test], truth[~test], y[test]) == truth[test]
-    told = float((learn_labels(x, labels, y) == truth).mean())
-    return LabelScore(target, told, float(right.mean()), len(x), len(y))
+    accuracy = float((learn_labels(x, labels, y) == truth).mean())
+    return LabelScore(target, accuracy, float(right.mean()), len(x), len(y))
 
 
 def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Labels that logistic regression, learned from points x (n, d), gives to other points."""
+    """Predict labels of other points by logistic regression, learned from points x (n, d)."""
     if len(np.unique(labels)) < 2:
         return np.full(len(at), labels[0])
     with warnings.catch_warnings():
@@ -199,7 +268,7 @@ def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarra
 
 
 def area_under_curve(truth: Codes, scores: Array) -> float:
-    """AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ if there is only one class."""
+    """Return the AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ of only one class."""
     counts = np.bincount(truth, minlength=scores.shape[1])
     present = np.flatnonzero((counts > 0) & (counts < len(truth)))
     area = sklearn("metrics").roc_auc_score
@@ -208,7 +277,7 @@ def area_under_curve(truth: Codes, scores: Array) -> float:
 
 
 def _targets(schema: Schema) -> list[str]:
-    """Columns of categories."""
+    """List columns of categories."""
     return [name for name, column in schema.coded.items() if column.alphabet.centers is None]
 
 
@@ -230,18 +299,19 @@ def _require_target(schema: Schema, target: str) -> None:
         )
 
 
-def with_known_target(
-    schema: Schema, target: str, table: pa.Table
-) -> tuple[dict[str, Codes], Codes]:
-    """Codes of the other columns, and of the target, of records whose target is not missing."""
+def with_known_target(schema: Schema, target: str, table: pa.Table) -> Known:
+    """Return codes of the other columns and of the target, or its numbers, where it is not missing."""
     codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
     answers, missing = codes.pop(target), schema.coded[target].alphabet.missing
     known = answers >= 0 if missing is None else answers != missing
+    if schema.coded[target].is_number:
+        answers = schema.coded[target].accept(target, table)
+        known = ~np.isnan(answers)
     return {name: values[known] for name, values in codes.items()}, answers[known]
 
 
 def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
-    """A fold for each record, each with its part of every class."""
+    """Assign a fold to each record, stratified by class."""
     order = rng.permutation(len(answers))
     order = order[np.argsort(answers[order], kind="stable")]
     folds = np.empty(len(answers), dtype=np.int64)
@@ -249,17 +319,17 @@ def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
     return folds
 
 
-def _probabilities(classifier: Any, x: Any, answers: Codes, asked: Any, size: int) -> Array:
-    """Probabilities (n, K) of all classes, 0 for those that were not trained on."""
-    scores = np.zeros((asked.shape[0], size))
+def _probabilities(classifier: Any, x: Any, answers: Codes, at: Any, size: int) -> Array:
+    """Return probabilities (n, K) of all classes, 0 for those that were not trained on."""
+    scores = np.zeros((at.shape[0], size))
     classes = np.unique(answers)
     if len(classes) > 1:
-        scores[:, classes] = classifier.fit(x, answers).predict_proba(asked)
+        scores[:, classes] = classifier.fit(x, answers).predict_proba(at)
     return scores
 
 
 def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
-    """A sparse indicator (n, sum of sizes) of every column's code."""
+    """Return a sparse indicator (n, sum of sizes) of every column's code."""
     sizes = [schema.coded[name].alphabet.size for name in codes]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     places = np.stack(list(codes.values()), axis=1) + offsets[:-1]
@@ -269,94 +339,78 @@ def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
 
 
 def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
-    """Centers of bins, NaN where missing, and codes of categories, as columns (n, m)."""
+    """Return columns (n, m) of bins' centers, NaN where missing, and of categories' codes."""
     centers = [schema.coded[name].alphabet.centers for name in codes]
     columns = zip(centers, codes.values(), strict=True)
     return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
 
 
-def named_columns(schema: Schema, target: str) -> list[bool]:
-    """Which columns, but for the target, trees take as categories."""
+def _trees(trees: Any, schema: Schema, target: str, seed: int) -> Any:
+    """Return untrained trees, which take columns of few categories as such."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
-    return [each.centers is None and each.size <= _MOST_TREE_CATEGORIES for each in alphabets]
-
-
-def _trees(schema: Schema, target: str, seed: int) -> Any:
-    trees = sklearn("ensemble").HistGradientBoostingClassifier
-    return trees(categorical_features=named_columns(schema, target), random_state=seed)
+    named = [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
+    return trees(categorical_features=named, random_state=seed)
 
 
 def sklearn(module: str) -> Any:
-    """A module of scikit-learn, loaded by the first prediction: comparisons do without."""
+    """Import a module of scikit-learn, with the first prediction: comparisons do without."""
     return import_module(f"sklearn.{module}")
 
 
-# Train on synthetic, test on real, of a number: how much of it the other columns tell.
-#
-# Ridge regression sees each column's own effect, gradient boosted trees what columns do together.
-# Their score on real records is $R^2 = 1 − \sum (y − ŷ)^2 / \sum (y − \bar y)^2$: 1 if they tell the
-# number exactly, 0 if no better than its mean, below 0 if worse. Inputs, folds and who is tested on
-# what are as in `prediction`.
-#
-# Needs scikit-learn. Every result depends on real records: **not private**.
+def infer_labels(release: Release, people: pa.Table) -> float:
+    """Return the share of people whose label the attacker infers, of columns `image` and `label`.
 
-
-def predict_number(
-    schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
-) -> Prediction:
-    """R² of ridge regression and gradient boosting, trained on either table; **not private**.
-
-    Arguments:
-        schema: What a record may be; all its columns that have codes are looked at.
-        synthetic: Records of a model.
-        real: Real records, held out if the synthetic-trained regression is to be new to them.
-        target: A column of numbers or dates; records where it is missing are left out.
-        seed: Of folds and trees.
-
-    Raises:
-        PrivotError: without scikit-learn; if the target is the only column; if the real records are
-            fewer than 10, or have one value.
+    Reports are in the people's order; **not private**.
     """
-    require_sklearn()
-    require_records(schema, synthetic, real)
-    if len(schema.coded) < 2:
-        raise PrivotError(f"target {target!r} is the only column: there is nothing to tell it from")
-    ours, our_answers = with_known_number(schema, target, synthetic)
-    theirs, answers = with_known_number(schema, target, real)
-    if len(answers) < 2 * FOLDS or len(our_answers) < 2 or np.ptp(answers) == 0:
-        raise PrivotError(
-            f"target {target!r} has {len(np.unique(answers))} values in {len(answers)} real records: "
-            f"give at least two values, and {2 * FOLDS} records"
-        )
-    folds = deal_folds(np.zeros(len(answers), np.int64), np.random.default_rng(seed))
-    trees = sklearn("ensemble").HistGradientBoostingRegressor(
-        categorical_features=named_columns(schema, target), random_state=seed
-    )
-    ridge = sklearn("linear_model").Ridge(alpha=1.0)
-    scores = []
-    for name, regression, inputs in (
-        ("ridge regression", ridge, one_hot),
-        ("gradient boosting", trees, as_numbers),
-    ):
-        x, y = inputs(schema, ours), inputs(schema, theirs)
-        told, trained = regression.fit(x, our_answers).predict(y), np.empty(len(answers))
-        for fold in range(FOLDS):
-            rest, part = folds != fold, folds == fold
-            trained[part] = regression.fit(y[rest], answers[rest]).predict(y[part])
-        scores.append(ClassifierScore(name, _r2(answers, told), _r2(answers, trained)))
-    return Prediction(target, len(our_answers), len(answers), tuple(scores), measure="R²")
+    labels = release.schema.coded["label"].encode_codes("label", people)
+    known = np.arange(len(labels)) % 2 == 0
+    report = release.randomizer.candidates
+    if report is None:
+        scores = _scores_of_noise(release, people, known)
+    else:
+        scores = _scores_of_candidates(release, report, people, known)
+    return float((scores[~known].argmax(axis=1) == labels[~known]).mean())
 
 
-def with_known_number(
-    schema: Schema, target: str, table: pa.Table
-) -> tuple[dict[str, Codes], Array]:
-    """Codes of the other columns, and the number, of records that have it."""
-    codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
-    del codes[target]
-    numbers: Array = schema.coded[target].accept(target, table)
-    known = ~np.isnan(numbers)
-    return {name: values[known] for name, values in codes.items()}, numbers[known]
+def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple[Array, Array]:
+    """Return the parts of reported directions for labels (n, C), and points with each (n, C, q)."""
+    answers, codebook = report.read(release.table), report.mechanism.codebook
+    y = codebook.rows(answers.seeds[rows], answers.indices[rows])
+    labels, points, _ = report.features.parts(y)
+    return labels, points
 
 
-def _r2(truth: Array, told: Array) -> float:
-    return float(1 - ((truth - told) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
+def _scores_of_candidates(
+    release: Release, report: CandidatesReport, people: pa.Table, known: np.ndarray
+) -> Array:
+    """Return, for each label (n, C), the mean features' product with the reported direction."""
+    records = report.encode(people)
+    means = _class_means(records.points[known], records.codes[known], report.features.labels)
+    weight = report.features.label_weight
+    scores = np.empty((len(known), len(means)))
+    for start in range(0, len(known), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        labels, points = directions(release, report, rows)
+        scores[rows] = math.sqrt(weight) * labels
+        scores[rows] += math.sqrt(1 - weight) * np.einsum("ncq,cq->nc", points, means)
+    return scores
+
+
+def _scores_of_noise(release: Release, people: pa.Table, known: np.ndarray) -> Array:
+    """Return, for each label (n, C), the log-likelihood of both reports, given its mean image."""
+    schema, mechanisms = release.schema, release.randomizer.mechanisms
+    clean = schema.images["image"].encode_points("image", people)
+    codes = schema.coded["label"].encode_codes("label", people)
+    count = schema.coded["label"].alphabet.size
+    means = _class_means(clean[known], codes[known], count)
+    images, labels = release.reports("image")[0], release.reports("label")[0]
+    stddev = math.sqrt(mechanisms["image"].variance)
+    far = ((images**2).sum(axis=1)[:, None] - 2 * images @ means.T + (means**2).sum(axis=1)) / 2
+    ratio = np.log(cast("RandomizedResponse", mechanisms["label"]).likelihood_ratio)
+    return np.asarray(ratio * (labels == np.arange(len(means))) - far / stddev**2)
+
+
+def _class_means(points: Array, codes: np.ndarray, count: int) -> Array:
+    """Return means (C, q) of points (n, q) of each label; 0 of one that does not occur."""
+    own = codes == np.arange(count)[:, None]
+    return np.asarray(own @ points / np.maximum(own.sum(axis=1, keepdims=True), 1))

@@ -1,10 +1,13 @@
-"""What was learned against real records: tables of codes, numbers by value, the others by distances.
+"""Evaluation of synthetic records against real ones: distances, findings, and prediction of a target.
+
+Grades are those of `verdicts`; an error that a perfect model's sample would have is no fault.
 
 Results depend on real records: **not private**.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +16,13 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation.distances import (
+    CorrelationScore,
+    NumberScore,
     PointScore,
     Score,
     TableComparison,
+    compare_correlations,
+    compare_numbers,
     compare_tables,
     mean_score,
     require_records,
@@ -31,16 +38,20 @@ from privot.evaluation.prediction import (
     predict_target,
 )
 from privot.evaluation.verdicts import (
-    CorrelationScore,
+    CHANCE,
+    COLUMN,
+    CORRELATION,
+    DEPENDENCE,
+    MIN_ABOVE_CHANCE,
+    NUMBER,
+    PAIR,
+    RETAINED,
     Finding,
-    NumberScore,
-    compare_correlations,
-    compare_numbers,
-    of_columns,
-    of_correlations,
-    of_numbers,
-    of_pairs,
-    of_prediction,
+    Grade,
+    grade,
+    grade_share,
+    join_names,
+    percent,
 )
 from privot.models import Learned, Model
 from privot.schema import Schema
@@ -51,14 +62,14 @@ NUM_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """All columns: vectors and images one by one, the others as a table (None if there are none).
+    """Scores of all columns: vectors and images one by one, the others as a table.
 
-    Numbers, and coordinates, are compared by their values, too.
-
-    Examples:
-        >>> home = PointScore("home", distance=0.2, floor=0.1)
-        >>> Comparison(vectors=(home,), table=None).verdict
-        ()
+    Arguments:
+        vectors: One `PointScore` a column of points.
+        table: The columns with codes, and their pairs; None if there are none.
+        images: One `PointScore` a column of images.
+        numbers: Numbers, dates and coordinates, value by value.
+        correlations: Of all pairs of these.
     """
 
     vectors: tuple[PointScore, ...]
@@ -69,7 +80,7 @@ class Comparison:
 
     @property
     def summary(self) -> dict[str, Score]:
-        """Means: of columns, pairs, numbers by their KS, correlations, if any."""
+        """Mean scores of columns, pairs, numbers by their KS, and correlations, if any."""
         means = {} if self.table is None else dict(self.table.summary)
         if self.numbers:
             means["ks"] = mean_score([score.ks for score in self.numbers])
@@ -79,31 +90,35 @@ class Comparison:
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
-        """What they may be used for."""
+        """Findings about the use of the synthetic records."""
         table, found = self.table, []
         if table is not None:
-            found.append(of_columns(table.columns))
+            scores = [(c.column, c.total_variation) for c in table.columns]
+            found.append(_of_many("single columns", scores, COLUMN, "total variation"))
         if self.numbers:
-            found.append(of_numbers(self.numbers))
+            scores = [(n.name, n.ks) for n in self.numbers]
+            found.append(_of_many("numbers, value by value", scores, NUMBER, "KS"))
         if table is not None and table.pairs:
-            found += of_pairs(table.pairs, table)
+            found += _of_pairs(table)
         if self.correlations:
-            found.append(of_correlations(self.correlations))
+            scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
+            written = "{:.2f}".format
+            found.append(_of_many("correlations", scores, CORRELATION, "difference", written))
         return tuple(found)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Summarized):
-    """How far synthetic records are from real ones. It depends on real records: **not private**.
+    """Distances of synthetic records from real ones. It depends on real records: **not private**.
 
     Arguments:
-        schema: What a record may be.
-        synthetic: The records that were compared.
-        real: What they were compared with.
-        comparison: Of every column, and of pairs.
-        prediction: How well a target is told by classifiers of tables, if one was named.
+        schema: Public description of a record.
+        synthetic: The synthetic records that were compared.
+        real: The real records.
+        comparison: Scores of every column, and of pairs.
+        prediction: Scores of classifiers of a table's target, if one was named.
         label: The same of images.
-        model: What the synthetic records were drawn from, if it is known.
+        model: The model that the synthetic records were drawn from, if it is known.
     """
 
     schema: Schema
@@ -116,12 +131,12 @@ class Evaluation(Summarized):
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
-        """What the synthetic records may be used for."""
-        told = () if self.prediction is None else (of_prediction(self.prediction),)
-        return self.comparison.verdict + told
+        """Findings about the use of the synthetic records."""
+        of_target = () if self.prediction is None else (of_prediction(self.prediction),)
+        return self.comparison.verdict + of_target
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`: every score, beside what a perfect model would have."""
+        """Return every score, beside that of a perfect model; see `Summarized`."""
         facts: dict[str, object] = {}
         for name, score in self.comparison.summary.items():
             alone = "" if score.independence is None else f", independence {score.independence:.4f}"
@@ -133,10 +148,10 @@ class Evaluation(Summarized):
         if (label := self.label) is not None:
             name = f"accuracy of {label.target}, logistic regression on images"
             facts[name] = f"{label.synthetic:.1%} (from real {label.real:.1%})"
-        if (told := self.prediction) is not None:
-            for each in told.scores:
+        if (prediction := self.prediction) is not None:
+            for each in prediction.scores:
                 scores = f"{each.synthetic:.4f} (from real {each.real:.4f})"
-                facts[f"{told.measure} of {told.target}, {each.classifier}"] = scores
+                facts[f"{prediction.measure} of {prediction.target}, {each.classifier}"] = scores
         return facts
 
 
@@ -154,16 +169,20 @@ def evaluate(
     Arguments:
         synthetic: A model, which is sampled, or a table of synthetic records.
         real: A table of real records, best of people whom the model was not learned from.
-        schema: Of a table; a model brings its own.
-        target: A column of categories that classifiers tell from the others, trained on either table,
+        schema: The schema of a table; a model brings its own.
+        target: A column of categories that classifiers predict from the others, trained on either table,
             or one of numbers, by regressions. Of images, the one such column that they have, unless
             another is named.
-        num_rows: How many records of a model to draw.
+        num_rows: Number of records to draw from a model.
         seed: Of the draw, of subsamples and of folds.
+
+    Returns:
+        An `Evaluation`: scores of every column and pair in `comparison`, of classifiers in `prediction`
+        and `label`, and findings in words in `verdict`.
 
     Raises:
         PrivotError: for a table without its schema, tables that do not fit it, or a target that cannot
-            be told.
+            be predicted.
 
     Examples:
         >>> schema = Schema.from_toml('''
@@ -204,11 +223,15 @@ def compare(
     """Compare every column of two tables.
 
     Arguments:
-        schema: What a record may be.
+        schema: Public description of a record.
         synthetic: Records of a model: a pandas, polars or pyarrow table, or a dict of columns.
         real: Real records, likewise.
         num_points: Most points of a vector's subsamples, or images.
         seed: Of subsamples and floors.
+
+    Returns:
+        A `Comparison`: scores in `table`, `vectors`, `images`, `numbers` and `correlations`, their means
+        in `summary`, and findings in words in `verdict`.
 
     Raises:
         PrivotError: if the tables do not fit the schema, or hold fewer than 4 records.
@@ -222,7 +245,7 @@ def compare(
     synthetic, real = as_table(synthetic), as_table(real)
     require_records(schema, synthetic, real)
     table = None
-    # A place alone is compared by its distance; beside others its cells tell what goes with what.
+    # A place alone is compared by its distance; beside others its cells count in pairs.
     if len(schema.coded) > 1 or schema.coded.keys() - schema.vectors.keys():
         table = compare_tables(schema, synthetic, real, seed)
     return Comparison(
@@ -232,3 +255,58 @@ def compare(
         compare_numbers(schema, synthetic, real, seed),
         compare_correlations(schema, synthetic, real, seed),
     )
+
+
+def _of_pairs(table: TableComparison) -> list[Finding]:
+    """Grade pairs of columns, and how far they are from independent columns."""
+    named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
+    found = [_of_many("pairs of columns", named, PAIR, "total variation")]
+    mean = table.summary["two_way"]
+    assert mean.independence is not None  # of pairs
+    topic = DEPENDENCE
+    if mean.independence <= 1.1 * mean.floor:
+        words = "the real columns hardly depend on each other: there is nothing to find"
+        return [*found, Finding(topic, "unknown", words)]
+    share = (mean.independence - mean.synthetic) / (mean.independence - mean.floor)
+    words = (
+        f"{max(0.0, min(1.0, share)):.0%} of the way from independent columns to a perfect model"
+    )
+    if share < 0:
+        words = "independent columns would have been closer to the real pairs"
+    return [*found, Finding(topic, grade_share(share, (0.7, 0.3)), words)]
+
+
+def of_prediction(prediction: Prediction) -> Finding:
+    """Grade the share retained of the score of the classifier, or regression, best on real records."""
+    best = max(prediction.scores, key=lambda score: score.real)
+    guess = CHANCE[prediction.measure]
+    words = (
+        f"{best.classifier} has {prediction.measure} {best.synthetic:.3f} learned from synthetic "
+        f"records, {best.real:.3f} learned from real ones"
+    )
+    topic = f"predicting {prediction.target}"
+    if best.real - guess < MIN_ABOVE_CHANCE:
+        return Finding(topic, "unknown", f"{words}: real records do not predict it either")
+    return Finding(
+        topic, grade_share((best.synthetic - guess) / (best.real - guess), RETAINED), words
+    )
+
+
+def _of_many(
+    topic: str,
+    named: Sequence[tuple[str, Score]],
+    limits: tuple[float, float],
+    measure: str,
+    written: Callable[[float], str] = percent,
+) -> Finding:
+    grades: list[Grade] = [grade(score.synthetic, limits, score.floor) for _, score in named]
+    good = grades.count("good")
+    rest = [each for each, own in zip(named, grades, strict=True) if own != "good"]
+    words = f"{good} of {len(named)} within {written(limits[0])}"
+    if rest:
+        worst = sorted(rest, key=lambda each: -each[1].synthetic)
+        words += f"; not: {join_names([f'{name} ({written(s.synthetic)})' for name, s in worst])}"
+    own = grade_share(good / len(named))
+    # Nothing that is merely fair makes the whole poor.
+    own = "fair" if own == "poor" and "poor" not in grades else own
+    return Finding(topic, own, f"{words} ({measure})")

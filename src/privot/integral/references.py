@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import random_words
+from privot.mechanisms.samplers.entropy import random_words
 
 Floats = NDArray[np.float64]
 Size = int | tuple[int, ...]

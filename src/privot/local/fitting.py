@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from privot.local.classes.class_fit import fit_classes
 from privot.local.grid.grid_fit import fit_density, serves_grid
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings, Run
+from privot.local.settings import FitSettings, Run, settings_with
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
 from privot.randomizer.plan import reports_that_tell
@@ -41,6 +41,7 @@ from privot.training.settings import started_by_torchrun
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss
+    from privot.local.waves.wave_model import Time, WaveModel
 
 
 class FewReports(UserWarning):
@@ -57,33 +58,64 @@ _SINGLE_RELEASE_ESTIMATORS = {
     "gaussian_classes": "privot.local.networks.gaussian_fit:fit_gaussians",
     "generator": "privot.local.networks.entropic_fit:fit_generator",
 }
+_WAVES = "privot.local.waves.wave_model:fit_waves"
+
+
+@overload
+def fit(
+    release: Release | Sequence[Release],
+    settings: FitSettings | None = None,
+    *,
+    times: None = None,
+    device: str = "auto",
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    loss: Loss | str | None = None,
+    **keywords: Any,
+) -> LocalModel: ...
+
+
+@overload
+def fit(
+    release: Sequence[Release],
+    settings: FitSettings | None = None,
+    *,
+    times: Sequence[Time],
+    progress: Progress | None = None,
+    **keywords: Any,
+) -> WaveModel: ...
 
 
 def fit(
     release: Release | Sequence[Release],
     settings: FitSettings | None = None,
     *,
-    seed: int | None = None,
+    times: Sequence[Time] | None = None,
     device: str = "auto",
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-    loss: Loss | None = None,
-) -> LocalModel:
+    loss: Loss | str | None = None,
+    **keywords: Any,
+) -> LocalModel | WaveModel:
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
         release: The reports; nothing else is looked at. Several releases of a campaign that moved to
             other randomizers are fitted together (`privot.local.releases`), the newest given last.
         settings: How to fit; the defaults otherwise.
-        seed: Shorthand for a seed in the settings. Same seed, same machine, same model.
+        times: Of waves, whose population moves: a number or a date for each release, in order. The
+            model is then a `WaveModel` (`privot.local.fit_waves`).
         device: `"auto"`, `"cpu"`, `"cuda"`; of a generator.
         checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint, if there is one.
         progress: Told the step, how many there will be, and the loss: after every step of training, or
             every setting and fit of latent classes.
         loss: Of a generator, in place of the settings' one: a function of a step
-            (`privot.local.networks.steps`).
+            (`privot.local.networks.steps`), or the name of a loss.
+        **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. Same seed,
+            same machine, same model.
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
@@ -94,17 +126,22 @@ def fit(
         FewReports: where fewer reports than tell anything were given (a public number); the model's
             `made_with` says it, too.
     """
+    if isinstance(loss, str):
+        keywords, loss = keywords | {"loss": loss}, None
+    settings = settings_with(settings, keywords)
+    if times is not None:
+        if resume or checkpoint is not None or loss is not None:
+            raise PrivotError("waves are fitted at once: leave out checkpoint, resume and loss")
+        model: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
+        return model
     releases = Releases.of(release)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    settings = settings or FitSettings()
     if settings.batch_size is not None and settings.batch_size > len(releases):
         raise PrivotError(
             f"batch_size {settings.batch_size:,} is more than the release's {len(releases):,} reports: "
             "give fewer"
         )
-    if seed is not None:
-        settings = replace(settings, seed=seed)
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     return _marked_if_few(_fitted(releases, settings, run), releases)
 

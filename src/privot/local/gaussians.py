@@ -37,9 +37,8 @@ from privot.mechanisms.candidates.codebook import ClosestCandidates
 from privot.mechanisms.candidates.features import Coordinates
 from privot.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CandidatesReport
-from privot.schema import Array
 from privot.schema.columns.array import ArrayColumn
-from privot.schema.domains import from_unit
+from privot.schema.domains import Array, from_unit
 from privot.schema.images import cosine_rows
 
 if TYPE_CHECKING:

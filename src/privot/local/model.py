@@ -227,7 +227,7 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
 
 
 def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
-    r"""How much pairs of columns depend in a pilot's model: weights for `privot.weigh_pairs`.
+    r"""How much pairs of columns depend in a pilot's model: weights for `privot.randomizer.weigh_pairs`.
 
     $w_{ij} = .1 + .9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is the total variation of the pair's
     table from independence and the bar a mean over pairs: weights have mean 1, and all are 1 where the

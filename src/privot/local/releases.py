@@ -26,9 +26,10 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import shared_ids
-from privot.schema import Array, CodedColumn
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
+from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.vector import LineCells
+from privot.schema.domains import Array
 
 # Atoms of a column: the coarsest partition of its values that refines every alphabet of a report.
 #

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privot.core.errors import (
     MOST_BATCH,
@@ -103,6 +104,19 @@ class FitSettings:
             size if self.batch_size is None else self.batch_size,
             rate if self.learning_rate is None else self.learning_rate,
         )
+
+
+def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
+    """Return the settings, or the default ones, with the fields that keywords name replaced.
+
+    Raises:
+        PrivotError: for a keyword that is no setting, or a value that cannot be used.
+    """
+    known = [each.name for each in fields(FitSettings)]
+    for name in keywords:
+        if name not in known:
+            raise PrivotError(f"{name} is no setting of a fit: use one of {', '.join(known)}")
+    return replace(settings or FitSettings(), **keywords)
 
 
 @dataclass(frozen=True)

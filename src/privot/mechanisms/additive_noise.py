@@ -43,7 +43,8 @@ from privot.mechanisms.mechanism import Mechanism, mechanism_kind
 from privot.mechanisms.samplers.rounding import check_ratio
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_most, require_finite, round_up, sum_up
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19
@@ -284,8 +285,7 @@ class NullableNoise(Mechanism, kind="nullable"):
     def __post_init__(self) -> None:
         if not isinstance(self.value, AdditiveNoise) or not self.value.by_distance:
             raise PrivotError(
-                f"value is {type(self.value).__name__}: a point that may be missing needs "
-                "laplace or planar_laplace noise"
+                f"value is {type(self.value).__name__}: a point that may be missing needs laplace noise"
             )
         if type(self.flag) is not RandomizedResponse or self.flag.num_categories != 2:
             raise PrivotError(
@@ -302,7 +302,7 @@ class NullableNoise(Mechanism, kind="nullable"):
     @classmethod
     def unfit(cls, column: Column) -> str:
         """Made by its noise's kind, never by its own."""
-        return "it is noise and a flag: use 'laplace' or 'planar_laplace'"
+        return "it is noise and a flag: use 'laplace'"
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:

@@ -25,7 +25,9 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.mechanisms.window_cells import window_offsets
-from privot.schema import Array, Bins, Column
+from privot.schema import Column
+from privot.schema.columns.alphabet import Bins
+from privot.schema.domains import Array
 
 _MOST_PLACES = 4096
 

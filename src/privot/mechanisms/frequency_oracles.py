@@ -39,7 +39,8 @@ from privot.mechanisms.samplers.entropy import (
 )
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_least, percent_at_most, require_epsilon
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 
 class FrequencyOracle(Mechanism):

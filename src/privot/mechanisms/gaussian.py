@@ -31,7 +31,8 @@ from privot.mechanisms.samplers.rounding import draw_rounded_gaussian, sample_ro
 from privot.privacy.curves import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import ApproximateDP
 from privot.privacy.rounding import divide_up, multiply_up
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 _FINE_RATIO = 2.0**9
 
@@ -83,7 +84,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     def unfit(cls, column: Column) -> str:
         """Its loss is no distance, so no flag can be beside it."""
         if not (reason := super().unfit(column)) and column.nullable:
-            return "which may be missing: use 'laplace' or 'planar_laplace'"
+            return "which may be missing: use 'laplace'"
         return reason
 
     @classmethod

@@ -37,7 +37,8 @@ from privot.mechanisms.samplers.discrete_laplace import (
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import PureDP
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees import ApproximateDP, PureDP
 from privot.privacy.rounding import at_least, at_most, percent_at_least
-from privot.schema import Array, Column, Domain
+from privot.schema import Column, Domain
+from privot.schema.domains import Array
 
 # Reports that are less likely than this, whatever the record, are nobody's.
 UNHEARD_OF = 2.0**-64
@@ -260,7 +261,7 @@ def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
     Examples:
         >>> from privot.schema import BooleanColumn
         >>> list(mechanism_kinds(BooleanColumn(kind="boolean")))
-        ['randomized_response', 'subset_selection', 'unary_encoding']
+        ['randomized_response', 'subset_selection']
     """
     return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 

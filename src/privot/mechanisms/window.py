@@ -53,7 +53,9 @@ from privot.mechanisms.window_cells import (
 )
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import require_finite
-from privot.schema import Array, Bins, Column, Domain, Polyline, from_unit, to_unit
+from privot.schema import Column, Domain, Polyline
+from privot.schema.columns.alphabet import Bins
+from privot.schema.domains import Array, from_unit, to_unit
 
 _MOST_EPSILON = 40.0
 _AT_ONCE = 2**15

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
 from privot.mechanisms.samplers.rounding import Integers
-from privot.schema import Array
+from privot.schema.domains import Array
 
 # How wide a window is, and on what grid: one public rule of ε and the number of coordinates.
 #

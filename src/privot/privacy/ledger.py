@@ -161,7 +161,7 @@ def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
     except FileNotFoundError:
         raise PrivotError(
             f"ledger {ledger} was never seen by this account, so it is a copy: use it where it was "
-            "begun, or say `privot account adopt` if the original will never be used again"
+            "begun, or say `privot account spent --adopt` if the original will never be used again"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(

@@ -19,10 +19,9 @@ from privot.mechanisms import (
     RandomizedResponse,
     choose_mechanism,
     compare_mechanisms,
-    mechanism_kind,
-    mechanism_kinds,
 )
 from privot.mechanisms.choice import takes_points
+from privot.mechanisms.mechanism import mechanism_kind, mechanism_kinds
 from privot.privacy import (
     ApproximateDP,
     Guarantee,

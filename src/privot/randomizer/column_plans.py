@@ -16,11 +16,12 @@ from functools import cache, partial
 import numpy as np
 
 from privot.core.errors import MOST_PEOPLE, PrivotError
-from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse, mechanism_kinds
-from privot.mechanisms.mechanism import planned_error
+from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
+from privot.mechanisms.mechanism import mechanism_kinds, planned_error
 from privot.privacy.rounding import LARGEST_EPSILON
 from privot.randomizer.reports.candidates import CANDIDATES, CandidatesReport, coordinates_at
-from privot.schema import Column, PointColumn, Schema
+from privot.schema import Column, Schema
+from privot.schema.columns.column import PointColumn
 
 LEAST_EPSILON = 2.0**-10
 _HALVINGS = 16  # of a range of 2^20, or 2^38, to a thousandth

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 from privot.randomizer.reports.joint import MOST_CELLS, MOST_FORMS, Questionnaire
-from privot.schema import Array
+from privot.schema.domains import Array
 
 # Expected total variation of a sum of Gaussian errors over cells, per sum of their deviations.
 _PER_DEVIATION = math.sqrt(2 / math.pi) / 2

@@ -98,7 +98,7 @@ def weigh_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]
         >>> kinds = {name: {"kind": "boolean"} for name in ("smoker", "owner", "member")}
         >>> schema = privot.Schema.from_dict({"columns": kinds})
         >>> randomizer = privot.Randomizer.calibrate(schema, 2.0)
-        >>> weighed = privot.weigh_pairs(randomizer, {("owner", "smoker"): 9.0})
+        >>> weighed = weigh_pairs(randomizer, {("owner", "smoker"): 9.0})
         >>> weighed.guarantee == randomizer.guarantee
         True
 

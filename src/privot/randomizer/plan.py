@@ -32,7 +32,8 @@ from privot.randomizer.information import choose_forms, joint_errors, pair_share
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
 from privot.randomizer.reports.joint import Questionnaire, largest_fitting
-from privot.schema import Array, Domain, Schema
+from privot.schema import Domain, Schema
+from privot.schema.domains import Array
 
 # The error to expect of a table, for each way of reporting its columns.
 #
@@ -315,7 +316,7 @@ def plan_reports(
         ... '''), epsilon=4.0, people=200_000)
         >>> window, rival, *_ = plan.columns[0].options
         >>> window.report, round(window.error, 3), rival.report, round(rival.error, 3)
-        ('window', 0.027, 'planar_laplace', 0.091)
+        ('window', 0.027, 'laplace', 0.102)
 
     Raises:
         PrivotError: for numbers out of range, or too large alphabets.

@@ -1,4 +1,4 @@
-"""What people look at: figures, and pages of one HTML file each, figures inside, no network."""
+"""Figures, and reports as single HTML files with their figures inside, without network access."""
 
 from privot.core.errors import naming_extra
 

@@ -1,7 +1,11 @@
-"""Histograms of numbers as outlines of SVG, real beside synthetic, with ticks at their quantiles.
+"""Charts of the pages of tables: bars of codes, a heat map of all pairs, histograms of numbers.
 
-Numbers that the schema declares on a log scale stand on one. Of others the central 99 % are shown, or,
-where 90 % lie on less than a tenth of that, the central 95 %: else a tail would leave no shape to see.
+- **Bars** of a column that has codes: categories by their share, bins in their own order.
+- **The heat map** of pairs: the model's errors below the diagonal, the dependence to learn above it.
+  Colors go by the root of an error up to the largest, so that none is cut off and small ones differ.
+- **Histograms**, real beside synthetic, with ticks at their quantiles. Numbers that the schema declares
+  on a log scale stand on one. Of others the central 99 % are shown, or, where 90 % lie on less than a
+  tenth of that, the central 95 %: else a tail would leave no shape to see.
 """
 
 from __future__ import annotations
@@ -15,36 +19,47 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from privot.evaluation import NumberCheck, Told
-from privot.schema import Array, Schema
+from privot.evaluation.estimates import ValueCheck
+from privot.evaluation.number_check import NumberCheck
+from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
+from privot.schema.domains import Array
 
-# Bars of a column that has codes: categories by their share, bins in their own order.
-
-
-_MOST_BARS = 16
+MAX_PAIRED = 30  # columns
+WIDTH, HEIGHT = 320.0, 110.0  # of a histogram
+_MAX_BARS = 16
+_MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
+_CELL, _LETTER, _GAP = 40.0, 7.2, 6.0
+_BINS = 40
+_CUTS = (0.005, 0.025)  # left out at either end
+_INNER, _NARROW = 0.05, 0.1  # what lies on less of the field than a tenth has the narrower one
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_MAX_MARKS = 4
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between marks of dates
+_LAST_DATE = 95.0  # percent of the width: beyond, there is no room for its words
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One value, or several in one: shares of synthetic and of real records.
+    """A bar of one value, or of several: shares of synthetic and of real records.
 
     Arguments:
-        label: What it stands for.
-        synthetic: Share.
+        label: Label of the value, or values.
+        synthetic: Share of synthetic records.
         real: Share of real records, where there are some.
-        told: What reports alone say of it, where it is one code that they were asked for.
+        checked: The share by reports alone, where it is one code that they estimate.
     """
 
     label: str
     synthetic: float
     real: float | None = None
-    told: Told | None = None
+    checked: ValueCheck | None = None
 
     @property
     def longest(self) -> float:
         """The largest share that is shown of it."""
-        return max(self.synthetic, self.real or 0.0, self.told.reports.high if self.told else 0.0)
+        high = self.checked.reports.high if self.checked else 0.0
+        return max(self.synthetic, self.real or 0.0, high)
 
 
 def bars_of(
@@ -52,9 +67,9 @@ def bars_of(
     name: str,
     synthetic: pa.Table,
     real: pa.Table | None = None,
-    told: Sequence[Told] = (),
+    checked: Sequence[ValueCheck] = (),
 ) -> tuple[Bar, ...]:
-    """Bars of one column that has codes.
+    """Return the bars of one column that has codes.
 
     Categories stand in the order of their real shares (or else the synthetic ones), the rare ones in one
     bar; bins stand in their own order, neighbors in one bar where they are many.
@@ -75,7 +90,7 @@ def bars_of(
             names([column.labels[c] for c in g]),
             float(ours[g].sum()),
             None if truth is None else float(truth[g].sum()),
-            told[g[0]] if told and len(g) == 1 else None,
+            checked[g[0]] if checked and len(g) == 1 else None,
         )
         for g in groups
     )
@@ -88,12 +103,12 @@ def _shares(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
 
 
 def _neighbors(codes: list[int]) -> list[list[int]]:
-    parts = min(len(codes), _MOST_BARS)
+    parts = min(len(codes), _MAX_BARS)
     return [[int(code) for code in group] for group in np.array_split(codes, parts)]
 
 
 def _frequent(codes: list[int]) -> list[list[int]]:
-    most = _MOST_BARS if len(codes) <= _MOST_BARS else _MOST_BARS - 1
+    most = _MAX_BARS if len(codes) <= _MAX_BARS else _MAX_BARS - 1
     rest = codes[most:]
     return [[code] for code in codes[:most]] + ([rest] if rest else [])
 
@@ -106,20 +121,9 @@ def _name_others(labels: Sequence[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{len(labels)} others"
 
 
-# The map of all pairs: what the model gets wrong below the diagonal, what there is to get above it.
-#
-# Colors go by the root of an error up to the largest, so that none is cut off and small ones are told
-# apart.
-
-
-MOST_PAIRED = 30
-_MOST_NUMBERS, _LONGEST = 12, 16
-_CELL, _LETTER, _GAP = 40.0, 7.2, 6.0
-
-
 @dataclass(frozen=True)
 class Cell:
-    """A pair's number: where it stands, how strong its color is, and what to say of it."""
+    """A cell of the heat map: place, strength of its color, description, number and kind."""
 
     x: float
     y: float
@@ -134,11 +138,11 @@ class HeatMap:
     """A square of cells with names at its left and below it.
 
     Arguments:
-        names: Of columns, shortened.
+        names: Names of columns, shortened.
         cells: Two a pair, one a column.
         margin: Room for names.
-        size: Of a cell.
-        marks: Of the color bar: how far along it, and the number there.
+        size: Size of a cell.
+        marks: Marks of the color bar: how far along it, and the number there.
     """
 
     names: tuple[str, ...]
@@ -160,29 +164,31 @@ def heat_map(
     above: Mapping[tuple[str, str], float],
     words: tuple[str, str, str],
 ) -> HeatMap:
-    """Of the columns most wrong, at most 30.
+    """Return the heat map of the columns with the largest errors, at most 30.
 
     Arguments:
         names: Columns in order.
         own: Errors of single columns, on the diagonal.
-        below: By pairs of names in that order, errors.
-        above: What there is to find.
-        words: What the three kinds of numbers are: own, below, above.
+        below: Errors by pairs of names in that order.
+        above: Dependence by the same pairs.
+        words: Names of the three kinds of numbers: own, below, above.
     """
     errors: dict[str, list[float]] = {name: [] for name in names}
     for (first, second), error in below.items():
         errors[first].append(error)
         errors[second].append(error)
-    shown = worst([float(np.mean(errors[name] or [0.0])) for name in names], MOST_PAIRED)
-    kept = [names[i] for i in shown]
-    place = {name: i for i, name in enumerate(kept)}
+    chosen = worst([float(np.mean(errors[name] or [0.0])) for name in names], MAX_PAIRED)
+    shown = [names[i] for i in chosen]
+    place = {name: i for i, name in enumerate(shown)}
     pairs = [pair for pair in below if pair[0] in place and pair[1] in place]
-    numbers = [*(own[n] for n in kept), *(below[p] for p in pairs), *(above[p] for p in pairs)]
+    numbers = [*(own[n] for n in shown), *(below[p] for p in pairs), *(above[p] for p in pairs)]
     top = max(max(numbers), 1e-9)
-    few = len(kept) <= _MOST_NUMBERS
+    few = len(shown) <= _MAX_NUMBERS
 
     def cell(i: int, j: int, value: float, what: str, kind: str) -> Cell:
-        said = f"{kept[i]}: {what}" if i == j else f"{kept[min(i, j)]} × {kept[max(i, j)]}: {what}"
+        said = (
+            f"{shown[i]}: {what}" if i == j else f"{shown[min(i, j)]} × {shown[max(i, j)]}: {what}"
+        )
         text = f"{value:.2f}".removeprefix("0") if few else ""
         strength = round(float(np.sqrt(value / top)), 3)
         return Cell(_CELL * j, _CELL * i, strength, f"{said} {value:.3f}", text, kind)
@@ -192,30 +198,20 @@ def heat_map(
         i, j = place[first], place[second]
         cells.append(cell(j, i, below[first, second], words[1], "error"))
         cells.append(cell(i, j, above[first, second], words[2], "there"))
-    labels = tuple(n if len(n) <= _LONGEST else n[: _LONGEST - 1] + "…" for n in kept)
+    labels = tuple(n if len(n) <= _MAX_LETTERS else n[: _MAX_LETTERS - 1] + "…" for n in shown)
     marks = tuple((share, f"{top * share**2:.2g}") for share in (0.0, 0.25, 0.5, 0.75, 1.0))
     margin = max(map(len, labels)) * _LETTER + _GAP
     return HeatMap(labels, tuple(cells), margin, _CELL, marks)
 
 
 def worst(errors: Sequence[float], most: int) -> list[int]:
-    """Places of the largest errors, in their own order."""
+    """Return indices of the largest errors, in their own order."""
     return [int(i) for i in np.sort(np.argsort(-np.asarray(errors), kind="stable")[:most])]
-
-
-WIDTH, HEIGHT = 320.0, 110.0
-_BINS = 40
-_CUTS = (0.005, 0.025)  # left out at either end
-_INNER, _NARROW = 0.05, 0.1  # what lies on less of the field than a tenth has the narrower one
-_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-_MOST_MARKS = 4
-_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between marks of dates
-_LAST_DATE = 95.0  # percent of the width: beyond, there is no room for its words
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Where a quantile is, 0 … 320, and what reports alone say: from `low` to `high`."""
+    """Place of a quantile, 0 … 320, and the ends of its interval by reports alone."""
 
     place: float
     low: float | None = None
@@ -224,7 +220,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Mark:
-    """A number of the axis, in words, and where it stands, in percent of the width."""
+    """A number of the axis, in words, and its place, in percent of the width."""
 
     place: float
     words: str
@@ -232,7 +228,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Outlines in a field of 320 by 110, and what stands below it.
+    """Outlines in a field of 320 by 110, with the ticks and marks below it.
 
     Arguments:
         synthetic: Path of the synthetic values.
@@ -240,7 +236,7 @@ class Histogram:
         marks: Round numbers of the axis.
         ticks: Synthetic quantiles of 5, 25, 50, 75 and 95 %.
         real_ticks: Real ones.
-        beyond: What lies outside the field, in words; may be empty.
+        beyond: Description of values outside the field; may be empty.
     """
 
     synthetic: str
@@ -253,7 +249,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class _Axis:
-    """From `low` to `high`, which are a half step beyond the outer values; perhaps of logarithms."""
+    """An axis from `low` to `high`, a half step beyond the outer values; perhaps of logarithms."""
 
     low: float
     high: float
@@ -261,7 +257,7 @@ class _Axis:
     log: bool
 
     def place(self, x: float) -> float:
-        """Where a number is, 0 … 320."""
+        """Return the place of a number, 0 … 320."""
         low, at, high = self._on((self.low, min(max(x, self.low), self.high), self.high))
         return round(WIDTH * float((at - low) / (high - low)), 1)
 
@@ -270,7 +266,7 @@ class _Axis:
 
     @property
     def edges(self) -> Array:
-        """Of bins that are equal but for whole steps."""
+        """Edges of bins that are equal but for whole steps."""
         if self.log:
             edges = np.geomspace(self.low, self.high, _BINS + 1)
         else:
@@ -285,9 +281,9 @@ class _Axis:
 
 
 def draw_histogram(
-    schema: Schema, name: str, synthetic: Array, real: Array | None, told: NumberCheck | None
+    schema: Schema, name: str, synthetic: Array, real: Array | None, check: NumberCheck | None
 ) -> Histogram | None:
-    """Of values without missing ones; the outermost ones lie outside. None of no value."""
+    """Draw values without missing ones, the outermost left out; return None if there are none."""
     tables = [each for each in (synthetic, real) if each is not None and len(each)]
     if not tables or not len(synthetic):
         return None
@@ -307,7 +303,7 @@ def draw_histogram(
     top = max(float(each.max()) for each in heights) or 1.0
     paths = [_outline(each / top, [axis.place(edge) for edge in edges[1:]]) for each in heights]
     outside = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
-    reports = () if told is None else tuple(each.reports for each in told.quantiles)
+    reports = () if check is None else tuple(each.reports for each in check.quantiles)
     ticks = [Tick(axis.place(x)) for x in np.quantile(synthetic, _LEVELS, method="inverted_cdf")]
     if reports:
         ticks = [
@@ -323,8 +319,8 @@ def draw_histogram(
     )  # fmt: skip
 
 
-def tell_number(schema: Schema, name: str, number: float) -> str:
-    """A number of a table's column as people write it; a date as a date."""
+def format_number(schema: Schema, name: str, number: float) -> str:
+    """Format a number of a table's column for reading; a date as a date."""
     column = schema.columns.get(name)
     if column is not None and column.is_number and not column.holds_numbers:
         written = schema.points[name].decode_points(name, np.array([[np.rint(number)]]))
@@ -337,7 +333,7 @@ def tell_number(schema: Schema, name: str, number: float) -> str:
 
 
 def _field(tables: Sequence[Array]) -> tuple[float, float]:
-    """The least and the largest value that is shown."""
+    """Return the least and the largest value to show."""
 
     def ends(cut: float) -> tuple[float, float]:
         levels = [np.quantile(each, [cut, 1 - cut], method="inverted_cdf") for each in tables]
@@ -349,7 +345,7 @@ def _field(tables: Sequence[Array]) -> tuple[float, float]:
 
 
 def _axis(tables: Sequence[Array], low: float, high: float, step: float, log: bool) -> _Axis:
-    """The axis of values from `low` to `high`; numbers that all are integers are steps of 1."""
+    """Return the axis of values from `low` to `high`; integers have steps of 1."""
     if not step and all(not (each % 1).any() for each in tables):
         step = 1.0
     if high <= low:
@@ -360,7 +356,7 @@ def _axis(tables: Sequence[Array], low: float, high: float, step: float, log: bo
 
 
 def _marks(schema: Schema, name: str, number: NumberColumn | None, axis: _Axis) -> tuple[Mark, ...]:
-    """Round numbers of the axis: integers of integers, months or years of dates."""
+    """Return round numbers of the axis: integers of integers, months or years of dates."""
     if number is not None and number.step_seconds is not None:
         found = tuple(m for m in _months(axis, number.step_seconds) if m.place <= _LAST_DATE)
         if len(found) > 1:
@@ -368,15 +364,15 @@ def _marks(schema: Schema, name: str, number: NumberColumn | None, axis: _Axis) 
         places: Sequence[float] = np.linspace(axis.low + 0.5, axis.high - 0.5, 3).round().tolist()
     elif axis.log:
         subs = (1.0,) if axis.high / axis.low > 30 else (1.0, 2.0, 5.0)
-        places = LogLocator(10, subs, numticks=_MOST_MARKS + 2).tick_values(axis.low, axis.high)
+        places = LogLocator(10, subs, numticks=_MAX_MARKS + 2).tick_values(axis.low, axis.high)
     else:
         whole = axis.step >= 1
-        places = MaxNLocator(_MOST_MARKS, integer=whole, min_n_ticks=1).tick_values(
+        places = MaxNLocator(_MAX_MARKS, integer=whole, min_n_ticks=1).tick_values(
             axis.low, axis.high
         )
     inside = sorted({float(x) for x in places if axis.low <= x <= axis.high})
     inside = inside or [(axis.low + axis.high) / 2]
-    return tuple(_mark(axis, x, tell_number(schema, name, x)) for x in inside)
+    return tuple(_mark(axis, x, format_number(schema, name, x)) for x in inside)
 
 
 def _mark(axis: _Axis, x: float, words: str) -> Mark:
@@ -384,13 +380,13 @@ def _mark(axis: _Axis, x: float, words: str) -> Mark:
 
 
 def _months(axis: _Axis, seconds: int) -> tuple[Mark, ...]:
-    """The first days of some months, or years, that lie on an axis of dates."""
+    """Return the first days of some months, or years, on an axis of dates."""
     epoch = dt.datetime(1970, 1, 1)
     low, high = (epoch + dt.timedelta(seconds=x * seconds) for x in (axis.low, axis.high))
     first, last = (12 * each.year + each.month - 1 for each in (low, high))
     for apart in _MONTHS:
         months = [m for m in range(first + 1, last + 1) if m % apart == 0]
-        if len(months) <= _MOST_MARKS:
+        if len(months) <= _MAX_MARKS:
             break
     begins = [dt.datetime(month // 12, month % 12 + 1, 1) for month in months]
     return tuple(
@@ -404,13 +400,13 @@ def _beyond(schema: Schema, name: str, tables: Sequence[Array], outside: float) 
     if outside <= 0:
         return ""
     low, high = (
-        tell_number(schema, name, f([f(each) for each in tables])) for f in (np.min, np.max)
+        format_number(schema, name, f([f(each) for each in tables])) for f in (np.min, np.max)
     )
     return f"{100 * outside:.1f} % lie beyond, from {low} to {high}"
 
 
 def _outline(heights: Array, ends: Sequence[float]) -> str:
-    """The path along the tops of bars of heights from 0 to 1, and back along the ground."""
+    """Return the path along the tops of bars of heights from 0 to 1, and back along the ground."""
     words = [f"M0 {HEIGHT:g}"]
     for height, end in zip(heights, ends, strict=True):
         y = HEIGHT - (HEIGHT - 4) * height

@@ -1,4 +1,7 @@
-"""Pages of one HTML file: what images a model draws; a demo's."""
+"""Figures of a model's columns, and pages of one HTML file: of images, demos, simulated campaigns.
+
+Every file of a simulated campaign, its pictures, rows and numbers, is stamped SIMULATED.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privot.core.files import replacing_folder
-from privot.evaluation.forecast import STAMP, Rehearsed
+from privot.evaluation.forecast import STAMP, SimulatedCampaign
 from privot.local import LocalModel
 from privot.models import History, Model
 from privot.randomizer import Release
@@ -44,24 +47,34 @@ from privot.tables.files import as_table, write_table
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# What a model draws, at a glance: a panel for each column, alone or against real records.
-
-
-_ACROSS, _MOST_PANELS, _IMAGES = 4, 24, 36
+WRITTEN = tuple(
+    f"{STAMP}-{name}"
+    for name in (
+        "report.html", "picture.png", "numbers.json", "with-noise.csv", "without-noise.csv",
+    )
+)  # fmt: skip
+NAMES = {
+    "one_way": "a column's shares (total variation)",
+    "two_way": "shares of a pair of columns (total variation)",
+    "W2": "places (W₂, where the bounds are -1 and 1)",
+}
+_ACROSS, _MAX_PANELS, _IMAGES = 4, 24, 36
+_SAMPLES = 64
+_ROWS = 10_000
 _WIDTH, _HEIGHT, _CELLS = 3.6, 2.6, 60
 _BARS: dict[str, Any] = {"color": PRIVATE, "alpha": 0.35}
 
 
 def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 0) -> Figure:
-    """Draw records from a model, and show every column of them: bars, densities, maps, images.
+    """Draw records from a model, and plot every column: bars, densities, maps, images.
 
-    Of more than 24 panels, the first. Without real records the figure is as private as the model; with
-    them it shows them, and is **not private**.
+    Of more than 24 panels, the first are drawn. Without real records the figure is as private as the
+    model; with them it shows them, and is **not private**.
 
     Arguments:
-        model: What is sampled.
+        model: The model to sample.
         real: Real records to show beside: a pandas, polars or pyarrow table, or a dict of columns.
-        num_rows: How many records to draw.
+        num_rows: Number of records to draw.
         seed: Of the draw.
 
     Returns:
@@ -74,7 +87,7 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
     if real is not None:
         tables["real"] = as_table(real)
         model.schema.check_table(tables["real"])
-    panels = _panels(model.schema, tables)[:_MOST_PANELS]
+    panels = _panels(model.schema, tables)[:_MAX_PANELS]
     across = min(_ACROSS, len(panels))
     down = ceil(len(panels) / across)
     with styled():
@@ -91,7 +104,7 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
 def _panels(
     schema: Schema, tables: dict[str, pa.Table]
 ) -> list[tuple[str, Callable[[Axes], None]]]:
-    """Titles of panels, and what draws each: of images and of points in the plane, one a table."""
+    """Return titles of panels, and what draws each: of images and points in the plane, one a table."""
     panels: list[tuple[str, Callable[[Axes], None]]] = []
     several = len(tables) > 1
     for name in schema.columns:
@@ -144,7 +157,7 @@ def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axe
 def _draw_plane(
     parts: tuple[str, ...], points: dict[str, np.ndarray], shown: np.ndarray, axis: Axes
 ) -> None:
-    """Shares of a grid's cells, on the scale and in the limits of all tables."""
+    """Draw shares of a grid's cells, on the scale and in the limits of all tables."""
     everybody = np.concatenate(list(points.values()))
     low, high = everybody.min(axis=0), everybody.max(axis=0)
     limits = [(low[0], high[0]), (low[1], high[1])]
@@ -166,7 +179,7 @@ def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
 
 
 def draw_loss(history: History) -> Figure:
-    """Loss over steps, and its running mean."""
+    """Draw the loss over steps, and its running mean."""
     with styled():
         figure = new_figure(7.0, 2.6)
         axis = figure.subplots()
@@ -182,9 +195,6 @@ def draw_loss(history: History) -> Figure:
         margin = 0.05 * (high - low) + 1e-9
         axis.set_ylim(low - margin, high + margin)
     return figure
-
-
-_SAMPLES = 64
 
 
 def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
@@ -240,42 +250,27 @@ def write_results(
         model.save(draft / "model")
 
 
-# What a rehearsal leaves: a page, pictures, rows and numbers, every one of them stamped SIMULATED.
-
-
-WRITTEN = tuple(
-    f"{STAMP}-{name}"
-    for name in (
-        "report.html",
-        "picture.png",
-        "numbers.json",
-        "with-noise.csv",
-        "without-noise.csv",
-    )
-)
-NAMES = {
-    "one_way": "a column's shares (total variation)",
-    "two_way": "shares of a pair of columns (total variation)",
-    "W2": "places (W₂, where the bounds are -1 and 1)",
-}
-_ROWS = 10_000
-
-
 def stamped(figure: Figure) -> Figure:
-    """The figure with its stamp across."""
+    """Write the stamp across a figure, and return it."""
     words: dict[str, Any] = {"ha": "center", "va": "center", "color": "#c8362f", "weight": "bold"}
     figure.text(0.5, 0.5, STAMP, rotation=25, fontsize=54, alpha=0.22, gid="stamp", **words)
     return figure
 
 
-def write_rehearsal(folder: Path, told: Rehearsed, epsilon: float, people: int) -> list[Path]:
-    """Write all files into a folder; which they are."""
-    schema: Schema = told.model.schema
-    figure = stamped(plot(told.model, told.people.slice(0, _ROWS), num_rows=_ROWS))
+def write_rehearsal(
+    folder: Path, found: SimulatedCampaign, epsilon: float, people: int
+) -> list[Path]:
+    """Write all files of a simulated campaign into a folder; return their paths."""
+    schema: Schema = found.model.schema
+    figure = stamped(plot(found.model, found.people.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in WRITTEN]
     rows = [
-        (NAMES[key], told.predicted[key], told.low[key], told.high[key], told.without_noise[key])
-        for key in told.predicted
+        (
+            name,
+            *(each[key] for each in (found.predicted, found.low, found.high, found.without_noise)),
+        )
+        for key, name in NAMES.items()
+        if key in found.predicted
     ]
     write_page(
         paths[0],
@@ -287,8 +282,8 @@ def write_rehearsal(folder: Path, told: Rehearsed, epsilon: float, people: int) 
             "people": people,
             "epsilon": epsilon,
             "unit": schema.unit,
-            "rehearsals": told.rehearsals,
-            "guarantee": str(told.model.guarantee),
+            "rehearsals": found.rehearsals,
+            "guarantee": str(found.model.guarantee),
         },
     )
     save_png(figure, paths[1], dpi=130)
@@ -296,17 +291,17 @@ def write_rehearsal(folder: Path, told: Rehearsed, epsilon: float, people: int) 
         "stamp": STAMP,
         "epsilon": epsilon,
         "people": people,
-        "rehearsals": told.rehearsals,
-        "predicted": told.predicted,
-        "low": told.low,
-        "high": told.high,
-        "without_noise": told.without_noise,
+        "rehearsals": found.rehearsals,
+        "predicted": found.predicted,
+        "low": found.low,
+        "high": found.high,
+        "without_noise": found.without_noise,
     }
     paths[2].write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
     mark = {STAMP: [STAMP] * min(_ROWS, people)}
     for path, table in (
-        (paths[3], told.model.sample(min(_ROWS, people), seed=0)),
-        (paths[4], told.people.slice(0, min(_ROWS, people))),
+        (paths[3], found.model.sample(min(_ROWS, people), seed=0)),
+        (paths[4], found.people.slice(0, min(_ROWS, people))),
     ):
         few = table.slice(0, len(mark[STAMP]))
         write_table(few.append_column(STAMP, [mark[STAMP][: few.num_rows]]), path)

@@ -1,7 +1,4 @@
-"""One style for all that is looked at, and panels side by side in it: images as sent and as learned.
-
-The style is of colors and figures, and of pages of one HTML file from templates.
-"""
+"""One style of figures and pages; panels side by side: images, maps, and trends over time."""
 
 from __future__ import annotations
 
@@ -52,25 +49,25 @@ _TEMPLATES = jinja2.Environment(
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of inches `width` × `height` in our style, detached from any window or pyplot state."""
+    """Return a figure of inches `width` × `height` in our style, detached from any pyplot state."""
     with styled():
         return Figure(figsize=(width, height), layout="constrained")
 
 
 def styled() -> AbstractContextManager[None]:
-    """The context in which axes must be made to take our style."""
+    """Return the context in which axes must be made to take our style."""
     return mpl_style.context("privot.report.paper")
 
 
 def data_uri(figure: Figure, dpi: int = 160) -> str:
-    """The figure as a PNG inside a URI."""
+    """Return the figure as a PNG inside a URI."""
     buffer = io.BytesIO()
     save_png(figure, buffer, dpi)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def save_png(figure: Figure, path: Path | io.BytesIO, dpi: int = 160) -> None:
-    """Write the figure to a file."""
+    """Write the figure to a PNG file."""
     figure.savefig(path, format="png", dpi=dpi, facecolor=figure.get_facecolor())
 
 
@@ -88,35 +85,43 @@ LIGHT = LinearSegmentedColormap.from_list(
 PANEL, _GAP, _HEADING, _GROUP = 3.6, 0.16, 0.72, 0.5
 DIM, FAINT = "#aab4cc", "#3c4766"
 _PAPER = -0.86  # between black and the page, on a scale from −1 to 1
+_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
+_MAX_VALUES, _MAX_PANELS = 5, 24
+_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
+_MAX_TREND_TICKS = 5
+KILOMETERS = 6371.0 * math.pi / 180  # a degree of latitude
+_CELLS_ACROSS = 130
+_MARGIN = 0.42  # inches, for the numbers on axes
+_MAX_TICKS = 7
 
 
 class Panel(Protocol):
-    """What stands above anything that is looked at."""
+    """Title, caption and group of anything that is drawn."""
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """Title of the panel."""
 
     @property
     def caption(self) -> str:
-        """A few words on it; may be empty."""
+        """A few words below the title; may be empty."""
 
     @property
     def group(self) -> str:
-        """What it and its neighbors are, together; may be empty."""
+        """Name of a group of neighbors; may be empty."""
 
 
 @dataclass(frozen=True)
 class ImagePanel:
-    """A title, a line under it, and images (n, h, w) or (n, h, w, channels) in unit pixels.
+    """Images (n, h, w) or (n, h, w, channels) in unit pixels, with a title and a caption.
 
     Arguments:
-        title: What they are.
+        title: Title of the panel.
         caption: A few words; may be empty.
         images: Pixels, from −1 to 1 but for noise.
         limit: Values from −limit to limit go from black to white.
         across: Images in a row, and rows; as many as the figure's by default.
-        group: What it and its neighbors are, together.
+        group: Name of a group of neighbors.
     """
 
     title: str
@@ -128,7 +133,7 @@ class ImagePanel:
 
 
 def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
-    """Panels side by side, each of at most `across` rows of as many images."""
+    """Draw panels side by side, each of at most `across` rows of as many images."""
     with styled():
         figure, axes = dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
         for axis, panel in zip(axes, panels, strict=True):
@@ -142,7 +147,7 @@ def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
 
 
 def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarray:
-    """The images (n, h, w) or (n, h, w, 3) in rows of `num_columns`, a pixel of `paper` between them."""
+    """Return images (n, h, w[, 3]) in rows of `num_columns`, a pixel of `paper` between them."""
     count, height, width = images.shape[:3]
     num_rows = math.ceil(count / num_columns)
     size = (num_rows * (height + 1) - 1, num_columns * (width + 1) - 1)
@@ -154,15 +159,15 @@ def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarr
 
 
 def unit_images(column: ArrayColumn, name: str, table: pa.Table, most: int = 64) -> np.ndarray:
-    """The first images (n, h, w[, c]) of a table of records in unit pixels."""
+    """Return the first images (n, h, w[, c]) of a table of records in unit pixels."""
     raw = tensor_values(table.column(name).slice(0, most))
     return column.to_unit_pixels(raw).reshape(len(raw), *column.shape)
 
 
 def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.ndarray, float]:
-    """The first reported images (n, h, w[, c]) in unit pixels, noise and all, and a limit to show them.
+    """Return the first reported images (n, h, w[, c]), with noise, in unit pixels, and a limit to show.
 
-    Of cosine coefficients, the images of which they are the coefficients.
+    Reported cosine coefficients are decoded to images.
     """
     column = release.schema.images[name]
     few = Release(ReportTable.of(next(release.rows.pieces(16 * most))), release.randomizer)
@@ -175,7 +180,7 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
 def dark_axes(
     panels: Sequence[Panel], height: float, margin: float = 0.0, across: float = PANEL
 ) -> tuple[Figure, list[Axes]]:
-    """Axes `height` times as tall as wide, each under its panel's title and caption."""
+    """Return axes `height` times as tall as wide, each under its panel's title and caption."""
     wide, tall = across + _GAP, across * height
     groups = [panel.group for panel in panels]
     heading = _HEADING + (_GROUP if any(groups) else 0.0)
@@ -214,18 +219,9 @@ def dark_axes(
     return figure, figure.axes
 
 
-# Maps side by side: people as light, on axes of degrees and kilometers.
-
-
-KILOMETERS = 6371.0 * math.pi / 180  # a degree of latitude
-_CELLS_ACROSS = 130
-_MARGIN = 0.42  # inches, for the numbers on axes
-_MOST_TICKS = 7
-
-
 @dataclass(frozen=True)
 class Map:
-    """One map: a title, a line under it, and points (n, 2) as longitude and latitude.
+    """A map of points (n, 2) as longitude and latitude, with a title and a caption.
 
     Neighbors of one `group` stand under its name.
     """
@@ -241,13 +237,13 @@ def draw_maps(
     bounds: tuple[tuple[float, float], tuple[float, float]],
     geographic: bool = True,
 ) -> Figure:
-    """Maps side by side, on one color scale: the share of people in each cell.
+    """Draw maps side by side, on one color scale: the share of people in each cell.
 
     Places on earth have degrees on the first map's axes, and kilometers from the south-west on the last
     one's.
 
     Arguments:
-        panels: What to draw; the first one sets the brightness.
+        panels: Maps to draw; the first one sets the brightness.
         bounds: Limits of the two coordinates.
         geographic: Whether they are degrees of longitude and latitude; else panels are square.
     """
@@ -285,31 +281,31 @@ def draw_maps(
 
 
 def _map_width(count: int) -> float:
-    """Inches: many are smaller, so that a page holds them."""
+    """Return inches: many are smaller, so that a page has room for them."""
     return PANEL if count <= 3 else 2.5
 
 
 def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[float, str]]:
-    """Places of whole degrees, and what to call them."""
+    """Return places of whole degrees, and their labels."""
     places = _round_numbers(low, high)
     return [(x, f"{abs(x):g}° {above if x > 0 else below}" if x else "0°") for x in places]
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Round numbers strictly between two, evenly spaced.
+    """Return round numbers between two, evenly spaced.
 
     Examples:
         >>> _round_numbers(-8.7, 1.8)
         [-8.0, -6.0, -4.0, -2.0, 0.0]
     """
-    ticker = MaxNLocator(nbins=_MOST_TICKS, steps=[1, 2, 5, 10])
+    ticker = MaxNLocator(nbins=_MAX_TICKS, steps=[1, 2, 5, 10])
     return [float(x) for x in ticker.tick_values(low, high) if low <= x <= high]
 
 
 def _scale(
     axis: Axes, side: str, across: list[tuple[float, str]], up: list[tuple[float, str]]
 ) -> None:
-    """Numbers at the bottom and on one side of a map."""
+    """Draw numbers at the bottom and on one side of a map."""
     axis.set_axis_on()
     axis.tick_params(colors=DIM, labelsize=7.5, length=2.5, color=FAINT, pad=2)
     axis.tick_params(axis="y", left=side == "left", right=side == "right",
@@ -327,28 +323,19 @@ def _light(
     return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
 
 
-# Trends of a model that moves: small multiples with bands, a panel for each column, and their page.
-
-
-_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
-_MOST_VALUES, _MOST_PANELS = 5, 24
-_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
-_MOST_TREND_TICKS = 5
-
-
 def draw_trends(
     model: WaveModel, truth: dict[str, Sequence[float]] | None = None, *, level: float = 0.95
 ) -> Figure:
-    """A panel for each column: the mean of a number, the shares of a category's first values.
+    """Draw a panel for each column: the mean of a number, the shares of a category's first values.
 
     Arguments:
         model: By [`fit_waves`][privot.local.waves.wave_model.fit_waves].
-        truth: Of some trends, by their names (`uses = yes`, `mean of age`), to draw beside; a picture
-            with a real truth is **not private**.
-        level: Of the bands.
+        truth: True values of some trends, by their names (`uses = yes`, `mean of age`), to draw beside;
+            a picture with a real truth is **not private**.
+        level: Level of the bands.
     """
     groups = [group for name in model.schema.table_columns if (group := _of(model, name, level))]
-    groups = groups[:_MOST_PANELS]
+    groups = groups[:_MAX_PANELS]
     across = min(_ACROSS, len(groups))
     down = ceil(len(groups) / across)
     with styled():
@@ -362,20 +349,20 @@ def draw_trends(
 
 
 def draw_trend(axis: Axes, trends: Sequence[Trend], truth: dict[str, Sequence[float]]) -> None:
-    """Trends of one column, with their bands and their truth, where it is known."""
+    """Draw trends of one column, with their bands and their truth, where it is known."""
     places = np.arange(len(trends[0].times))
     for trend, color in zip(trends, _COLORS, strict=False):
         axis.fill_between(places, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
         axis.plot(places, trend.estimate, color=color, linewidth=1.8, label=trend.name)
         if trend.name in truth:
             axis.plot(places, truth[trend.name], color=INK, linewidth=1, linestyle="--")
-    ticks = np.unique(np.linspace(0, len(places) - 1, _MOST_TREND_TICKS).round().astype(int))
+    ticks = np.unique(np.linspace(0, len(places) - 1, _MAX_TREND_TICKS).round().astype(int))
     axis.set_xticks(ticks, [trends[0].times[tick] for tick in ticks], fontsize=7)
     axis.legend(fontsize=7, loc="best")
 
 
 def write_wave_report(path: str | Path, model: WaveModel) -> None:
-    """Write the page of a model that moves: its trends, and which columns changed suddenly.
+    """Write the page of a model over time: its trends, and its sudden changes.
 
     All of it comes from the releases, and is as private as they are.
     """
@@ -403,9 +390,9 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
 
 
 def _of(model: WaveModel, name: str, level: float) -> list[Trend]:
-    """Trends of one column; none of one that has neither a mean nor named values."""
+    """Return trends of one column; none of one that has neither a mean nor named values."""
     try:
         return [model.trend(name, level=level)]
     except PrivotError:
         labels = model.schema.coded[name].labels if name in model.schema.coded else ()
-        return [model.trend(name, label, level=level) for label in labels[:_MOST_VALUES]]
+        return [model.trend(name, label, level=level) for label in labels[:_MAX_VALUES]]

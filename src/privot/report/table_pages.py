@@ -1,9 +1,9 @@
-"""Pages of a model's verdict: against real records, and by reports alone. One HTML file each.
+"""Reports on synthetic tables: against real records, and by reports alone. One HTML file each.
 
-Both have the verdict in words on top, a card for every column, the map of all pairs and some rows. The
-rows are synthetic: a real record is never shown, and a synthetic one is nobody's. The page against real
-records is **not private**, and says so; the one by reports alone is computed from the release, and as
-private as it.
+Both have findings in words on top, a card for every column (bars of categories, a histogram of numbers,
+and a few facts), the map of all pairs and some rows. Real records appear as shares and quantiles, never
+one by one; rows are synthetic, and nobody's. The page against real records is **not private**, and says
+so; the one by reports alone is computed from the release, and as private as it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation import (
-    Check,
-    ColumnCheck,
-    Comparison,
-    Evaluation,
-    NumberCheck,
-    NumberScore,
-    Score,
-    TableComparison,
-)
-from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, number_series, percent
+from privot.evaluation.checking import Check, ColumnCheck
+from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
+from privot.evaluation.number_check import NumberCheck
+from privot.evaluation.result import Comparison, Evaluation
+from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, percent
 from privot.local import LocalModel
 from privot.report.charts import (
-    MOST_PAIRED,
+    MAX_PAIRED,
     Bar,
     HeatMap,
     Histogram,
     bars_of,
     draw_histogram,
+    format_number,
     heat_map,
-    tell_number,
     worst,
 )
 from privot.report.pages import draw_loss
@@ -50,16 +44,20 @@ from privot.report.panels import (
     unit_images,
     write_page,
 )
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 
-# A card for every column: bars of categories, a histogram of numbers, and a few facts beside.
-#
-# Cards show synthetic records beside real ones, or beside what reports alone say, or both. Real
-# records appear as shares and quantiles, never one by one.
-
-
-MOST_COLUMNS = 60
-_LONGEST_LABEL = 24
+MAX_COLUMNS = 60
+_MAX_LABEL = 24
+_MAX_PAIRS, _ROWS, _MAX_SHOWN, _MAX_LETTERS = 10, 6, 12, 40
+_NUM_DRAWN = 20_000
+_MEASURES = {
+    "one_way": ("Each column", "total variation"),
+    "two_way": ("Each pair of columns", "total variation"),
+    "cramers_v": ("Association of a pair", "difference of Cramér's V"),
+    "ks": ("Each number", "Kolmogorov–Smirnov distance of values"),
+    "correlation": ("Correlation of two numbers", "difference, of values"),
+}
 
 
 @dataclass(frozen=True)
@@ -74,16 +72,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class Card:
-    """One column, or one coordinate.
+    """A card of one column, or one coordinate.
 
     Arguments:
-        name: Of the table's column.
-        error: What it is graded by.
+        name: Name of the table's column.
+        error: Error that it is graded by.
         score: The same in words.
-        grade: How good it is.
-        bars: Of categories.
-        histogram: Of numbers.
-        facts: Below a histogram.
+        grade: Grade of the error.
+        bars: Bars of categories.
+        histogram: Histogram of numbers.
+        facts: Rows below a histogram.
         note: A sentence below all, or nothing.
     """
 
@@ -98,13 +96,13 @@ class Card:
 
     @property
     def scale(self) -> float:
-        """The largest share, which a full bar stands for."""
+        """The share of a full bar."""
         return max([bar.longest for bar in self.bars] or [1.0]) or 1.0
 
     @property
     def label_width(self) -> int:
-        """Letters of the longest label that is shown in full."""
-        return min(max([len(bar.label) for bar in self.bars] or [1]), _LONGEST_LABEL)
+        """Length of the longest label that is shown in full."""
+        return min(max([len(bar.label) for bar in self.bars] or [1]), _MAX_LABEL)
 
 
 def cards(
@@ -114,11 +112,11 @@ def cards(
     comparison: Comparison | None,
     check: Check | None,
 ) -> list[Card]:
-    """Cards of all columns in the schema's order; of more than 60, those that are most wrong."""
+    """Return cards of all columns in the schema's order; of more than 60, those most wrong."""
     ours = number_series(schema, synthetic)
     truth = {} if real is None else number_series(schema, real)
     scores = {} if comparison is None else {n.name: n for n in comparison.numbers}
-    told = {} if check is None else {column.column: column for column in check.columns}
+    checks = {} if check is None else {column.column: column for column in check.columns}
     errors = {}
     if comparison is not None and comparison.table is not None:
         errors = {c.column: c.total_variation for c in comparison.table.columns}
@@ -129,9 +127,9 @@ def cards(
                 score = scores.get(part)
                 if score is not None or comparison is None:
                     values = ours[part], truth.get(part)
-                    found.append(_of_number(schema, part, values, score, told.get(name)))
+                    found.append(_of_number(schema, part, values, score, checks.get(name)))
         if name in schema.coded and name not in schema.points:
-            own = told.get(name)
+            own = checks.get(name)
             bars = bars_of(schema, name, synthetic, real, () if own is None else own.shares)
             if name in errors:
                 score_of = errors[name]
@@ -140,8 +138,7 @@ def cards(
                 found.append(Card(name, score_of.synthetic, words, graded, bars))
             elif own is not None:
                 found.append(Card(name, own.error, *_expected(own), bars, note=_note(own)))
-    kept = worst([card.error for card in found], MOST_COLUMNS)
-    return [found[i] for i in kept]
+    return [found[i] for i in worst([card.error for card in found], MAX_COLUMNS)]
 
 
 def _expected(own: ColumnCheck) -> tuple[str, Grade]:
@@ -182,25 +179,25 @@ def _facts(
     score: NumberScore | None,
     number: NumberCheck | None,
 ) -> tuple[Fact, ...]:
-    def tell(x: float) -> str:
-        return tell_number(schema, part, x)
+    def written(x: float) -> str:
+        return format_number(schema, part, x)
 
     absent = [None if each is None else float(np.isnan(each).mean()) for each in values]
     facts = []
     if number is not None or score is not None:
         pairs = [("mean", score.mean if score else None, number.mean if number else None)]
         quantiles = ((2, 1, "25 %"), (3, 2, "median"), (4, 3, "75 %"))
-        for place, own, name in quantiles:
+        for place, level, name in quantiles:
             real = score.quantiles[place] if score else None
-            pairs.append((name, real, number.quantiles[own] if number else None))
-        for name, both, told in pairs:
-            ours = both.synthetic if both else told.model if told else 0.0
-            said = (tell(told.reports.low), tell(told.reports.high)) if told else None
-            facts.append(Fact(name, tell(ours), tell(both.real) if both else "", said))
+            pairs.append((name, real, number.quantiles[level] if number else None))
+        for name, both, own in pairs:
+            ours = both.synthetic if both else own.model if own else 0.0
+            ends = (written(own.reports.low), written(own.reports.high)) if own else None
+            facts.append(Fact(name, written(ours), written(both.real) if both else "", ends))
     if score is not None:
         if schema.columns.get(part) is None or schema.columns[part].holds_numbers:
             std = score.std
-            facts.append(Fact("std", tell(std.synthetic), tell(std.real)))
+            facts.append(Fact("std", written(std.synthetic), written(std.real)))
         low, high = score.tails
         facts.append(Fact("below 1 %", percent(low.synthetic), percent(low.real)))
         facts.append(Fact("above 99 %", percent(high.synthetic), percent(high.real)))
@@ -210,20 +207,9 @@ def _facts(
     return tuple(facts)
 
 
-_MEASURES = {
-    "one_way": ("Each column", "total variation"),
-    "two_way": ("Each pair of columns", "total variation"),
-    "cramers_v": ("Association of a pair", "difference of Cramér's V"),
-    "ks": ("Each number", "Kolmogorov–Smirnov distance of values"),
-    "correlation": ("Correlation of two numbers", "difference, of values"),
-}
-_WORST_PAIRS, _ROWS, _SHOWN_COLUMNS, _LONGEST_VALUE = 10, 6, 12, 40
-_DRAWN = 20_000
-
-
 @dataclass(frozen=True)
 class Gauge:
-    """A score as marks on a line from 0, where values agree, to `end`."""
+    """Marks of a score on a line from 0, where values agree, to `end`."""
 
     title: str
     measure: str
@@ -231,25 +217,25 @@ class Gauge:
     end: float
 
     def place(self, value: float) -> float:
-        """Where on the line a value stands, from 0 to 1."""
+        """Return the place of a value on the line, from 0 to 1."""
         return min(value / self.end, 1.0) if self.end > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Worst:
-    """A pair that is most wrong, and what there is to compare it with."""
+    """A pair with a large error, and the numbers to compare it with."""
 
     name: str
     numbers: tuple[str, ...]
 
 
 def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | None = None) -> None:
-    """Write what was found as a page of HTML, with figures: **not private**, and the page says so.
+    """Write an evaluation as a page of HTML, with figures: **not private**, and the page says so.
 
     Arguments:
         evaluation: By [`evaluate`][privot.evaluation.evaluate].
-        path: Where to; an old page survives any failure.
-        num_held: How many real records were drawn from, if not all were compared.
+        path: Path of the page; an old one survives any failure.
+        num_held: Number of real records to draw from, if not all were compared.
 
     Examples:
         `privot.write_report(privot.evaluate(model, holdout), "report.html")`
@@ -273,8 +259,8 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
             "table": found.table,
             "cards": cards(schema, synthetic, real, found, check),
             "num_cards": _num_cards(schema),
-            "most_columns": MOST_COLUMNS,
-            "most_paired": MOST_PAIRED,
+            "max_columns": MAX_COLUMNS,
+            "max_paired": MAX_PAIRED,
             "prediction": evaluation.prediction,
             "vectors": found.vectors,
             "maps": _draw_maps(schema, synthetic, real),
@@ -290,14 +276,14 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
 
 
 def write_check_report(check: Check, model: LocalModel, path: str | Path) -> None:
-    """Write what reports alone say of a model: as private as they are.
+    """Write a check by reports alone as a page of HTML: as private as they are.
 
     Arguments:
         check: By [`check`][privot.evaluation.checking.check].
-        model: Which was checked; some of its records are drawn.
-        path: Where to; an old page survives any failure.
+        model: The model that was checked; some of its records are drawn.
+        path: Path of the page; an old one survives any failure.
     """
-    drawn = model.sample(_DRAWN, seed=0)
+    drawn = model.sample(_NUM_DRAWN, seed=0)
     own = {column.column: column.error for column in check.columns}
     errors = {(pair.first, pair.second): pair.error for pair in check.pairs}
     there = {(pair.first, pair.second): pair.dependence for pair in check.pairs}
@@ -306,7 +292,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
             pair.name + (" †" if pair.contradicted else ""),
             (f"{pair.error:.3f}", f"{pair.dependence:.3f}", f"{pair.people:,}"),
         )
-        for pair in sorted(check.pairs, key=lambda pair: -pair.error)[:_WORST_PAIRS]
+        for pair in sorted(check.pairs, key=lambda pair: -pair.error)[:_MAX_PAIRS]
     ]
     words = ("error to expect", "error to expect", "dependence, by the model")
     write_page(
@@ -320,8 +306,8 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
             "verdict": check.verdict,
             "cards": cards(model.schema, drawn, None, None, check),
             "num_cards": _num_cards(model.schema),
-            "most_columns": MOST_COLUMNS,
-            "most_paired": MOST_PAIRED,
+            "max_columns": MAX_COLUMNS,
+            "max_paired": MAX_PAIRED,
             "heat": heat_map([*own], own, errors, there, words) if errors else None,
             "worst": rows,
             "maps": _draw_maps(model.schema, drawn),
@@ -352,7 +338,7 @@ def _pairs_against(table: TableComparison | None) -> dict[str, Any]:
     below = {pair: score.synthetic for pair, score in pairs.items()}
     above = {pair: score.independence or 0.0 for pair, score in pairs.items()}
     heat: HeatMap = heat_map(names, own, below, above, ("error", "error", "independent columns"))
-    order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_WORST_PAIRS]
+    order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_MAX_PAIRS]
     rows = [Worst(f"{pair[0]} × {pair[1]}", _numbers(pairs[pair])) for pair in order]
     return {"heat": heat, "worst": rows}
 
@@ -366,22 +352,24 @@ def _largest(score: Score) -> float:
 
 
 def _sample(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
-    """A few synthetic rows, in words: names, rows, and how many columns are left out."""
+    """Return names and a few synthetic rows in words, and the number of columns left out."""
     names = [n for n in synthetic.column_names if n not in schema.images]
-    kept = names[:_SHOWN_COLUMNS]
-    rows = [[_tell(row[name]) for name in kept] for row in synthetic.slice(0, _ROWS).to_pylist()]
-    return {"names": kept, "rows": rows if kept else [], "more": len(names) - len(kept)}
+    shown = names[:_MAX_SHOWN]
+    rows = [
+        [_written(row[name]) for name in shown] for row in synthetic.slice(0, _ROWS).to_pylist()
+    ]
+    return {"names": shown, "rows": rows if shown else [], "more": len(names) - len(shown)}
 
 
-def _tell(value: object) -> str:
+def _written(value: object) -> str:
     if value is None:
         return "–"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    return text if len(text) <= _MAX_LETTERS else text[: _MAX_LETTERS - 1] + "…"
 
 
 def _draw_images(evaluation: Evaluation, name: str) -> str:
-    """Real images, what a device would send of synthetic ones if any does, synthetic ones."""
+    """Draw real images, reports of synthetic ones if devices report, and synthetic ones."""
     column, model = evaluation.schema.images[name], evaluation.model
     synthetic = unit_images(column, name, evaluation.synthetic)
     panels = [
@@ -397,7 +385,7 @@ def _draw_images(evaluation: Evaluation, name: str) -> str:
 
 
 def _draw_maps(schema: Schema, synthetic: pa.Table, real: pa.Table | None = None) -> list[str]:
-    """Maps of vectors in the plane: of real records, if there are some, and of synthetic ones."""
+    """Draw maps of vectors in the plane: of real records, if there are some, and of synthetic ones."""
     maps = []
     for name, column in schema.vectors.items():
         parts = column.table_columns(name)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -231,6 +232,19 @@ def _refused(line: str) -> PrivotError:
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
 # strftime codes of hours, minutes, seconds; others are days or longer.
 _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
+
+
+def read_draft(path: str | Path, table: str | None = None) -> str:
+    """Return `draft_schema` of a file of metadata.
+
+    Raises:
+        PrivotError: if it cannot be read, or as `draft_schema`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"metadata {path} cannot be read: {error}") from None
+    return draft_schema(text, table)
 
 
 def draft_schema(text: str, table: str | None = None) -> str:

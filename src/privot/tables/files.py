@@ -140,7 +140,7 @@ def read_table(
                 table = pq.read_table(path)
             return form.select(table, declared, str(path))
         if suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return form.select(
                     _from_arrays(dict(arrays), str(path), schema), declared, str(path)
                 )

@@ -63,12 +63,12 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, latent: Tensor) -> Tensor:
-        """Features (n, num_features) of latents (n, latent_dim)."""
+        """Return features (n, num_features) of latents (n, latent_dim)."""
         features: Tensor = self.layers(latent)
         return features
 
     def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Standard normal latents (num_rows, latent_dim) on the generator's device."""
+        """Draw standard normal latents (num_rows, latent_dim) on the generator's device."""
         latent = torch.randn(num_rows, self.latent_dim, generator=rng)
         return latent.to(next(self.parameters()).device)
 
@@ -136,12 +136,12 @@ class DCGAN(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, latent: Tensor) -> Tensor:
-        """Features (n, height · width · channels) of latents (n, latent_dim)."""
+        """Return features (n, height · width · channels) of latents (n, latent_dim)."""
         images: Tensor = self.layers(latent[:, :, None, None])
         return images.movedim(1, -1).flatten(1)
 
     def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Uniform latents (num_rows, latent_dim) on the generator's device."""
+        """Draw uniform latents (num_rows, latent_dim) on the generator's device."""
         latent = 2 * torch.rand(num_rows, self.latent_dim, generator=rng) - 1
         return latent.to(next(self.parameters()).device)
 
@@ -153,7 +153,7 @@ def make_network(
     hidden: tuple[int, ...],
     seed: int = 0,
 ) -> MLP | DCGAN:
-    """A network of this architecture for records of this shape; of images, if it is no MLP."""
+    """Return a network of this architecture for records of this shape (images, if it is no MLP)."""
     require_choice("architecture", architecture, get_args(Architecture))
     if architecture == "mlp":
         return MLP(latent_dim, prod(shape), hidden, seed)
@@ -161,7 +161,7 @@ def make_network(
 
 
 class Network(Protocol):
-    """What can be made conditional, as an `MLP`."""
+    """Generator that can be made conditional, such as an `MLP`."""
 
     latent_dim: int
     num_features: int
@@ -169,14 +169,14 @@ class Network(Protocol):
     architecture: Architecture
 
     def __call__(self, latent: Tensor) -> Tensor:
-        """Features (n, num_features) of latents (n, latent_dim)."""
+        """Return features (n, num_features) of latents (n, latent_dim)."""
 
     def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Latents (num_rows, latent_dim)."""
+        """Draw latents (num_rows, latent_dim)."""
 
 
 class Conditional(nn.Module):
-    r"""A generator that knows which class it draws: a label beside the latent.
+    r"""Conditional generator: a label beside the latent.
 
     $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
 
@@ -213,13 +213,13 @@ class Conditional(nn.Module):
         self.num_features = network.num_features + self.num_labels
 
     def forward(self, latent: Tensor) -> Tensor:
-        """Features and the unit vectors of labels, of latents that end with those vectors."""
+        """Return features and labels' unit vectors of latents that end with these vectors."""
         return torch.cat([self.network(latent), latent[:, -self.num_labels :]], dim=1)
 
     def draw_latent(
         self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
     ) -> Tensor:
-        """Latents (num_rows, latent_dim) whose end is the label's unit vector.
+        """Draw latents (num_rows, latent_dim) whose end is the label's unit vector.
 
         Arguments:
             num_rows: How many.
@@ -234,5 +234,5 @@ class Conditional(nn.Module):
 
 
 def torch_generator(rng: np.random.Generator) -> torch.Generator:
-    """A generator of PyTorch's whose numbers are a function of the state of NumPy's."""
+    """Return a generator of PyTorch whose numbers are a function of the state of NumPy's."""
     return torch.Generator().manual_seed(int(rng.integers(2**63)))

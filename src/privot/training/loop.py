@@ -1,10 +1,11 @@
-r"""The loop: draw, differentiate, step, average; write down; stop cleanly; continue bit for bit.
+r"""The training loop: draw, differentiate, step, average; record; stop cleanly; resume bit for bit.
 
-Adam with a short linear warm-up and cosine decay to zero; the weights that are kept are an
-exponential moving average over the steps, which removes most of the noise of the last batches.
+Adam with a short linear warm-up and cosine decay to zero; the final weights are an exponential moving
+average over the steps, which removes most of the noise of the last batches.
 
-**A time limit** does not cut a run short: once its first steps have told how long one takes, it plans
-as many as will fit, and the learning rate falls to zero over these. Their number depends on the machine.
+**A time limit** does not cut a run short: the time of a step is estimated from the first ones, as many
+are planned as will fit, and the learning rate falls to zero over these. Their number depends on the
+machine.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _HISTORY_ROWS = 400
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What decides the numbers of a run, apart from the objective.
+    """Settings that determine the numbers of a run, apart from the objective.
 
     Arguments:
         steps: Number of optimizer steps.
         learning_rate: Peak learning rate of Adam.
         averaging: Decay of the moving average of the weights, a step.
-        seed: Of batches, latents and simulated noise.
-        minutes: Most minutes to take; fewer steps are taken where these would take longer.
+        seed: Seed of batches, latents and simulated noise.
+        minutes: Time limit in minutes; fewer steps are taken where these would take longer.
     """
 
     steps: int
@@ -63,12 +64,12 @@ class TrainingSettings:
             raise PrivotError(f"averaging {self.averaging} is not in [0, 1): try 0.999")
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
         return self.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / self.steps))
 
     def at_row(self, step: int) -> bool:
-        """Whether the history has a row after a step, counted from 1."""
+        """Return True if the history has a row after a step, counted from 1."""
         return step % max(1, self.steps // _HISTORY_ROWS) == 0 or step == self.steps
 
 
@@ -87,13 +88,13 @@ def train(
     That is so after an interruption, too: what was learned until then can be used.
 
     Arguments:
-        model: What has the weights that `objective` depends on.
+        model: Module with the weights that `objective` depends on.
         objective: Loss and marginal error of one step, drawn with the generator it is given.
         settings: Steps, learning rate, averaging, seed.
-        checkpoint: Of the state, saved every half minute and on interruption; its identity names what
+        checkpoint: File of the state, saved every half minute and on interruption; its identity is what
             must agree when resuming besides `settings` (the data, the architecture).
-        progress: Told after every step.
-        seek: Told the step that a run starts from, before it does.
+        progress: Callback after every step.
+        seek: Callback with the step that a run starts from, before it does.
         group: The processes that train together; `objective` gives the loss of all of them, and
             gradients of this one's rows.
 
@@ -140,7 +141,7 @@ def _step(
     state: TrainingState,
     group: Group,
 ) -> tuple[float, float]:
-    """One step of the optimizer and of the average; its loss and marginal error."""
+    """Take one step of optimizer and average; return its loss and marginal error."""
     for weights in state.optimizer.param_groups:
         weights["lr"] = settings.rate(state.step)
     loss, marginal_error = objective(state.rng)
@@ -176,7 +177,7 @@ class _Recent:
 
 
 class TrainingState:
-    """The moving parts of a run: all that it needs to continue bit for bit on the same machine."""
+    """State of a run: all that it needs to continue bit for bit on the same machine."""
 
     def __init__(self, model: nn.Module, averaging: float, learning_rate: float, seed: int) -> None:
         self.model = model
@@ -184,18 +185,18 @@ class TrainingState:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
         self.rng = torch.Generator().manual_seed(seed)
         self.step = 0
-        self.fewer_steps = 0  # than the settings', where a time limit asked for it
+        self.fewer_steps = 0  # than the settings', by a time limit; else 0
         self.seconds = 0.0
         self.history = History()
 
     def plan(self, settings: TrainingSettings, limit: StepLimit | None) -> TrainingSettings:
-        """Settings of as many steps as a limit allows, once that can be told."""
+        """Return settings with as many steps as a limit allows, once that can be estimated."""
         if limit is not None and not self.fewer_steps:
             self.fewer_steps = min(limit.steps(self.step, self.seconds), settings.steps)
         return replace(settings, steps=self.fewer_steps or settings.steps)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it, by name."""
+        """Return all tensors of the state, by name."""
         tensors = {"rng": self.rng.get_state(), "step": torch.tensor(self.step)}
         tensors["fewer_steps"] = torch.tensor(self.fewer_steps)
         tensors |= {f"model.{k}": v for k, v in self.model.state_dict().items()}
@@ -223,7 +224,7 @@ class TrainingState:
 
 
 def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
-    """An exponential moving average that forgets its first steps as fast as they are few.
+    """Return an exponential moving average that forgets its first steps while they are few.
 
     At step t its decay is min(`decay`, (1+t)/(10+t)): otherwise the initial weights would weigh on
     every run of less than a few times 1/(1−`decay`) steps.

@@ -1,7 +1,7 @@
-r"""What a step of training runs on: several processes with one global batch, threads, kept memory.
+r"""Processes, threads and memory of a training step: several processes share one global batch.
 
 Started by torchrun, every process (rank) holds the same weights, draws the same random numbers for the
-**whole** batch, and works on its share of the rows. What a step needs of the others' rows is gathered:
+**whole** batch, and works on its share of the rows. Rows of the others that a step needs are gathered:
 more processes make the same batch faster, or a larger one as fast, never several small ones side by
 side. For plans between batches that is not a detail: two plans of b/2 points have the mini-batch bias of
 b/2, the gathered one that of b.
@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from privot.core.errors import PrivotError
 from privot.training.settings import started_by_torchrun
 
-_PATIENCE = timedelta(minutes=10)
+_TIMEOUT = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Group:
     """The processes that train together; one alone by default.
 
     Arguments:
-        rank: Which of them this is.
-        size: How many there are.
+        rank: Number of this process.
+        size: Number of processes.
     """
 
     rank: int = 0
     size: int = 1
 
     def share(self, total: int) -> slice:
-        """This process's rows of `total`.
+        """Return this process's rows of `total`.
 
         Raises:
             PrivotError: if they cannot be shared equally.
@@ -65,7 +65,7 @@ class Group:
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def gather(self, own: Tensor) -> Tensor:
-        """All processes' rows in order, without gradients."""
+        """Return all processes' rows in order, without gradients."""
         if self.size == 1:
             return own
         rows = own.new_empty((self.size * len(own), *own.shape[1:]))
@@ -80,14 +80,14 @@ class Group:
         return rows
 
     def gather_with_gradient(self, own: Tensor) -> Tensor:
-        """All processes' rows; the gradient of each row is added up over all processes."""
+        """Return all processes' rows; the gradient of each row is summed over all processes."""
         if self.size == 1:
             return own
         rows: Tensor = _Gather.apply(own, self)
         return rows
 
     def total(self, part: Tensor) -> Tensor:
-        """The sum of the processes' parts, known to all; each differentiates its own."""
+        """Return the sum of the processes' parts, known to all; each differentiates its own."""
         if self.size == 1:
             return part
         total: Tensor = _Total.apply(part)
@@ -104,20 +104,20 @@ class Group:
             grad.copy_(part.view_as(grad))
 
     def any(self, flag: bool) -> bool:
-        """Whether it holds in one of the processes."""
+        """Return True if the flag is set in one of the processes."""
         if self.size == 1:
             return flag
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        told = torch.tensor(int(flag), device=device)
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        return bool(told)
+        largest = torch.tensor(int(flag), device=device)
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return bool(largest)
 
 
 ALONE = Group()
 
 
 def join(device: torch.device) -> Group:
-    """The group of the processes that torchrun started, or this one alone: gloo, nccl on GPUs.
+    """Join the processes that torchrun started, or none: by gloo, on GPUs by nccl.
 
     It is left when the process ends: one that joined, left and joined again would read addresses that
     are no longer true. Until `stay` is called, at once. (Compiled loops use as many threads as
@@ -129,13 +129,13 @@ def join(device: torch.device) -> Group:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         backend = "nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=_PATIENCE)
+        dist.init_process_group(backend, timeout=_TIMEOUT)
     _at_exit(_leave)
     return Group(dist.get_rank(), dist.get_world_size())
 
 
 def stay(group: Group) -> None:
-    """Work is done: whoever ends first waits for the others before it closes their connections.
+    """Wait at exit for the other processes, before their connections are closed.
 
     The first process may have to save for long while the others have nothing left to do. One that ends
     in the middle of work waits for nobody: the others are in a step that would never meet it.
@@ -161,7 +161,7 @@ def _leave_together() -> None:
 
 
 def local_device(name: str) -> torch.device:
-    """The device of a name, `"auto"` being a GPU where there is one; this process's own of several.
+    """Return the device of a name; `"auto"` is a GPU if there is one, of several this process's own.
 
     Raises:
         PrivotError: for a GPU where there is none.
@@ -200,8 +200,8 @@ class _Total(torch.autograd.Function):
         return grads[0]
 
 
-# A batch's cost matrix of up to this many entries is one thread's work.
-_ONE_THREADS_WORK = 2**20
+# Largest number of entries of a batch's cost matrix that one thread works on alone.
+_MAX_ENTRIES_OF_ONE_THREAD = 2**20
 
 
 @contextmanager
@@ -214,7 +214,7 @@ def threads_for(num_entries: int) -> Iterator[None]:
     """
     keep_freed_memory()
     before = torch.get_num_threads()
-    if num_entries <= _ONE_THREADS_WORK:
+    if num_entries <= _MAX_ENTRIES_OF_ONE_THREAD:
         torch.set_num_threads(1)
     try:
         yield

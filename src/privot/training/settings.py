@@ -1,4 +1,9 @@
-"""When a fit ends before it is done: somebody interrupts it, or its time is up."""
+"""Progress callbacks, interruptions and time limits of fits; processes that torchrun started.
+
+Interruptions are deferred to the end of a step (`deferred_interruption`), a run of steps is cut to a
+time limit (`StepLimit`), and a fit that improves step by step stops at one (`Patience`). Nothing here
+needs PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +15,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from privot.core.errors import PrivotError
-from privot.models import History
+from privot.core.errors import PrivotError, load_object
 
-# Names of the networks that generators can be: plain text, which needs no PyTorch.
+if TYPE_CHECKING:
+    from privot.models import History
 
-
+# Networks that generators can be.
 Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
 
 
-# Which of several processes this one is, where torchrun started them, and how many threads it has.
-
-
 def started_by_torchrun() -> bool:
-    """Whether this process is one of several."""
+    """Return True in one of several processes that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_first() -> bool:
-    """Whether this process is the one that writes."""
+    """Return True in the process that writes, rank 0."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def num_threads() -> int:
-    """Threads for compiled loops: `OMP_NUM_THREADS` where it is set, or the processor's cores.
+    """Return the threads for compiled loops: `OMP_NUM_THREADS` if set, or the processor's cores.
 
     torchrun sets it to 1.
     """
@@ -47,23 +49,23 @@ def num_threads() -> int:
 
 Kind = TypeVar("Kind")
 
-# Steps until the time of one is known; the first ones compile and fill caches, and do not count.
+# Steps after which the time of one is estimated; the first ones, which compile, do not count.
 _TIMED, _UNTIMED = 20, 5
 
 
 class Progress(Protocol):
-    """Told after every step; the command line shows a bar."""
+    """Callback after every step; the command line shows a bar."""
 
     def __call__(self, step: int, steps: int, loss: float) -> None:
-        """`step` of `steps` is done; `loss` is its running mean."""
+        """Report that `step` of `steps` is done; `loss` is its running mean."""
 
 
 class Interrupted(KeyboardInterrupt):
     """Training was stopped by a signal, after its state was saved if there is a checkpoint.
 
     Attributes:
-        history: What was written down until then.
-        model: What was learned until then, where a fit can make something of it.
+        history: History of the run until then.
+        model: Model that was learned until then, if a fit can make one.
 
     Examples:
         >>> Interrupted("stopped after 0 steps").history.done()
@@ -72,13 +74,14 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, message: str, history: History | None = None, model: Any = None) -> None:
         super().__init__(message)
-        self.history = history or History()
+        # Imported when it is needed: settings are read without what models need.
+        self.history: History = history or load_object("privot.models:History", "history")()
         self.model = model
 
 
 @contextmanager
 def learning(model: Callable[[History], Any]) -> Iterator[None]:
-    """An interruption within carries the model of what was learned until then."""
+    """Attach the model that was learned until then to an interruption within the block."""
     try:
         yield
     except Interrupted as interruption:
@@ -87,7 +90,7 @@ def learning(model: Callable[[History], Any]) -> Iterator[None]:
 
 
 class Interruption:
-    """Whether somebody asked to stop."""
+    """State of a deferred interruption: `requested` once a signal came."""
 
     requested = False
 
@@ -123,18 +126,18 @@ def deferred_interruption() -> Iterator[Interruption]:
 
 
 class StepLimit:
-    """How many steps a time holds, once some of them have told how long one takes.
+    """Number of steps that fit into a time limit, estimated from the first steps.
 
     Arguments:
-        seconds: Of the whole run.
-        step: The step that this run begins at.
+        seconds: Time limit of the whole run.
+        step: Step that this run begins at.
     """
 
     def __init__(self, seconds: float, step: int) -> None:
         self._limit, self._first, self._untimed = seconds, step, 0.0
 
     def steps(self, step: int, seconds: float) -> int:
-        """All steps of the run, once they can be told; sooner if its time is up. Until then, 0.
+        """Return the steps of the whole run once they can be estimated, or its time is up; until then 0.
 
         Examples:
             >>> limit = StepLimit(seconds=10.0, step=0)
@@ -152,17 +155,17 @@ class StepLimit:
 
 
 class Patience:
-    """Whether a fit that goes from good to better should rest content with what it has.
+    """Stopping rule of a fit that improves step by step: a time limit, or an interruption.
 
     Arguments:
-        minutes: After which it should; never, by default.
+        minutes: Time limit; none by default.
 
     Attributes:
-        ended: Why it was told to, in words; empty where it was not.
+        ended: Reason of an early end, in words; empty without one.
 
     Examples:
         >>> patience = Patience(minutes=0.0)
-        >>> patience.over(), patience.told()
+        >>> patience.over(), patience.facts()
         (True, {'stopped': 'stopped after 0 minutes'})
     """
 
@@ -172,7 +175,7 @@ class Patience:
         self.ended = ""
 
     def over(self) -> bool:
-        """Whether to stop here: for a loop to ask wherever it has something to show."""
+        """Return True if the fit should stop here, where it has a result."""
         if self._interruption.requested:
             self.ended = "stopped by an interruption"
         elif time.perf_counter() > self._until:
@@ -180,17 +183,17 @@ class Patience:
         return bool(self.ended)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Within, interruptions are for `over` to tell, instead of ending the process."""
+    def deferring(self) -> Iterator[None]:
+        """Have `over` report interruptions within the block, instead of ending the process."""
         with deferred_interruption() as self._interruption:
             yield
 
-    def told(self) -> dict[str, str]:
-        """For a model's facts: why its fit ended early, if it did."""
+    def facts(self) -> dict[str, str]:
+        """Return the reason of an early end for a model's `made_with`; empty without one."""
         return {"stopped": self.ended} if self.ended else {}
 
-    def rest(self, model: Kind) -> Kind:
-        """The model of a fit that asked.
+    def finish(self, model: Kind) -> Kind:
+        """Return the fit's model.
 
         Raises:
             Interrupted: with the model, if an interruption ended the fit.
@@ -201,7 +204,7 @@ class Patience:
 
 
 def require_minutes(minutes: float | None) -> float | None:
-    """Refuse what is no time to take."""
+    """Refuse a time limit that is not above 0."""
     if minutes is not None and not 0 < minutes < math.inf:
         raise PrivotError(f"minutes {minutes} is no time to take: give a number above 0")
     return minutes

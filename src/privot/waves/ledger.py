@@ -1,7 +1,8 @@
 """A device's ledger: what was drawn in which wave of which campaign; never a second draw in a slot.
 
-A report is drawn under the journal's lock, written down and flushed, and handed out only then. Whoever
-asks again in the same wave gets the same bytes, whatever the record says now. So for one ledger:
+A `Journal` is the file, a `Limit` what its owner allows, a `DeviceLedger` draws the reports. A report is
+drawn under the journal's lock, written down and flushed, and handed out only then. A second call in the
+same wave returns the same bytes, whatever the record says now. So for one ledger:
 
 *No second draw.* A report that anybody has seen stands in the journal. A draw in wave t of a campaign
 is made only if no entry of that campaign is within w − 1 waves of t, on either side: then any w
@@ -19,13 +20,11 @@ each loss within them. Not covered either way: an older copy of the file restore
 person, a clock set back before a ledger is begun.
 
 *Several campaigns.* Promises to one person add up. The owner's limit is on all that was drawn, in every
-campaign together, and what a wrong clock does to it is in `privot.waves.ledger`.
+campaign together; what a wrong clock does to it: `Limit`.
 
 **Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
-holds reports, which may leave, and times; it holds no value but the bits of trees, if there are any
-(`privot.waves.tree_ledger`). Refusals depend on clock, panel and
-earlier draws, never on a value; a record that cannot be used is refused before anything is drawn or
-written.
+holds reports, which may leave, and times, and no value. Refusals depend on clock, panel and earlier
+draws, never on a value; a record that cannot be used is refused before anything is drawn or written.
 """
 
 from __future__ import annotations
@@ -54,22 +53,6 @@ from privot.waves.panel import Panel
 from privot.wire.draws import NextWord, system_word
 from privot.wire.report import Report
 
-# A journal: lines that only ever grow, each on the disk before anything that follows from it is seen.
-#
-# One file of a device, its owner's alone. A line is JSON and a seal, 16 digits of the SHA-256 of the
-# seal before and the JSON, so that a line that was changed, moved or taken out is found. Lines are
-# appended and flushed under a lock of all threads and processes; the folder is flushed with the
-# first.
-#
-# *A kill at any moment.* A line without its end was not flushed, so nobody has seen what it holds: it
-# is cut off, if it can be the beginning of one. A whole line may be in the machine's memory alone,
-# where a kill came between its writing and its flush: what is read is flushed before anything follows
-# from it. Any other damage, or another file, is refused and left as it is, and never taken for an
-# empty journal.
-#
-# What cannot be detected: an older copy of the whole file in its place, and last whole lines cut off.
-
-
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
@@ -82,7 +65,19 @@ _BEGUN = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", re.DOTALL)
 
 @dataclass
 class Journal:
-    """A journal's lines, while nobody else can append.
+    """The lines of a ledger's file, while nobody else can append; each is on the disk before its use.
+
+    One file of a device, its owner's alone. A line is JSON and a seal, 16 digits of the SHA-256 of the
+    seal before and the JSON, so that a line that was changed, moved or taken out is found. Lines are
+    appended and flushed under a lock of all threads and processes; the folder is flushed with the first.
+
+    *A kill at any moment.* A line without its end was not flushed, so nobody has seen what it holds: it
+    is cut off, if it can be the beginning of one. A whole line may be in the machine's memory alone,
+    where a kill came between its writing and its flush: what is read is flushed before anything follows
+    from it. Any other damage, or another file, is refused and left as it is, and never taken for an
+    empty journal.
+
+    *Not detected*: an older copy of the whole file in its place, and last whole lines cut off.
 
     Arguments:
         path: The file, for refusals.
@@ -95,7 +90,7 @@ class Journal:
     _seal: str = field(default="0" * _SEAL)
 
     def append(self, line: dict[str, Any]) -> None:
-        """One more line, on the disk when this returns.
+        """Append one line; it is on the disk when this returns.
 
         Raises:
             PrivotError: if it cannot be written; then nothing was.
@@ -118,7 +113,7 @@ class Journal:
 
 @contextmanager
 def holding(path: Path) -> Iterator[Journal]:
-    """The journal at a path, made if it is not there, while no other thread or process holds it.
+    """Hold the journal at a path, made if it is not there, so that no other thread or process can.
 
     Raises:
         PrivotError: if it cannot be read or written, or was damaged.
@@ -194,39 +189,36 @@ def _cannot(path: Path, what: str, error: OSError) -> PrivotError:
     return PrivotError(f"{words}: give a file in a folder on a local disk, with room")
 
 
-# The owner's limit: what all campaigns together may draw on one device, and what clocks do to it.
-#
-# Promises to one person add up: pure ε's, and (ε, δ) component by component. A limit is on all draws
-# ever, or on those of any so many days. A draw has the time of the clock, or of the draw before it if
-# that is later, and counts as long as the clock shows less than that time and the days.
-#
-# *A clock that was set back* gives nothing back: all draws count that are not older than the days. *A
-# clock that was set forward and right again* gives nothing back either: earlier draws count as
-# before, and what was drawn meanwhile counts until that later time and the days have passed, which
-# may be long. *While it stands forward*, what was spent is aged by it: whenever it is set forward by
-# the days once more, the limit may be drawn once more. A device that has no other clock cannot know;
-# a limit without days is the same under any clock.
-#
-# **Privacy review.** Sums of public numbers at public times; no value is looked at.
-
-
 _DAY = 86_400
 
 Draws = Sequence[Mapping[str, Any]]
 
 
 class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
-    """The owner of the device allows no more."""
+    """A draw that the owner of the device does not allow."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What the owner of a device allows all campaigns together.
+    """Most that all campaigns together may draw on one device, as its owner allows.
+
+    Promises to one person add up: pure ε's, and (ε, δ) component by component. A limit is on all draws
+    ever, or on those of any so many days. A draw has the time of the clock, or of the draw before it if
+    that is later, and counts as long as the clock shows less than that time and the days.
+
+    *A clock that was set back* gives nothing back: all draws count that are not older than the days. *A
+    clock that was set forward and right again* gives nothing back either: earlier draws count as before,
+    and what was drawn meanwhile counts until that later time and the days have passed, which may be
+    long. *While it stands forward*, what was spent is aged by it: whenever it is set forward by the days
+    once more, the limit may be drawn once more. A device that has no other clock cannot know; a limit
+    without days is the same under any clock.
+
+    **Privacy review.** Sums of public numbers at public times; no value is looked at.
 
     Arguments:
-        epsilon: Sum of ε of all draws.
-        days: In any so many days; for ever if None.
-        delta: Sum of δ.
+        epsilon: Largest sum of ε of all draws.
+        days: Length of the span that the sums are over; for ever if None.
+        delta: Largest sum of δ.
 
     Examples:
         >>> print(Limit(8.0, days=365))
@@ -249,50 +241,41 @@ class Limit:
         return f"ε = {exactly(self.epsilon)}{delta} {when}"
 
     def require(
-        self, asking: str, promise: PureDP | ApproximateDP, draws: Draws, now: float
+        self, campaign: str, promise: PureDP | ApproximateDP, draws: Draws, now: float
     ) -> None:
-        """Refuse one more draw that would pass it.
+        """Refuse one more draw that would pass the limit.
 
         Arguments:
-            asking: Name of the campaign; a tree's answers so far are in what it asks for.
+            campaign: Its name, for the refusal.
             promise: What one more draw adds.
             draws: The ledger's lines.
             now: Seconds since 1970.
 
         Raises:
-            LimitReached: if it would.
+            LimitReached: if the draw would pass the limit.
         """
-        epsilon, delta = losses(draws, self.days, now, asking)
+        epsilon, delta = losses(draws, self.days, now)
         more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
         most, most_slack = _written(self.epsilon), _written(self.delta)
         if epsilon + more > most or delta + slack > most_slack:
             added = f", δ = {at_most(float(delta), 3)}" if delta else ""
             raise LimitReached(
-                f"campaign {asking!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
+                f"campaign {campaign!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
                 f"spent, and the limit is {self}; wait, or raise the limit"
             )
 
 
 def latest(draws: Draws) -> float:
-    """The time of the last draw; 0 if there is none."""
+    """Return the time of the last draw; 0 if there is none."""
     return max((float(line["time"]) for line in draws), default=0.0)
 
 
-def losses(
-    draws: Draws, days: float | None, now: float, asking: str = ""
-) -> tuple[Fraction, Fraction]:
-    """Sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3.
-
-    The answers of a tree are one promise, as of the last one; none for the campaign that asks.
-    """
+def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Fraction]:
+    """Return the sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3."""
     since = -math.inf if days is None else now - days * _DAY
-    counted: dict[Any, dict[str, float]] = {}
-    for number, line in enumerate(draws):
-        name, tree = line["campaign"]["name"], "tree" in line["campaign"]
-        if line["time"] > since and "promise" in line and not (tree and name == asking):
-            counted[name if tree else number] = line["promise"]
-    epsilon = sum((_written(each["epsilon"]) for each in counted.values()), Fraction(0))
-    delta = sum((_written(each.get("delta", 0.0)) for each in counted.values()), Fraction(0))
+    counted = [line["promise"] for line in draws if line["time"] > since]
+    epsilon = sum((_written(each["epsilon"]) for each in counted), Fraction(0))
+    delta = sum((_written(each.get("delta", 0.0)) for each in counted), Fraction(0))
     return epsilon, delta
 
 
@@ -304,17 +287,17 @@ _FORMAT = 1
 
 
 class NotDue(PrivotError):  # noqa: N818 (an answer, not a fault)
-    """Nothing is drawn in this wave."""
+    """A wave in which nothing is drawn."""
 
 
 class DeviceLedger:
-    """Draws a person's reports, each once, and keeps them.
+    """The file of a person's reports, which draws each of them once.
 
     Arguments:
         path: The file, on a local disk of the device.
         person: The id that puts this person into a slot, if there is one that outlives the file.
-        limit: What its owner allows.
-        wait: Whether a ledger that is new lets the waves go by in which a lost one may have reported.
+        limit: Most that its owner allows.
+        wait: Let a new ledger wait for the waves in which a lost one may have reported.
         now: Seconds since 1970; the clock's by default.
 
     Raises:
@@ -353,12 +336,12 @@ class DeviceLedger:
 
     @property
     def person(self) -> str:
-        """The public id of whom it belongs to."""
+        """Public id of the person that it belongs to."""
         return str(self._head["person"])
 
     @contextmanager
     def holding(self) -> Iterator[Journal]:
-        """The journal, while no other thread or process holds it.
+        """Hold the journal, so that no other thread or process can.
 
         Raises:
             PrivotError: if the file is not the one that was opened: removed, or replaced by another.
@@ -380,7 +363,7 @@ class DeviceLedger:
         now: float | None = None,
         word: NextWord = system_word,
     ) -> Report:
-        """The report of the wave that it is now: drawn, or what was drawn in it before.
+        """Return the report of the present wave: drawn now, or as it was drawn in it before.
 
         Arguments:
             device: Of the campaign's randomizer.
@@ -401,7 +384,8 @@ class DeviceLedger:
             spent = self._spent(journal, panel)
             if wave not in spent:
                 self._require_due(panel, wave, [*spent])
-                self.require_within(panel, promise, journal, seconds)
+                if self.limit is not None:
+                    self.limit.require(panel.name, promise, journal.lines[1:], seconds)
                 made = device.report(record, word=word, now=seconds).to_bytes()
                 journal.append(
                     {
@@ -416,24 +400,27 @@ class DeviceLedger:
         return Report.from_bytes(spent[wave])
 
     def reports(self, panel: Panel) -> dict[int, Report]:
-        """All reports of a campaign by their waves, to be sent again as they are."""
+        """Return all reports of a campaign by their waves, to be sent again as they are."""
         with self.holding() as journal:
             found = self._spent(journal, panel)
         return {wave: Report.from_bytes(made) for wave, made in found.items()}
 
     def spent(self, days: float | None = None, now: float | None = None) -> ApproximateDP:
-        """What was drawn in the last days, or ever, in all campaigns together."""
+        """Return the sum of all campaigns' promises, of the last days, or of all draws."""
         with self.holding() as journal:
             epsilon, delta = losses(journal.lines[1:], days, time.time() if now is None else now)
         return ApproximateDP(float(epsilon), float(delta))
 
-    def begun_in(self, panel: Panel) -> int:
-        """The wave in which this ledger was begun; below 0 before the first."""
-        return int((self._head["begun"] - panel.start) // panel.length)
-
     def _spent(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
-        lines = lines_of(journal, panel.to_dict())
-        return {int(line["wave"]): base64.b64decode(line["report"]) for line in lines}
+        """Return the reports of a campaign, by wave; refuse a campaign whose panel was another."""
+        campaign = panel.to_dict()
+        found = [line for line in journal.lines[1:] if line["campaign"]["name"] == panel.name]
+        if any(line["campaign"] != campaign for line in found):
+            raise PrivotError(
+                f"campaign {panel.name!r} had another panel when this device reported: give "
+                "that one; a changed panel is a campaign with a name of its own"
+            )
+        return {int(line["wave"]): base64.b64decode(line["report"]) for line in found}
 
     def _require_due(self, panel: Panel, wave: int, spent: list[int]) -> None:
         name, last = panel.name, max(spent, default=None)
@@ -451,7 +438,7 @@ class DeviceLedger:
                 f"wave {wave} of campaign {name!r} is less than {panel.window} waves after wave {last}, "
                 "which is spent: keep the id of a person"
             )
-        begun = self.begun_in(panel)
+        begun = int((self._head["begun"] - panel.start) // panel.length)
         least = begun + (panel.window if self._head["own_id"] else 1)
         if self.wait and begun >= 0 and wave < least:
             raise NotDue(
@@ -459,17 +446,9 @@ class DeviceLedger:
                 f"from wave {least} on, and it is wave {wave}"
             )
 
-    def require_within(
-        self, panel: Panel, promise: PureDP | ApproximateDP, journal: Journal, now: float
-    ) -> None:
-        """Refuse what would pass the owner's limit; nothing of a tree's own answers counts twice."""
-        if self.limit is None:
-            return
-        self.limit.require(panel.name, promise, journal.lines[1:], now)
-
 
 def _promise_of(device: Device) -> PureDP | ApproximateDP:
-    """What one report promises, if it is of a kind that sums of ε and δ are of."""
+    """Return the promise of one report, if ε and δ of such reports add up."""
     promise = guarantee_from_dict(dict(device.promise))
     if not isinstance(promise, (PureDP, ApproximateDP)) or promise.neighboring != "local":
         raise PrivotError(
@@ -477,18 +456,3 @@ def _promise_of(device: Device) -> PureDP | ApproximateDP:
             "cannot add up: give one of local ε, or ε and δ"
         )
     return promise
-
-
-def lines_of(journal: Journal, campaign: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a journal has of a campaign.
-
-    Raises:
-        PrivotError: if a campaign of that name was another.
-    """
-    found = [line for line in journal.lines[1:] if line["campaign"]["name"] == campaign["name"]]
-    if any(line["campaign"] != campaign for line in found):
-        raise PrivotError(
-            f"campaign {campaign['name']!r} had another panel when this device reported: give "
-            "that one; a changed panel is a campaign with a name of its own"
-        )
-    return found

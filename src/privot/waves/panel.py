@@ -49,15 +49,15 @@ _MOST_SECONDS, _MOST_TEXT, _FORMAT = 2**40, 200, 1
 
 @dataclass(frozen=True)
 class Panel:
-    """Which slot each person is in, and when waves begin. Public; the same for everybody.
+    """Slots of persons and times of waves; public, and the same for everybody.
 
     Arguments:
-        name: Of the campaign.
-        window: w, so many consecutive waves hold one report of a person.
-        start: Of wave 0, in seconds since 1970.
-        length: Of a wave, in seconds.
-        seed: Of the public coins, any text.
-        waves: T; without end if None.
+        name: The campaign's.
+        window: Number w of consecutive waves that hold one report of a person.
+        start: Beginning of wave 0, in seconds since 1970.
+        length: Seconds of a wave.
+        seed: Seed of the public coins, any text.
+        waves: Number T of waves; without end if None.
 
     >>> panel = Panel("commute", window=4, start=0, length=604_800, seed="2026", waves=12)
     >>> panel.slot("device 7"), panel.waves_of("device 7")
@@ -90,12 +90,12 @@ class Panel:
             require_count("waves", self.waves, MOST_WAVES)
 
     def slot(self, person: str) -> int:
-        """s, of 0 … w − 1: the first 64 bits of HMAC-SHA-256 (seed, id), modulo w."""
+        """Return s, of 0 … w − 1: the first 64 bits of HMAC-SHA-256 (seed, id), modulo w."""
         digest = hmac.digest(self.seed.encode(), person.encode(), hashlib.sha256)
         return int.from_bytes(digest[:8], "big") % self.window
 
     def wave_at(self, seconds: float) -> int:
-        """The number of the wave at a time, in seconds since 1970.
+        """Return the number of the wave at a time, in seconds since 1970.
 
         Raises:
             PrivotError: before the first wave, and after the last.
@@ -108,32 +108,32 @@ class Panel:
         return wave
 
     def is_due(self, person: str, wave: int) -> bool:
-        """Whether a person reports in a wave."""
+        """Return True if a person reports in a wave."""
         return wave % self.window == self.slot(person)
 
     def next_wave(self, person: str, wave: int) -> int | None:
-        """The first wave from this one on in which a person reports; None if there is none."""
+        """Return the first wave from this one on in which a person reports; None if there is none."""
         due = wave + (self.slot(person) - wave) % self.window
         return due if self.waves is None or due < self.waves else None
 
     def waves_of(self, person: str, waves: int | None = None) -> list[int]:
-        """All waves in which a person reports, of the first `waves`, or of all."""
+        """Return all waves in which a person reports, of the first `waves`, or of all."""
         last = self.waves if waves is None else waves
         if last is None:
             raise PrivotError(f"panel {self.name!r} has no last wave: say how many to list")
         return list(range(self.slot(person), last, self.window))
 
     def most_reports(self, waves: int | None = None) -> int | None:
-        """⌈k/w⌉, the most reports of a person in k consecutive waves; None for waves without end."""
+        """Return ⌈k/w⌉, the most reports of a person in k waves; None for waves without end."""
         count = self.waves if waves is None else waves
         return None if count is None else -(-count // self.window)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"format": _FORMAT, **asdict(self)}
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Return one line of JSON."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
@@ -173,24 +173,19 @@ class Panel:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
 
 
-# What a rotating panel promises: ε in any w consecutive waves, ⌈k/w⌉ ε in any k.
-#
-# The proof is in `privot.waves.panel`. **Adjacency**: one person's whole sequence of values is
-# replaced by any other; people, and when they report, are public. For reports that are (ε, δ)-private
-# both numbers are multiplied, as sequences of reports compose adaptively (Dwork, Kenthapadi,
-# McSherry, Mironov, Naor 2006).
-#
-# **Privacy review.** Arithmetic of public numbers; nothing here sees a record.
-
-
 @dataclass(frozen=True)
 class PanelGuarantee:
-    """The promise to a person who reports in their slot of a panel, in all its waves together.
+    """The promise of a rotating panel: ε in any w consecutive waves, ⌈k/w⌉ ε in any k.
+
+    The proof is the module's. **Adjacency**: one person's whole sequence of values is replaced by any
+    other; people, and when they report, are public. For reports that are (ε, δ)-private both numbers are
+    multiplied, as sequences of reports compose adaptively (Dwork, Kenthapadi, McSherry, Mironov, Naor
+    2006). **Privacy review.** Arithmetic of public numbers; nothing here sees a record.
 
     Arguments:
-        report: What one report promises, under local privacy.
-        window: w.
-        waves: T; None without end.
+        report: Promise of one report, under local privacy.
+        window: Number w of consecutive waves that hold one report of a person.
+        waves: Number T of waves; without end if None.
 
     >>> promise = PanelGuarantee(PureDP(2.0), window=6, waves=52)
     >>> print(promise)
@@ -210,11 +205,11 @@ class PanelGuarantee:
 
     @classmethod
     def of(cls, panel: Panel, report: PureDP | ApproximateDP) -> Self:
-        """The promise of a panel whose reports each promise `report`."""
+        """Return the promise of a panel whose reports each promise `report`."""
         return cls(report, panel.window, panel.waves)
 
     def over(self, waves: int) -> PureDP | ApproximateDP:
-        """What all reports of one person in so many consecutive waves promise together."""
+        """Return the promise of all reports of one person in so many consecutive waves."""
         if waves < 1:
             raise PrivotError(f"waves {waves!r} cannot be: give a number of waves, at least 1")
         count, report = -(-waves // self.window), self.report
@@ -225,12 +220,12 @@ class PanelGuarantee:
 
     @property
     def in_window(self) -> PureDP | ApproximateDP:
-        """In any w consecutive waves."""
+        """Promise in any w consecutive waves."""
         return self.over(self.window)
 
     @property
     def in_all(self) -> PureDP | ApproximateDP | None:
-        """Over all T waves; None, and without bound, where they have no end."""
+        """Promise over all T waves; None, and without bound, where they have no end."""
         return None if self.waves is None else self.over(self.waves)
 
     def __str__(self) -> str:
@@ -262,7 +257,7 @@ class PanelGuarantee:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"report": self.report.to_dict(), "window": self.window, "waves": self.waves}
 
     @classmethod

@@ -1,1 +1,1 @@
-"""Bytes that a device sends: draws, payloads of randomizers, reports. The standard library alone."""
+"""Wire format of devices: draws, payloads and reports, with the standard library alone."""

@@ -1,8 +1,8 @@
-"""Reports and batches: what goes over the wire, in bytes and in JSON.
+"""Reports and batches, as they are sent: in bytes and in JSON.
 
 All numbers have their highest byte first. A report, version 1:
 
-| bytes | what |
+| bytes | field |
 |---|---|
 | 1 | version: 1 |
 | 32 | fingerprint of the randomizer |
@@ -13,14 +13,13 @@ All numbers have their highest byte first. A report, version 1:
 | n | payload (`privot.wire.payload`) |
 | 4 | CRC-32 (ISO 3309, as in zlib and PNG) of all bytes before |
 
-An extension whose type a reader does not know makes the report refused: version 1 knows none. A batch
-is the four bytes `PVTB`, a version byte, the number of reports (4 bytes), and each with its length (4
-bytes) before it.
+A report with an extension of a type that the reader does not know is refused: version 1 knows none.
+A batch is the four bytes `PVTB`, a version byte, the number of reports (4 bytes), and each with its
+length (4 bytes) before it.
 
 **Privacy review.** Beside the payload a report says: which randomizer (public), fresh coins, and the
-hour of the report, which depends on a person's being there and not on the record. Who must not know the
-hour is told by nobody but the network; see `docs/sharp_edges.md`. The checksum is a function of the
-rest.
+hour of the report, which depends on a person's being there and not on the record; whom the network
+shows that hour to is discussed in `docs/sharp_edges.md`. The checksum is a function of the rest.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ from privot.core.errors import PrivotError
 VERSION = 1
 MAGIC = b"PVTB"
 ID_BYTES, FINGERPRINT_BYTES = 16, 32
-# A payload is at most this long: nobody's schema needs more.
-MOST_PAYLOAD = 2**20
+MAX_PAYLOAD = 2**20  # bytes; schemas need far less
 
 _HEAD = struct.Struct(">B32s16sIB")
 _HEXADECIMAL = re.compile("[0-9a-f]*")
@@ -48,11 +46,11 @@ _FIELDS = ("version", "fingerprint", "id", "time", "extensions", "payload", "che
 
 
 class WireError(PrivotError):
-    """Bytes that are no report: why, in a word for counters and in a line for people.
+    """Refusal of bytes that are no report.
 
     Arguments:
-        reason: One of a short list of words.
-        words: What is wrong, and what to do.
+        reason: One word, for counters.
+        words: Message, with the remedy.
     """
 
     def __init__(self, reason: str, words: str) -> None:
@@ -65,13 +63,13 @@ class WireError(PrivotError):
 
 @dataclass(frozen=True)
 class Report:
-    """One report.
+    """A report of a record.
 
     Arguments:
-        fingerprint: Of the randomizer, 32 bytes.
+        fingerprint: SHA-256 of the randomizer, 32 bytes.
         id: 16 random bytes.
-        time: In the program's steps since 1970.
-        payload: What the randomizer drew.
+        time: Steps of the program since 1970.
+        payload: Answers that were drawn, as bytes.
 
     Examples:
         >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
@@ -85,7 +83,7 @@ class Report:
     payload: bytes
 
     def to_bytes(self) -> bytes:
-        """The binary form."""
+        """Return the binary form."""
         head = _HEAD.pack(VERSION, self.fingerprint, self.id, self.time, 0)
         held = head + struct.pack(">I", len(self.payload)) + self.payload
         return held + struct.pack(">I", zlib.crc32(held))
@@ -116,7 +114,7 @@ class Report:
         return cls(fingerprint, name, time, payload)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form: the same content, ids in hexadecimal and the payload in base64."""
+        """Return the JSON form: the same content, ids in hexadecimal and the payload in base64."""
         return {
             "version": VERSION,
             "fingerprint": self.fingerprint.hex(),
@@ -152,7 +150,7 @@ class Report:
 
 
 def write_batch(reports: Iterable[Report | bytes]) -> bytes:
-    r"""Reports, some of which may be bytes already, as one batch.
+    r"""Write reports, some of which may be bytes already, as one batch.
 
     Examples:
         >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
@@ -165,7 +163,7 @@ def write_batch(reports: Iterable[Report | bytes]) -> bytes:
 
 
 def read_batch(data: bytes) -> Iterator[bytes]:
-    """The bytes of each report of a batch.
+    """Read the bytes of each report of a batch.
 
     Raises:
         WireError: before the first of them, if the batch was cut short, or is none.

@@ -5,8 +5,9 @@ import pytest
 
 import privot
 from moving_people import SQUARE, places
-from privot import Schema, fit_waves
+from privot import Schema
 from privot.core.errors import PrivotError
+from privot.local import fit_waves
 from privot.mechanisms import Window
 from privot.randomizer import Randomizer
 

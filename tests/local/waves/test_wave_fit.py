@@ -3,8 +3,9 @@
 import pytest
 
 from moving_people import SCHEMA, SQUARE, people, places, waves
-from privot import Randomizer, fit_waves
+from privot import Randomizer
 from privot.core.errors import PrivotError
+from privot.local import fit_waves
 from privot.local.waves.wave_model import _together
 
 

@@ -5,15 +5,17 @@ import pytest
 
 from laws.model import ModelLaws
 from moving_people import SCHEMA, USES, people, uses_only, waves
-from privot import Randomizer, fit_waves
+from privot import Randomizer, fit
 from privot.core.errors import PrivotError
+from privot.local import fit_waves
 
 SHARES = np.linspace(0.1, 0.7, 6)
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return fit_waves(waves(SHARES, 6000), [f"2026-0{m}-01" for m in range(1, 7)], seed=0)
+    times = [f"2026-0{m}-01" for m in range(1, 7)]
+    return fit(waves(SHARES, 6000), times=times, seed=0)
 
 
 class TestWaveModel(ModelLaws):

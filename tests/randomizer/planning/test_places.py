@@ -21,7 +21,7 @@ NUMBER = Schema.from_toml('columns.n = {kind = "numeric", bounds = [-1, 1]}')
 def test_all_noise_of_points_is_compared_and_what_needs_to_be_alone_only_there():
     column = PLACE.columns["home"]
     alone, beside = (ways_of_places(column, 1e-6, alone=a) for a in (True, False))
-    assert set(alone) == {"gaussian", "laplace", "planar_laplace", "window"} == set(beside)
+    assert set(alone) == {"gaussian", "laplace", "window"} == set(beside)
     assert alone["window"](4.0, 1000).error < alone["laplace"](4.0, 1000).error
     with pytest.raises(PrivotError, match="learned from alone"):
         beside["window"](4.0, 1000)

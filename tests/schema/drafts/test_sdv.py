@@ -192,7 +192,7 @@ def run(tmp_path):
 
 
 def test_the_command_writes_a_draft_that_check_refuses(run, tmp_path):
-    code, out, err = run("schema import metadata.json -o schema.toml")
+    code, out, err = run("schema new --from metadata.json -o schema.toml")
     assert (code, err) == (0, "")
     assert "privot schema check schema.toml" in out
     assert (tmp_path / "schema.toml").read_text() == draft_schema(json.dumps(HOTEL))
@@ -204,9 +204,12 @@ def test_the_command_writes_a_draft_that_check_refuses(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("schema import nowhere.json", "metadata nowhere.json cannot be read"),
-        ("schema import metadata.json --table x", "table 'x' was named"),
-        ("schema import metadata.json -o metadata.json", "has an unknown format: use one of .toml"),
+        ("schema new --from nowhere.json", "metadata nowhere.json cannot be read"),
+        ("schema new --from metadata.json --table x", "table 'x' was named"),
+        (
+            "schema new --from metadata.json -o metadata.json",
+            "has an unknown format: use one of .toml",
+        ),
     ],
 )
 def test_refusals_are_one_line_and_nothing_is_written(run, tmp_path, arguments, message):

@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
-from privot.privacy.published_slice_bounds import published_bernstein
+from studies.rivals.published_slice_bounds import published_bernstein
 from studies.sliced import lengths
 
 

@@ -7,8 +7,8 @@ import pytest
 from privot.central import SumSettings
 from privot.central.mixture_fit import ImageFit
 from privot.central.sums import Budget
-from privot.privacy.published_slice_bounds import published_stddev
 from studies.common.pages import fill
+from studies.rivals.published_slice_bounds import published_stddev
 from studies.sliced import comparison
 from studies.sliced import page as sliced_page
 from studies.sliced.accounts import PRINTED, PUBLISHED_STDDEV, SETTING

@@ -210,7 +210,7 @@ def fit_classes(
         priors = priors_of_codes(tables, marginals, settings.seed)
     patience = Patience(settings.minutes)
     course = Course(patience, run.progress)
-    with patience.kept():
+    with patience.deferring():
         if trials is None:
             trials = choose(tables, marginals, priors, settings.seed, course)
         mixture = refit(tables, marginals, priors, trials, settings.seed, course)
@@ -232,11 +232,11 @@ def fit_classes(
         "averaged": [asdict(trial) for trial in trials],
         "num_reports": len(releases),
         "seconds": time.perf_counter() - start,
-        **patience.told(),
+        **patience.facts(),
     }
     sampler = LatentClassSampler(mixture, places, releases.newest.schema)
     _warn_of_heavy_atoms(sampler)
-    return patience.rest(LocalModel.of(releases, sampler, made_with))
+    return patience.finish(LocalModel.of(releases, sampler, made_with))
 
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
@@ -264,6 +264,6 @@ def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
             warnings.warn(
                 f"column {name!r}: {shares[atom]:.0%} of the people are in one interval of {label}, and "
                 "nothing is known of where in it: declare a value that many share as one of its spikes, "
-                "or finer bins there, which privot schema refine finds for the next reports",
+                "or finer bins there, which privot schema new --pilot finds for the next reports",
                 stacklevel=4,
             )

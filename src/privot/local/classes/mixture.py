@@ -264,9 +264,9 @@ class LatentClassSampler:
         integer = [place.cells and place.cells.integer for place in self.places]
         return {"num_classes": self.atoms.num_classes, "integer": integer}
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """See `privot.local.model.Sampler`."""
-        arrays: dict[str, Array] = dict(self.atoms.to_dict())
+        arrays: dict[str, NDArray[Any]] = dict(self.atoms.to_dict())
         for index, place in enumerate(self.places):
             arrays[f"codes_{index}"] = place.codes
             if place.cells is not None:
@@ -275,14 +275,14 @@ class LatentClassSampler:
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
+        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
         """The sampler that `shape` and `arrays` describe."""
         return cls.stored(randomizer.schema, shape, arrays)
 
     @classmethod
     def stored(
-        cls, schema: Schema, shape: Mapping[str, Any], arrays: Mapping[str, Array]
+        cls, schema: Schema, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
         """The same, of a schema's records."""
         arrays = dict(arrays)

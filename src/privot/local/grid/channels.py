@@ -22,7 +22,7 @@ import scipy
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
 from privot.randomizer import Randomizer, Release
-from privot.schema import Array, from_unit
+from privot.schema.domains import Array, from_unit
 
 # A density on $[−1, 1]^d$ that is linear between the nodes of a grid, and records drawn from it.
 #

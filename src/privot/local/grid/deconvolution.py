@@ -37,7 +37,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.local.grid.channels import GridChannel
-from privot.schema import Array
+from privot.schema.domains import Array
 from privot.training import Patience
 
 # Weights of a grid by the logarithms of a density at its nodes, on which priors are.

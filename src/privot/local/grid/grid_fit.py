@@ -61,7 +61,7 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
     patience = Patience(settings.minutes)
     how: dict[str, Any] = {"most_steps": settings.steps, "patience": patience}
     # Threads of BLAS wait for each other at every small product: one is up to four times as fast.
-    with patience.kept(), threadpool_limits(1, user_api="blas"):
+    with patience.deferring(), threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:
@@ -78,9 +78,11 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
         "roughness": roughness,
         "num_reports": len(releases),
         "seconds": time.perf_counter() - start,
-        **patience.told(),
+        **patience.facts(),
     }
-    return patience.rest(LocalModel.of(releases, GridSampler(density, name, randomizer), made_with))
+    return patience.finish(
+        LocalModel.of(releases, GridSampler(density, name, randomizer), made_with)
+    )
 
 
 def _require_domain(releases: Releases, name: str) -> None:

@@ -30,7 +30,7 @@ from privot.models import Checkpoint, History
 from privot.privacy.rounding import exactly
 from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidateAnswers, CandidatesReport
-from privot.schema import Array
+from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
 from privot.training.settings import learning, started_by_torchrun
 

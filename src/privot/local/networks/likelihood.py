@@ -42,7 +42,9 @@ from privot.mechanisms.forms import (
     codes_of_bits,
 )
 from privot.randomizer import Randomizer, Release
-from privot.schema import ArrayColumn, Box, CodedColumn, ImageDomain, PointColumn, Schema, from_unit
+from privot.schema import ArrayColumn, Box, ImageDomain, Schema
+from privot.schema.columns.column import CodedColumn, PointColumn
+from privot.schema.domains import from_unit
 from privot.transport import manhattan, squared_euclidean
 
 # The head: what a generator's features mean, column by column.

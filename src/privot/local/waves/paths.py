@@ -50,7 +50,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from privot.schema import Array
+from privot.schema.domains import Array
 
 _ANYWHERE = 4.0
 _DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))

@@ -33,7 +33,7 @@ from privot.local.grid.grid_fit import allowed_nodes
 from privot.local.waves.paths import Course, Followed, Told, basis_of
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import Array, from_unit
+from privot.schema.domains import Array, from_unit
 from privot.schema.sampling import RANGE
 
 # How far in time waves are learned from each other: what is tried, and the rule that chooses.

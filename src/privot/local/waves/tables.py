@@ -31,7 +31,7 @@ from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Plac
 from privot.local.releases import Atoms, Releases
 from privot.local.waves.paths import Course, Followed, Moving, Pieces, Told, basis_of
 from privot.randomizer import Release
-from privot.schema import Array
+from privot.schema.domains import Array
 from privot.schema.sampling import values_of
 
 _RAKED = 1e-7

@@ -29,7 +29,8 @@ from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP, weakest
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import Array, Schema
+from privot.schema import Schema
+from privot.schema.domains import Array
 from privot.training import Progress
 
 # Times of waves: numbers, or dates, which are counted in days.
@@ -230,7 +231,7 @@ class WaveModel(Model):
         history: None: it is not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit-waves")
+    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
 
     base: LocalModel
     drift: Drift
@@ -412,8 +413,8 @@ def fit_waves(
     times: Sequence[Time] | None = None,
     settings: FitSettings | None = None,
     *,
-    seed: int | None = None,
     progress: Progress | None = None,
+    **keywords: Any,
 ) -> WaveModel:
     """Learn a population that moves from waves of reports.
 
@@ -421,8 +422,8 @@ def fit_waves(
         releases: One of each wave, in order: of one schema; ε may differ.
         times: Of the waves: numbers or dates, in increasing order; 1, 2, 3 … by default.
         settings: Of the fit of all waves together.
-        seed: Shorthand for a seed in the settings.
         progress: Told how the fit of all waves goes.
+        **keywords: Fields of the settings: `seed=3`.
 
     Raises:
         PrivotError: for fewer than two waves, waves of other schemas, times that do not increase, or
@@ -434,7 +435,7 @@ def fit_waves(
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     for wave in Releases.of(waves).parts:
         require_wave(wave, waves[-1].schema, waves[-1].randomizer)
-    base = fit(_together(waves), settings, seed=seed, progress=progress)
+    base = fit(_together(waves), settings, progress=progress, **keywords)
     base = replace(base, earlier=distinct(base.earlier))
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
 from privot.privacy.rounding import require_epsilon
-from privot.schema import Array
+from privot.schema.domains import Array
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.uint64]

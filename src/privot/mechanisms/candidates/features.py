@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.schema import Array, PointColumn
+from privot.schema.columns.column import PointColumn
+from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
 # Coordinates: the point of a unit sphere that a report says about a vector or an image.

@@ -31,7 +31,9 @@ from privot.mechanisms.candidates.features import Coordinates, Features, Moments
 from privot.privacy import PureDP
 from privot.privacy.rounding import at_least, percent_at_most
 from privot.randomizer.reports.rows import one_array
-from privot.schema import Array, CodedColumn, Column, PointColumn, Schema
+from privot.schema import Column, Schema
+from privot.schema.columns.column import CodedColumn, PointColumn
+from privot.schema.domains import Array
 
 # Names of a release's columns, which no column of a schema may have.
 SEED, INDEX = "candidates.seed", "candidates.index"

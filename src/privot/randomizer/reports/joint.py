@@ -41,7 +41,7 @@ from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy.rounding import percent_at_most
 from privot.randomizer.reports.rows import one_array
-from privot.schema import Array
+from privot.schema.domains import Array
 
 # Questionnaires: what joint reports ask, and with which public coins a device draws what it answers.
 #

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
-from privot.mechanisms import random_words
+from privot.mechanisms.samplers.entropy import random_words
 from privot.tables.files import damage_of
 
 # Report ids: 128 random bits that tell a report sent again from another person's report.

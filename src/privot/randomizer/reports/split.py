@@ -27,10 +27,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from privot.mechanisms import Mechanism, random_words
+from privot.mechanisms import Mechanism
+from privot.mechanisms.samplers.entropy import random_words
 from privot.privacy import ApproximateDP, PureDP
 from privot.randomizer.reports.rows import one_array
-from privot.schema import CodedColumn, Column, PointColumn, from_unit, to_unit
+from privot.schema import Column
+from privot.schema.columns.column import CodedColumn, PointColumn
+from privot.schema.domains import from_unit, to_unit
 
 Mask = NDArray[np.bool_]
 

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import mechanism_from_dict
+from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
 from privot.randomizer.reports.candidates import CandidatesReport
 from privot.randomizer.reports.joint import JointReport

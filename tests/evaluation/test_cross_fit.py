@@ -6,9 +6,9 @@ import pytest
 
 import privot
 from privot import Randomizer
-from privot.evaluation import held_out
-from privot.evaluation.held_out import Halves, Linear, score, told_by_halves
+from privot.evaluation import target_check
 from privot.evaluation.rehearsal import rehearse
+from privot.evaluation.target_check import CrossFit, LinearPredictor, cross_fitted_score, score
 from privot.local.releases import Releases
 from rich_people import SCHEMA, people
 
@@ -20,16 +20,16 @@ def fitted():
     release = Releases.of(Randomizer.calibrate(SCHEMA, 6.0).privatize(people(4000, 0)))
     model = privot.fit(release.newest, seed=0)
     rehearsed = rehearse(model, release, [(0,)], 0)
-    whole, reported = rehearsed.models[0], rehearsed.releases[0]
-    both = Halves.of(model, release, 0), Halves.of(whole, reported, 0)
+    whole, reported = rehearsed.model, rehearsed.releases
+    both = CrossFit.of(model, release, 0), CrossFit.of(whole, reported, 0)
     return model, (*both, whole, model.sample(20_000, seed=1))
 
 
 @pytest.mark.parametrize("target", ["rich", "size"])
 def test_the_interval_is_about_what_is_made(fitted, target):
     model, rehearsed = fitted
-    told = told_by_halves(*rehearsed, target, seed=0)
-    made = score(*Linear.of(model, target, 0).on(pa.table(people(10_000, 1))))
+    told = cross_fitted_score(*rehearsed, target, seed=0)
+    made = score(*LinearPredictor.of(model, target, 0).on(pa.table(people(10_000, 1))))
     width = told.high - told.low
     assert 0.005 < width < 0.3
     assert abs(told.estimate - made) < 5.5 * width / 3.29 + 0.01  # of a 90 % interval
@@ -38,7 +38,7 @@ def test_the_interval_is_about_what_is_made(fitted, target):
 
 def test_a_coin_is_not_told(fitted):
     _, rehearsed = fitted
-    told = told_by_halves(*rehearsed, "coin", seed=0)
+    told = cross_fitted_score(*rehearsed, "coin", seed=0)
     assert told.estimate - 0.5 < 5.5 * (told.high - told.low) / 3.29  # of a 90 % interval
 
 
@@ -54,10 +54,10 @@ def test_what_halves_cost_is_added(fitted):
     _, (own, rehearsed, whole, drawn) = fitted
     half = rehearsed.models[0]
     told, less = (
-        told_by_halves(own, rehearsed, each, drawn, "size", seed=0).estimate
+        cross_fitted_score(own, rehearsed, each, drawn, "size", seed=0).estimate
         for each in (whole, half)
     )
-    scores = [score(*Linear.of(each, "size", 0).on(drawn)) for each in (whole, half)]
+    scores = [score(*LinearPredictor.of(each, "size", 0).on(drawn)) for each in (whole, half)]
     assert scores[0] != scores[1]
     assert told - less == pytest.approx(scores[0] - scores[1], abs=1e-9)
 
@@ -67,5 +67,5 @@ def test_without_noise_a_normal_score_is_told_exactly():
     gap = np.array([0.4])
     share, spread = 0.5, 1 + gap[0] ** 2 * 0.25
     moments = np.array([gap / 4, [0.0], [spread], [0.0], [share], [share], [1.0]])
-    told = held_out._normal_score(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
+    told = target_check._normal_score(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
     assert told == pytest.approx(gap[0] * 0.5**0.5, rel=1e-6)

@@ -9,11 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit import seeded_bugs
 from laws.mechanism import FALSE_ALARM, MechanismLaws, chi_square
+from local import test_cost
+from mechanisms import test_frequency_oracle as oracles
+from mechanisms.test_audits import EPSILONS, attack
+from mechanisms.test_choice import choices, mutual_information
+from privot.audit import law
+from privot.audit.audit import audit_randomizer
 from privot.core.errors import PrivotError
-from privot.mechanisms import UnaryEncoding, unary_encoding
+from privot.mechanisms import choose_mechanism, mechanism
+from privot.randomizer import Randomizer
+from privot.schema import Schema
+from studies.rivals import unary_encoding
+from studies.rivals.unary_encoding import UnaryEncoding
 
 BITS = np.array(list(product([False, True], repeat=5)))
+
+
+TOWN = Schema.from_dict(
+    {"columns": {"town": {"kind": "categorical", "categories": [*map(str, range(300))]}}}
+)
+
+
+@pytest.fixture(autouse=True)
+def _known_by_its_kind(monkeypatch):
+    monkeypatch.setitem(mechanism._KINDS, "unary_encoding", UnaryEncoding)
 
 
 class TestUnaryEncoding(MechanismLaws):
@@ -99,3 +120,63 @@ def test_integers_keep_epsilon_and_waste_nothing(num_categories, epsilon):
     with mpmath.workdps(60):
         loss = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
         assert mpmath.mpf(epsilon) - mpmath.mpf(4) / other <= loss <= mpmath.mpf(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_information_is_its_definition_and_nearly_that_of_subsets(epsilon):
+    unary = UnaryEncoding(5, epsilon)
+    likelihood = np.exp(unary.log_likelihood(BITS, np.arange(5)[:, None]))
+    told = unary.information(choices(5))
+    assert told == pytest.approx(mutual_information(likelihood), rel=1e-9)
+    assert 0 <= told <= min(epsilon / np.log(2), np.log2(5))
+    column = choices(1000)
+    most = max(choose_mechanism(column, epsilon, among=("subset_selection",)).compared.values())
+    assert UnaryEncoding(1000, epsilon).information(column) == pytest.approx(most, rel=0.02)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_audit_finds_its_epsilon_and_no_more(epsilon):
+    result = attack(
+        UnaryEncoding(6, epsilon), (1, 4), num_draws=300_000 if epsilon < 1 else 100_000
+    )
+    assert 0.8 * epsilon <= result.epsilon_lower <= epsilon
+
+
+def test_a_tenth_less_noise_is_caught():
+    assert attack(UnaryEncoding(6, 1.0 / 0.9), (1, 4), num_draws=500_000).refutes(1.0)
+
+
+def test_it_is_a_frequency_oracle():
+    case = UnaryEncoding(5, 1.5), BITS
+    oracles.test_the_indicator_is_unbiased_and_has_the_stated_variance(*case)
+    oracles.test_a_report_tells_two_codes_apart_by_its_support_and_the_ratio_alone(*case)
+    oracles.test_it_fits_its_own_alphabet_only(*case)
+    oracles.test_what_is_no_support_is_impossible(*case)
+
+
+def test_cost_of_a_distribution_is_its_mixture_likelihood():
+    test_cost.test_cost_of_a_distribution_is_its_mixture_likelihood(UnaryEncoding(5, 1.0))
+
+
+def honest():
+    return Randomizer.calibrate(TOWN, 1.0, report="split", mechanism="unary_encoding")
+
+
+def test_an_honest_randomizer_passes_the_audit(monkeypatch):
+    """False-alarm rate 1e-6."""
+    monkeypatch.setattr(law, "_SINGLES", 8)
+    monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
+    result = audit_randomizer(honest(), num_draws=300, confidence=1 - 1e-6)
+    assert result.tests
+    assert not result.refuted
+
+
+@property
+def too_low_a_threshold(self):
+    return int(0.9 * 2**64 / (np.exp(self.epsilon) + 1))
+
+
+def test_bits_of_other_categories_that_are_set_too_rarely_are_found():
+    assert seeded_bugs.caught(
+        seeded_bugs.bug(honest, UnaryEncoding, "_threshold", too_low_a_threshold, num_draws=300)
+    )

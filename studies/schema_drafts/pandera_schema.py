@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from privot.core.errors import PrivotError
-from privot.schema.draft_json import numeric
 from privot.schema.drafts import NO_DATES, NULLABLE, PUBLIC, DraftColumn
+from studies.schema_drafts.json_schema import numeric
 
 _LOW = {"in_range", "greater_than_or_equal_to", "greater_than"}
 _HIGH = {"in_range", "less_than_or_equal_to", "less_than"}

@@ -1,9 +1,30 @@
-"""All that releases of codes say: questions, and reports with what each says of functions of its cells.
+r"""Unbiased estimates of shares and means from reports of codes alone, and their errors.
 
-A source holds reports about the same questions, and gives of every report h with $E[h | v] = g(v)$ for
-any functions g of the cells v (`estimates`).
+`CodeReports` orders releases by *question*, a column in one of a release's alphabets; `estimate` gives
+means of functions of the codes of one or two questions. No model is used.
 
-Privacy review: a release in another order: post-processing.
+A report of a cell v among K, of the set S that it supports, supports the true cell with probability
+p and any given other with q. So for any function g of the cell
+
+$$ h(S) = \frac{\sum_{v ∈ S} g(v) − q \sum_v g(v)}{p − q} , \qquad E[h(S) | v] = g(v) , $$
+
+exactly, for each person. The mean of h over people is an unbiased estimate of the population's mean of
+g, and reports are independent, so its covariance is that of h over the people, divided by their number:
+both hold for any population. Reports of a table of probabilities have the same with a left inverse of
+the table; answers of one report to several questions are independent given the record, so the product
+of their h is unbiased for the product of their g.
+
+Sources that answer the same questions are pooled, each weighted by the number of its people over the
+variance of its mechanism alone: public numbers, so the sum is unbiased, too.
+
+An interval of 1.645 standard errors contains the population's value with 90 %; estimates are nearly
+normal from some hundred people on. An estimate may be negative: shares are clipped to [0, 1] where they
+are shown.
+
+Privacy review: functions of a release alone: post-processing, under the release's guarantee.
+
+References:
+    Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
 """
 
 from __future__ import annotations
@@ -12,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy
@@ -23,32 +44,11 @@ from privot.local.classes.counts import ReportGroup, distinct_rows
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
 from privot.randomizer import Release
-from privot.schema import Array
+from privot.schema.domains import Array
 
-Questions = tuple[int, ...]
-
-
-class Source(Protocol):
-    """Reports about the same questions."""
-
-    @property
-    def questions(self) -> Questions:
-        """What they are about."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the alphabets."""
-
-    @property
-    def counts(self) -> Array:
-        """How many people sent each distinct report (n,)."""
-
-    @property
-    def noise(self) -> float:
-        """Variance that the mechanism alone adds to the share of a cell."""
-
-    def values(self, g: Any, rows: slice) -> Array:
-        """H (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
+Questions = tuple[int, ...]  # numbers of questions
+Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
+_CHUNK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +56,10 @@ class SetSource:
     """Reports that are one set of cells of a product of alphabets.
 
     Arguments:
-        questions: What they are about.
+        questions: Their numbers.
         shape: Sizes of the alphabets.
-        counts: How many people sent each distinct report (n,).
-        sets: Which cells each supports (n, K).
+        counts: Number of people who sent each distinct report (n,).
+        sets: Indicators of the cells that each supports (n, K).
         probabilities: p and q.
     """
 
@@ -71,26 +71,26 @@ class SetSource:
 
     @property
     def noise(self) -> float:
-        """See `Source`."""
+        """Variance that the mechanism alone adds to the share of a cell."""
         own, other = self.probabilities
         return other * (1 - other) / (own - other) ** 2
 
     def values(self, g: Any, rows: slice) -> Array:
-        """See `Source`."""
+        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
         own, other = self.probabilities
         found = self.sets[rows] @ g
-        held: Array = found.toarray() if scipy.sparse.issparse(found) else found
-        return (held - other * np.asarray(g.sum(axis=0))) / (own - other)
+        sums: Array = found.toarray() if scipy.sparse.issparse(found) else found
+        return (sums - other * np.asarray(g.sum(axis=0))) / (own - other)
 
 
 @dataclass(frozen=True, eq=False)
 class ProductSource:
-    """Reports that answer each question by itself.
+    """Reports that answer each question separately.
 
     Arguments:
         questions: One or two.
         shape: Sizes of their alphabets.
-        counts: How many people sent each distinct pair of answers (n,).
+        counts: Number of people who sent each distinct pair of answers (n,).
         indicators: Of every question, unbiased indicators (answers, K) of its code.
         answers: Rows of each question's indicators (n, questions).
     """
@@ -103,26 +103,29 @@ class ProductSource:
 
     @property
     def noise(self) -> float:
-        """See `Source`."""
+        """Variance that the mechanism alone adds to the share of a cell."""
         return float(np.prod([each.var() for each in self.indicators]))
 
     def values(self, g: Any, rows: slice) -> Array:
-        """See `Source`."""
-        told = [each[a] for each, a in zip(self.indicators, self.answers[rows].T, strict=True)]
-        cells = told[0] if len(told) == 1 else np.einsum("na,nb->nab", *told)
+        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
+        each = [own[a] for own, a in zip(self.indicators, self.answers[rows].T, strict=True)]
+        cells = each[0] if len(each) == 1 else np.einsum("na,nb->nab", *each)
         out: Array = cells.reshape(len(cells), -1) @ g
         return out
 
 
+Source = SetSource | ProductSource
+
+
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A question as it was put: a column in one of a release's alphabets for it.
+class Question:
+    """A column in one of the alphabets in which a release reports it.
 
     Arguments:
         column: Its number, among the newest release's coded columns.
         part: Number of the release.
         coding: Number of the alphabet, among that release's for this column.
-        codes: The code that each of the column's atoms has.
+        codes: The code of each of the column's atoms.
         size: Number of codes.
     """
 
@@ -134,45 +137,45 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
-    """All that some releases say: the questions, and the reports about them.
+class CodeReports:
+    """The reports of several releases of codes, by question.
 
     Arguments:
-        asked: The questions, by their number.
+        questions: All of them, by number.
         sources: The reports.
     """
 
-    asked: tuple[Asked, ...]
+    questions: tuple[Question, ...]
     sources: tuple[Source, ...]
 
     @classmethod
     def of(cls, releases: Releases) -> Self:
-        """Of releases whose columns are all coded."""
+        """Order the reports of releases whose columns are all coded."""
         names = list(releases.atoms)
-        asked: list[Asked] = []
-        held: list[Source] = []
+        questions: list[Question] = []
+        sources: list[Source] = []
         for number, part in enumerate(releases.parts):
-            first = len(asked)
+            first = len(questions)
             for name in part.schema.coded:
                 for coding, (codes, size) in enumerate(releases.atoms[name].asked[number]):
-                    asked.append(Asked(names.index(name), number, coding, codes, size))
+                    questions.append(Question(names.index(name), number, coding, codes, size))
             if part.randomizer.joint is None:
-                held += _split_sources(part, first)
+                sources += _split_sources(part, first)
             else:
-                held += [_joint_source(group) for group in report_groups(part, first)]
-        return cls(tuple(asked), tuple(held))
+                sources += [_joint_source(group) for group in report_groups(part, first)]
+        return cls(tuple(questions), tuple(sources))
 
-    def together(self, *columns: int) -> list[Questions]:
-        """Single questions, or two that some report answers, about these columns."""
+    def about(self, *columns: int) -> list[Questions]:
+        """List the questions about one column, or pairs of them about two, that reports answer."""
         return [q for q in self.pairs if tuple(sorted(self.columns(q))) == tuple(sorted(columns))]
 
     def columns(self, questions: Questions) -> tuple[int, ...]:
-        """What some questions are about."""
-        return tuple(self.asked[question].column for question in questions)
+        """Return the columns of some questions."""
+        return tuple(self.questions[question].column for question in questions)
 
     @cached_property
     def pairs(self) -> list[Questions]:
-        """All single questions that were asked, and all pairs of them that were asked together."""
+        """All single questions that reports answer, and all pairs that one report answers together."""
         found = {
             questions
             for each in self.sources
@@ -183,7 +186,7 @@ class Heard:
 
 
 def _joint_source(group: ReportGroup) -> Source:
-    """Sets of one size w: the C(K−1, w−1) that hold the truth are r times likelier than others."""
+    """Sets of one size w: the C(K−1, w−1) that contain the truth are r times likelier than others."""
     (factor,) = group.factors
     cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
     own = factor.ratio * width / (factor.ratio * width + cells - width)
@@ -193,7 +196,7 @@ def _joint_source(group: ReportGroup) -> Source:
 
 
 def _split_sources(release: Release, first: int) -> Iterator[Source]:
-    """One source a column, and one a pair of columns that some report is about."""
+    """Yield one source a column, and one a pair of columns that some report answers."""
     sizes, indicators, answers = [], [], []
     for name, column in release.schema.coded.items():
         values, reported = release.reports(name)
@@ -202,10 +205,10 @@ def _split_sources(release: Release, first: int) -> Iterator[Source]:
         indicators.append(form.indicators(values[places]))
         sizes.append(indicators[-1].shape[1])
         answers.append(np.where(reported, ranks, -1))
-    told = np.stack(answers, axis=1)
+    every = np.stack(answers, axis=1)
     for several in (1, 2):
         for columns in combinations(range(len(sizes)), several):
-            both = told[:, columns]
+            both = every[:, columns]
             both = both[(both >= 0).all(axis=1)]
             places, ranks = distinct_rows(both)
             if len(places):
@@ -216,41 +219,9 @@ def _split_sources(release: Release, first: int) -> Iterator[Source]:
                 )  # fmt: skip
 
 
-# What reports alone say of shares, whatever a model believes: unbiased estimates, and their error.
-#
-# A report of a cell v among K, of the set S that it supports, supports the true cell with probability
-# p and any given other with q. So for any function g of the cell
-#
-# $$ h(S) = \frac{\sum_{v ∈ S} g(v) − q \sum_v g(v)}{p − q} , \qquad E[h(S) | v] = g(v) , $$
-#
-# exactly, for each person by itself. The mean of h over people is an unbiased estimate of the
-# population's mean of g, and reports are independent, so its covariance is that of h over the people,
-# divided by their number: both hold whatever the population is like, and use no model. Reports of a
-# table of probabilities have the same with a left inverse of the table; answers of one report to
-# several questions are independent given the record, so the product of their h is unbiased for the
-# product of their g.
-#
-# Combinations of questions that hold those asked for are put together, each weighted by the number of
-# its people over the variance that its mechanism alone has: public numbers, so that the sum is
-# unbiased, too.
-#
-# With 90 % an interval of 1.645 standard errors holds the population's value; the estimate is nearly
-# normal from some hundred people on. An estimate may be negative: shares are cut to [0, 1] where they
-# are shown.
-#
-# Privacy review: functions of a release alone: post-processing, under the release's guarantee.
-#
-# References:
-#     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
-
-
-Z = 1.6448536269514722  # of a normal law, 5 % lie above
-_AT_ONCE = 2**22
-
-
 @dataclass(frozen=True)
 class Interval:
-    """An estimate from the reports, and where the population's value lies, with 90 %."""
+    """An estimate from the reports, with its 90 % confidence interval."""
 
     estimate: float
     low: float
@@ -258,19 +229,32 @@ class Interval:
 
     @classmethod
     def of(cls, estimate: float, variance: float, least: float, most: float) -> Interval:
-        """Of a nearly normal estimate of a number between `least` and `most`."""
+        """Return the interval of a nearly normal estimate of a number between `least` and `most`."""
         half = Z * float(np.sqrt(max(variance, 0.0)))
         ends = np.clip([estimate, estimate - half, estimate + half], least, most)
         return cls(*map(float, ends))
 
     def holds(self, value: float) -> bool:
-        """Whether a value lies inside."""
+        """Say whether a value lies inside."""
         return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class ValueCheck:
+    """A number of the model, beside the interval that the reports give for it."""
+
+    model: float
+    reports: Interval
+
+    @classmethod
+    def from_dict(cls, fields: Any) -> Self:
+        """Read what `dataclasses.asdict` wrote."""
+        return cls(fields["model"], Interval(**fields["reports"]))
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Estimates (G,) of means, their covariance (G, G) or variances (G,), and from how many people."""
+    """Estimates (G,) of means, their covariance (G, G) or variances (G,), and the number of people."""
 
     mean: Array
     spread: Array
@@ -278,50 +262,55 @@ class Estimate:
 
     @property
     def variance(self) -> Array:
-        """Of each mean (G,)."""
+        """Variance of each mean (G,)."""
         return self.spread if self.spread.ndim == 1 else np.diag(self.spread)
 
 
 def estimate(
-    heard: Heard, questions: Questions, g: Array | None = None, *, full: bool = False
+    reports: CodeReports, questions: Questions, g: Array | None = None, *, full: bool = False
 ) -> Estimate:
-    """Means of functions of the codes of `questions`, from all reports that answer them.
+    """Estimate means of functions of the codes of `questions` from all reports that answer them.
 
     Arguments:
-        heard: The reports.
+        reports: All of them.
         questions: In increasing order; the last one's code is fastest in a cell's number.
         g: Functions (cells, G); by default an indicator of every cell, so that means are shares.
         full: Whether to estimate covariances, rather than variances alone.
     """
     parts, weights, people = [], [], 0
-    for source in heard.sources:
+    for source in reports.sources:
         if not set(questions) <= set(source.questions):
             continue
         cells = cells_of(source, questions)
         columns = scipy.sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
-        size = columns.shape[1]
-        functions = columns if g is None else columns @ g
-        parts.append(moments(source, functions, full))
-        count = source.counts.sum()
-        weights.append(count / (source.noise * cells.size / size + 1 / size))
-        people += int(count)
-    share = np.array(weights) / np.sum(weights)
+        parts.append(moments(source, columns if g is None else columns @ g, full))
+        weights.append(precision(source, columns.shape[1]))
+        people += int(source.counts.sum())
+    return _weighted(np.array(weights), parts, people)
+
+
+def pooled(found: Sequence[Estimate]) -> Estimate:
+    """Pool estimates of the same means from questions in several alphabets, by their precision."""
+    weights = np.array([1 / max(float(each.variance.mean()), 1e-30) for each in found])
+    parts = [(each.mean, each.spread) for each in found]
+    return _weighted(weights, parts, sum(each.people for each in found))
+
+
+def _weighted(weights: Array, parts: Sequence[tuple[Array, Array]], people: int) -> Estimate:
+    share = weights / np.sum(weights)
     mean = sum(w * part[0] for w, part in zip(share, parts, strict=True))
     spread = sum(w**2 * part[1] for w, part in zip(share, parts, strict=True))
     return Estimate(np.asarray(mean), np.asarray(spread), people)
 
 
-def pooled(found: Sequence[Estimate]) -> Estimate:
-    """Estimates of the same means from questions in several alphabets, weighted by their precision."""
-    precision = np.array([1 / max(float(each.variance.mean()), 1e-30) for each in found])
-    share = precision / precision.sum()
-    mean = sum(w * each.mean for w, each in zip(share, found, strict=True))
-    spread = sum(w**2 * each.spread for w, each in zip(share, found, strict=True))
-    return Estimate(np.asarray(mean), np.asarray(spread), sum(each.people for each in found))
+def precision(source: Source, size: float) -> float:
+    """Return people over the variance of the mechanism alone, for a table of `size` cells."""
+    cells = float(np.prod(source.shape))
+    return float(source.counts.sum() / (source.noise * cells / size + 1 / size))
 
 
 def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
-    """The cell of `questions` that each cell of a source has."""
+    """Return the cell of `questions` that each cell of a source belongs to."""
     codes = np.indices(source.shape).reshape(len(source.shape), -1)
     place = {question: i for i, question in enumerate(source.questions)}
     chosen = [place[question] for question in questions]
@@ -330,8 +319,8 @@ def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
 
 
 def moments(source: Source, g: Any, full: bool) -> tuple[Array, Array]:
-    """Mean of h over a source's people, and the (co)variance of that mean."""
-    count, step = source.counts.sum(), max(1, _AT_ONCE // max(source.shape[0], g.shape[1]))
+    """Return the mean of h over a source's people, and the (co)variance of that mean."""
+    count, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], g.shape[1]))
     first: Any = 0.0
     second: Any = 0.0
     for start in range(0, len(source.counts), step):

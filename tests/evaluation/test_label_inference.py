@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from made_up_images import bars
-from privot.evaluation.forecast import name_labels
+from privot.evaluation.prediction import infer_labels
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
@@ -36,7 +36,7 @@ def test_more_is_named_at_a_larger_epsilon(kind, large, given):
     people, named = people_of(), []
     for epsilon in (1.0, large):
         randomizer = Randomizer.calibrate(SCHEMA, epsilon, mechanism=kind, **given)
-        named.append(name_labels(randomizer.privatize(people, keep_order=True), people))
+        named.append(infer_labels(randomizer.privatize(people, keep_order=True), people))
     # Of two labels ε = 1 allows .73 and gives at most .59, the larger one at least .88; standard errors
     # of 350 people are .026 and .017: six of them and more, so that either fails once in 10⁹.
     assert named[0] < np.exp(1) / (1 + np.exp(1)) + 0.03
@@ -46,6 +46,6 @@ def test_more_is_named_at_a_larger_epsilon(kind, large, given):
 def test_reports_in_another_order_name_nobody():
     people = people_of()
     release = Randomizer.calibrate(SCHEMA, 8.0).privatize(people, keep_order=True)
-    assert name_labels(release, people) > 0.7
+    assert infer_labels(release, people) > 0.7
     mixed = people.take(np.random.default_rng(0).permutation(len(people)))
-    assert abs(name_labels(release, mixed) - 0.5) < 0.16  # of 350 people, six standard errors
+    assert abs(infer_labels(release, mixed) - 0.5) < 0.16  # of 350 people, six standard errors

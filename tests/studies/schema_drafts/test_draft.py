@@ -1,4 +1,4 @@
-"""Sources of drafts: files by what they hold, and names that are imported on somebody's command."""
+"""Drafts of JSON Schemas' files, and of models that are imported on somebody's command."""
 
 import json
 import tomllib
@@ -6,20 +6,24 @@ import tomllib
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.schema.draft_sources import draft_of
+from studies.__main__ import main
+from studies.schema_drafts.draft import draft_of
 
 OBJECT = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}}}
 
 
-def test_a_file_is_known_by_what_it_holds(tmp_path):
+def test_a_json_schema_is_read_from_its_file(tmp_path):
     (tmp_path / "object.json").write_text(json.dumps(OBJECT))
     read = tomllib.loads(draft_of(str(tmp_path / "object.json")))
     assert read["columns"]["age"] == {"kind": "numeric", "integer": True, "bounds": [0, 99]}
-    with pytest.raises(PrivotError, match="table 'x' was named, there is one"):
-        draft_of(str(tmp_path / "object.json"), "x")
-    sdv = {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": {"owner": {"sdtype": "boolean"}}}
-    (tmp_path / "sdv.json").write_text(json.dumps(sdv))
-    assert "SDV" in draft_of(str(tmp_path / "sdv.json"))
+    for text, words in {
+        "{": "is not JSON",
+        "[]": "is no JSON Schema",
+        "{}": "no properties",
+    }.items():
+        (tmp_path / "other.json").write_text(text)
+        with pytest.raises(PrivotError, match=words):
+            draft_of(str(tmp_path / "other.json"))
     (tmp_path / "text.json").write_text(
         json.dumps({"properties": {"name": {"type": "string"}}, "$schema": "x"})
     )
@@ -42,3 +46,11 @@ def test_a_model_is_imported_by_its_name(tmp_path, monkeypatch):
         draft_of("nowhere_at_all:One")
     with pytest.raises(PrivotError, match="cannot be read"):
         draft_of("nowhere.json")
+
+
+def test_the_recipe_writes_it(tmp_path, capsys):
+    (tmp_path / "object.json").write_text(json.dumps(OBJECT))
+    output = tmp_path / "schema.toml"
+    main(["schema_drafts.draft", str(tmp_path / "object.json"), "-o", str(output)])
+    assert output.read_text() == draft_of(str(tmp_path / "object.json"))
+    assert "privot schema check" in capsys.readouterr().out

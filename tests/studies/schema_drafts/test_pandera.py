@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.schema.draft_pandera import columns_of, is_pandera
+from studies.schema_drafts.pandera_schema import columns_of, is_pandera
 
 
 def column(dtype, nullable=False, **checks):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.expected_reports import Heard
-from privot.evaluation.moments import (
+from privot.evaluation.estimates import CodeReports
+from privot.evaluation.number_check import (
     LEVELS,
-    Drawn,
+    NumberSample,
     _first,
     _within,
     check_correlation,
@@ -43,7 +43,7 @@ def drawn(table, name):
     arrow = as_table({name: [None if np.isnan(v) else v for v in table[name]]})
     codes = column.encode_codes(name, arrow)
     even = column.alphabet.decode(codes, np.random.default_rng(0))
-    return Drawn(column.accept(name, arrow), codes, column.alphabet.centers, even)
+    return NumberSample(column.accept(name, arrow), codes, column.alphabet.centers, even)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,9 @@ def told():
     a, b = (drawn(model, name) for name in SCHEMA.coded)
     found = []
     for _ in range(40):
-        heard = Heard.of(Releases.of(randomizer.privatize(nulled)))
-        told = check_correlation(heard, [(0, 1)], {0: a, 1: b})
-        found.append((check_number(heard, {0: a}), told))
+        reports = CodeReports.of(Releases.of(randomizer.privatize(nulled)))
+        told = check_correlation(reports, [(0, 1)], {0: a, 1: b})
+        found.append((check_number(reports, {0: a}), told))
     return truth, found
 
 
@@ -107,4 +107,4 @@ def test_correlations_hold(told):
 def test_a_constant_has_no_correlation():
     a = drawn({"height": np.full(50, 3.0)}, "height")
     b = drawn(people(50, 2), "weight")
-    assert check_correlation(Heard((), ()), [(0, 1)], {0: a, 1: b}) is None
+    assert check_correlation(CodeReports((), ()), [(0, 1)], {0: a, 1: b}) is None

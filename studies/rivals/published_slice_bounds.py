@@ -1,4 +1,4 @@
-r"""The published bounds on the sensitivity of slices, kept for comparison only.
+r"""The published bounds on the sensitivity of slices, for comparison only.
 
 Rakotomamonjy and Ralaivola (2021) bound $H = ‖Uᵀz‖²$, ‖z‖ = 1, k independent directions, by a number w
 that it exceeds with probability at most δ, and account for a Gaussian mechanism of squared
@@ -59,7 +59,7 @@ def published_stddev(
 ) -> float:
     """Return the noise that the published recipe asks for: δ/2 for w, once, and δ/2 for the rest.
 
-    With this package's Rényi accountant for the rest. Not a guarantee: see above.
+    With Privot's Rényi accountant for the rest. Not a guarantee: see above.
 
     Raises:
         PrivotError: if the directions are orthonormal or rounded, which the recipe does not know.

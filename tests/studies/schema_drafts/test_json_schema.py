@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from privot.core.errors import PrivotError
-from privot.schema.draft_json import columns_of
+from studies.schema_drafts.json_schema import columns_of
 
 
 class Ward(enum.Enum):

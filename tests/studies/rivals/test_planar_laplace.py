@@ -5,19 +5,38 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
+from audit import seeded_bugs
+from collector import test_collect
 from laws.mechanism import MechanismLaws
+from local import test_channels
+from mechanisms import test_audits, test_nullable_noise, test_planned_error
+from mechanisms.test_audits import attack
+from privot.audit import law
+from privot.audit.audit import audit_randomizer
 from privot.audit.statistics import fit
 from privot.core.errors import PrivotError
-from privot.mechanisms import PlanarLaplace
-from privot.mechanisms.planar_laplace import _SERIES, _lattice_sum
+from privot.local.networks.cost import LikelihoodCost
+from privot.mechanisms import mechanism
+from privot.mechanisms.additive_noise import NullableNoise
+from privot.randomizer import Randomizer
+from privot.schema import Schema
 from privot.schema.domains import Box, L2Ball
+from randomizer import test_genuine
+from studies.rivals.planar_laplace import _SERIES, PlanarLaplace, _lattice_sum
 
 GRID = 2.0**-2
 AXIS = np.arange(-100, 101)
 SQUARE = Box((0.0, 0.0), (6.0, 6.0))
+
+
+@pytest.fixture(autouse=True)
+def _known_by_its_kind(monkeypatch):
+    monkeypatch.setitem(mechanism._KINDS, "planar_laplace", PlanarLaplace)
 
 
 class TestPlanarLaplace(MechanismLaws):
@@ -194,3 +213,89 @@ def test_epsilons_are_refused():
         PlanarLaplace.calibrate(SQUARE, float("nan"))
     with pytest.raises(PrivotError, match="domain is None"):
         PlanarLaplace(1.0, 2.0**-10).guarantee()
+
+
+@pytest.mark.parametrize("epsilon", test_audits.EPSILONS)
+def test_the_audit_finds_its_epsilon_and_no_more(epsilon):
+    ends = ((-1.0, 0.0), (1.0, 0.0))
+    noise = PlanarLaplace.calibrate(test_audits.DISK, epsilon)
+    found = attack(noise, ends, num_draws=500_000 if epsilon < 1 else 300_000)
+    assert 0.8 * epsilon <= found.epsilon_lower <= epsilon
+
+
+def test_a_tenth_less_noise_is_caught():
+    noise = PlanarLaplace.calibrate(test_audits.DISK, 1.0 / 0.9)
+    assert attack(noise, ((-1.0, 0.0), (1.0, 0.0)), num_draws=1_000_000).refutes(1.0)
+
+
+def test_a_location_is_audited_at_its_distance():
+    """Between near places the audit finds no more than what their distance allows."""
+    square = Box((0.0, 0.0), (8.0, 8.0))
+    noise = PlanarLaplace.calibrate_geo(square, epsilon_per_unit=1.0)
+    result = attack(noise, ((0.0, 0.0), (0.3, 0.4)), num_draws=300_000)  # 2 units apart
+    assert 0.8 * 2.0 <= result.epsilon_lower <= noise.geo_guarantee(square).epsilon_at(2.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 7.0])
+def test_beside_a_flag_no_two_records_differ_by_more_than_promised(epsilon):
+    domains = Box((0.0, 0.0), (3.0, 3.0)), L2Ball(2, 5.0), L2Ball(2, 5.0, True)
+    for domain in (*domains, test_nullable_noise.CORNER):
+        test_nullable_noise.test_no_two_records_differ_by_more_than_promised(
+            PlanarLaplace, domain, epsilon
+        )
+    assert isinstance(NullableNoise.around(PlanarLaplace, domain, 1.0).value, PlanarLaplace)
+
+
+def test_waves_are_kept_as_reports_say():
+    test_planned_error.test_waves_are_kept_as_reports_say(
+        PlanarLaplace.calibrate(L2Ball(2, 1.0), 20.0)
+    )
+
+
+def test_reports_that_a_device_makes_are_possible_and_absurd_ones_are_not():
+    _, reach = PlanarLaplace(1.0, 2.0**-20)._reach(2)
+    assert np.log2(stats.gamma.sf(reach, 2)) == pytest.approx(-64, abs=0.1)
+    test_genuine.test_every_report_that_a_device_makes_is_possible("planar_laplace")
+    test_genuine.test_points_that_no_device_sends_are_told("planar_laplace")
+    test_genuine.test_what_is_possible_bounds_what_one_report_says("planar_laplace")
+    for absurd in test_collect.ABSURD:
+        test_collect.test_absurd_numbers_in_a_randomizer_change_no_promise_and_end_in_words(
+            "planar_laplace", absurd
+        )
+
+
+def test_an_honest_randomizer_passes_the_audit(monkeypatch):
+    """False-alarm rate 1e-6."""
+    monkeypatch.setattr(law, "_SINGLES", 8)
+    monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
+    honest = Randomizer.calibrate(seeded_bugs.PLACE, 2.0, mechanism="planar_laplace")
+    result = audit_randomizer(honest, num_draws=1000, confidence=1 - 1e-6)
+    assert result.tests
+    assert not result.refuted
+
+
+@pytest.mark.parametrize("declared", [test_channels.BALL, test_channels.schema(radius=2.0)])
+def test_beside_a_flag_the_cost_is_the_mixture_s_exact_likelihood(declared):
+    test_channels.test_cost_is_the_mixture_s_exact_likelihood(declared, "planar_laplace")
+
+
+def test_planar_noise_costs_its_distance_and_is_simulated_with_its_radius():
+    """The false-alarm rate of the radius is 1e-6."""
+    plane = Schema.from_toml('[columns.p]\nkind = "vector"\ncolumns = ["x", "y"]\nradius = 1')
+    release = Randomizer.calibrate(plane, 3.0, mechanism="planar_laplace").privatize(
+        {"x": np.zeros(20_000), "y": np.zeros(20_000)}
+    )
+    mechanism = release.randomizer.mechanisms["p"]
+    assert isinstance(mechanism, PlanarLaplace)
+    assert release.guarantee.epsilon <= 3
+    model = LikelihoodCost(release.randomizer)
+    reports = model.read(release, torch.device("cpu"))
+    cost = model({"p": torch.zeros(1, 2)}, reports.rows(torch.arange(100)))
+    exact = -mechanism.log_likelihood(reports.values["p"][:100].numpy(), np.zeros((1, 2)))
+    np.testing.assert_allclose(
+        cost[0].numpy() - float(cost.mean()), exact - exact.mean(), atol=1e-4
+    )
+    echo = model.simulate({"p": torch.zeros(20_000, 2)}, reports, torch.Generator().manual_seed(0))
+    radii = [r.values["p"].norm(dim=1).numpy() for r in (reports, echo)]
+    assert stats.ks_2samp(*radii).pvalue > 1e-6
+    assert stats.ks_2samp(radii[0], 1.1 * radii[1]).pvalue < 1e-6

@@ -7,7 +7,8 @@ $$ \frac{f(y | v)}{f(y | v′)} ≤ \frac{p (1−q)}{q (1−p)} = \frac{1−q}{q
 
 with equality in the first for $y_v = 1, y_{v′} = 0$. Of all such bits, these have the least variance
 for a category that few people are in; it does not grow with their number $k$, as that of randomized
-response does. (`SubsetSelection` says as much with a report of other size.)
+response does. `SubsetSelection`, which it is a rival of, says as much with a report of other size.
+`mechanism_kinds` does not list it, so that nothing chooses it.
 
 **In integers only.** With $L = ⌊2^{64}/(e^ε+1)⌋ + 1$, a bit is 1 if a 64-bit word is below $L$: $q =
 L/2^{64}$ and $(1−q)/q = (2^{64}−L)/L ≤ e^ε$. A word's first byte is drawn for every bit, its other
@@ -27,7 +28,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy
@@ -39,14 +40,15 @@ from privot.mechanisms.frequency_oracles import FrequencyOracle
 from privot.mechanisms.mechanism import require_codes
 from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
 from privot.privacy.rounding import require_epsilon
-from privot.schema import Array, Column
+from privot.schema import Column
+from privot.schema.domains import Array
 
 _BLOCK_BITS = 2**20
 _STANDING = 256  # bits that stand for all in an audit
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
+class UnaryEncoding(FrequencyOracle):
     """Report k bits: a fair coin at the true category, rare ones everywhere else.
 
     Examples:
@@ -57,6 +59,8 @@ class UnaryEncoding(FrequencyOracle, kind="unary_encoding"):
         >>> mechanism.privatize(np.array([7, 999])).shape
         (2, 1000)
     """
+
+    kind: ClassVar[str] = "unary_encoding"
 
     num_categories: int
     epsilon: float

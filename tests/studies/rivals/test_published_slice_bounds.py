@@ -5,12 +5,12 @@ import pytest
 from scipy import stats
 
 from privot.core.errors import PrivotError
-from privot.privacy.published_slice_bounds import (
+from privot.privacy.slice_accounting import SlicedAccounting
+from studies.rivals.published_slice_bounds import (
     published_bernstein,
     published_clt,
     published_stddev,
 )
-from privot.privacy.slice_accounting import SlicedAccounting
 
 
 def squared_lengths(dim, k, draws):

@@ -1,0 +1,1 @@
+"""Drafts of a schema from what other libraries declare: JSON Schema, pydantic, pandera."""
