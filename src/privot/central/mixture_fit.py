@@ -64,7 +64,7 @@ _MAX_COMPONENTS = 20
 # in units of half its range.
 _MAX_NOISE = 0.35
 
-# Of images: s beyond which there are several components, and s a component and a frequency more.
+# Images: s beyond which there are several components, and s a component and a frequency more.
 _ONE_COMPONENT, _PER_COMPONENT, _PER_FREQUENCY = 1200.0, 600.0, 2000.0
 _FREQUENCIES, _FIRST_FREQUENCIES, _MAX_FREQUENCIES = 14, 7, 18
 _RESIDUAL_NORM = 0.25
@@ -73,7 +73,7 @@ _MEANS, _FIRST, _LAST = 0.05, 0.15, 0.45
 _MEANS_ALONE = 0.35
 _MIN_SIZE = 20.0  # images of a component: smaller ones are taken to have as many
 
-# Of vectors: s a component and coordinate, shares of μ² by round, the largest residual in units of the
+# Vectors: s a component and coordinate, shares of μ² by round, the largest residual in units of the
 # widest label's mean one, and a floor of variances.
 _PER_COORDINATE = 32.0
 _SHARES = 0.25, 0.75

@@ -34,12 +34,12 @@ from privot.training.generators import torch_generator
 
 Floats = NDArray[np.float64]
 
-# Of clipped Gaussians: the grid of means, and of shares of the largest variance. At share 1 all mass is
+# Clipped Gaussians: the grid of means, and of shares of the largest variance. At share 1 all mass is
 # at 0 and 1, and b infinite.
 _MEANS = np.linspace(0.0, 1.0, 81)[1:-1]
 _VARIANCES = 0.97 * np.linspace(0.0, 1.0, 61)[1:-1]
 _HALVINGS = 50
-# Of images: the largest share of the variance that a pixel of a mean can have, a floor of the usual
+# Images: the largest share of the variance that a pixel of a mean can have, a floor of the usual
 # variance, and the standard deviation of noise that stands for the frequencies left out.
 _MAX_SHARE, _FLOOR, _TINY = 0.9, 1e-4, 1e-12
 DITHER = 0.075

@@ -7,7 +7,7 @@ slot,
 $$ \sum_{i : j(x_i) = j} v(x_i) + N_j \quad \text{(moment 1), or} \quad
    \sum_{i : j(x_i) = j} v(x_i) v(x_i)^\top + N_j \quad \text{(moment 2)} . $$
 
-Of a matrix the upper triangle is summed, diagonal entries 29 times and the others 41 times: as
+The upper triangle of a matrix is summed, diagonal entries 29 times and the others 41 times: as
 $41^2 ≤ 2·29^2$, the contribution of one record has a length of at most $29 ‖v‖^2$, and entries off the
 diagonal, which stand for two each, have noise that is smaller by $29/41 ≈ 1/\sqrt 2$.
 

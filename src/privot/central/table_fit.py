@@ -50,7 +50,7 @@ from privot.schema import Schema
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Of Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
+# Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
 _STEPS, _RATE, _SPREAD, _FLOOR = 2000, 0.05, 0.5, 1e-5
 _WEIGHT = 64  # of the column with most codes
 _FIRST_CLASSES, _MAX_CLASSES = 16, 256

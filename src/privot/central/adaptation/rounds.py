@@ -1,7 +1,7 @@
 r"""Domain adaptation to a private, unlabeled target.
 
-A classifier is trained on a public, labeled source so that it is accurate on the target. Of the target
-only noisy sums are released, in rounds:
+A classifier is trained on a public, labeled source so that it is accurate on the target. Only noisy
+sums of the target are released, in rounds:
 
 1. train the classifier on source records (images: changed at random);
 2. classify every private record by it: a function of that record alone, wrong for some;
@@ -42,7 +42,7 @@ choosing the best of several runs by them, is covered by no guarantee.
 classes (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
 
 **Resuming.** The checkpoint holds the answers; what was learned from them is learned again, from the
-same source: the checkpoint has a hash of it, which is public. Of the target it has what was released,
+same source: the checkpoint has a hash of it, which is public. It holds what was released of the target,
 and another target is refused as other records are in every run by sums (`privot.central.sums`): by
 its account, which was entered when the run began. Its digest does not depend on the order of records,
 and neither do sums.
