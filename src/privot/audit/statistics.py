@@ -151,7 +151,7 @@ def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
     lags = [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]
     found = [1.0]
     for lag in lags:
-        # Of pairs at one lag, those whose first row is in an even block share no row.
+        # Pairs at one lag whose first rows lie in blocks of one parity share no row.
         odd = np.arange(count - lag) // lag % 2 == 1
         pairs = present[:-lag] & present[lag:]
         for scores, bound in ((linear, _LINEAR**2), (quadratic, _QUADRATIC**2)):
@@ -198,7 +198,8 @@ def _tails(numbers: Array) -> float:
     count, width = numbers.shape
     powers = max(2, count.bit_length() + 4)
     edge = np.minimum(numbers, 1 - numbers)
-    level = np.clip(-np.frexp(edge)[1], 0, powers)  # the largest j with edge < 2^−j
+    # The largest j with edge < 2^−j; 0 is below all.
+    level = np.where(edge > 0, np.clip(-np.frexp(edge)[1], 0, powers), powers)
     cell = (2 * level + (numbers > 0.5)) * width + np.arange(width)
     counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width)
     counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]
@@ -491,7 +492,7 @@ def _picker(column: int) -> Callable[[AnyArray], AnyArray]:
 
 
 def _bins(scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArray) -> Binning:
-    """Return bins by quantiles of the first record's scores, geometrically fine in both tails."""
+    """Return bins by quantiles of both records' scores, geometrically fine in both tails."""
     draws = len(mine)
     tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
     levels = np.concatenate([tail, 1 - tail])

@@ -477,4 +477,6 @@ class Run:
         """Return the model of a law that was learned."""
         budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
         made_with = budget | asdict(settings) | {"estimator": law.kind}
-        return CentralModel(law, records, plan, releases or plan.uses, made_with, history)
+        return CentralModel(
+            law, records, plan, plan.uses if releases is None else releases, made_with, history
+        )

@@ -1,22 +1,23 @@
-r"""Networks that make raw values of latents and labels, trained on noisy slices.
+r"""Networks from latents and labels to raw values, trained on noisy slices; the mean record.
 
 **Training.** Per release one step of Adam on
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-that is d times the smoothed sliced loss with its mean part taken from all releases (`"mean_first"`),
-or on the published loss (`"sliced"`). ‖μ̂ − m_G‖² is estimated without bias as the inner product of
+by default (`"mean_first"`): d times the smoothed sliced loss, whose mean part is taken from all
+releases. `"sliced"` is the published loss of one release, and `"entropic"` the transport cost at the
+noise's own scale. ‖μ̂ − m_G‖² is estimated without bias as the inner product of
 the residuals of two independent halves of the generated batch, so that small batches do not shrink
 the spread. Weights are averaged. A budget that runs out (a resumed run may lack what a kill cost)
 ends the releases, not the fit: the pooled mean is followed to the end, or, by the published loss, the
 weights are left as they are.
 
 **The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
-directions of W_q^q between them is the sliced Wasserstein distance of the two laws convolved with
-N(0, σ²I): a metric for every σ ≥ 0 (Rakotomamonjy, Ralaivola 2021, theorem 3). The private side is a
-constant; gradient flows to the generated side alone, through the sort: optimal transport on the line
-matches ranks, and the matching is constant where no two points tie. For q = 2 the loss splits
-exactly,
+directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the two laws
+convolved with N(0, σ²I): a metric for every σ ≥ 0 (Rakotomamonjy, Ralaivola 2021, theorem 3). The
+private side is a constant; gradient flows to the generated side alone, through the sort: optimal
+transport on the line matches ranks, and the matching is constant where no two points tie. For q = 2
+the loss splits exactly,
 
 $$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
 
@@ -230,14 +231,15 @@ class PooledMean(nn.Module):
     frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
     of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
 
-    $$ E‖\hat μ − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
+    $$ E‖\hat μ/(1 − β) − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
     \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
 
     V_0 = 0, D_0 = 1. Directions spread it evenly over the coordinates. Here ν = σ²·rows/batch² (blank
     rows of padded batches bring noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of fixed
     size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a record's
-    norm, and is it for squares. ‖μ‖² is estimated from ‖μ̂‖² less its own error. For large T all but
-    the noise vanishes against σ²d·rows/(T k batch²).
+    norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖² less its
+    own error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error tends
+    to (dν/k + aτ/d)/T.
 
     Arguments:
         plan: Plan of the releases to come.
@@ -254,7 +256,7 @@ class PooledMean(nn.Module):
         accounting = plan.accounting
         self._dim, self._radius = accounting.dim, accounting.radius
         self.ratio = accounting.dim / accounting.num_projections
-        # a of the recursion.
+        # `_second` is a of the recursion, `gathered` V, `memory` D, and `bias` β.
         count = accounting.num_projections
         self._second = self.ratio if accounting.orthonormal else self.ratio + (count - 1) / count
         # Rows hold the mean record times batch_size/rows: blanks count as zeros.

@@ -5,18 +5,19 @@ independently of the data, X the records of a secret batch, V independent N(0, �
 Ralaivola 2021; here with exact accounting, see `privot.privacy.slice_accounting`). Everything
 computed from releases is post-processing.
 
-**Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
-The unit is the record map's, and the plan's must be the same. One record of each is assumed: nothing
-here can see whether two records belong to one unit.
-**Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
-are clipped to the public radius here, whatever the map does, and a record whose features overflow counts
-as zeros: NaN would pass the clipping and show who was drawn, a refusal would show that somebody has such
-a record. No batch norm, no batch maximum: the row of a slot is a function of the one record in it.
-**Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
-that were rounded to the same grid; coins of noise and of batches are the operating system's.
-**Count first**: the plan's whole guarantee is entered in the account of these records before the first
-release (`privot.privacy.accounts`), and the ledger is charged before a batch is drawn; without budget
-nothing happens. Threads may share a mechanism: the ledger makes their releases distinct.
+- **Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
+  The unit is the record map's, and the plan's must be the same. One record of each is assumed: nothing
+  here can see whether two records belong to one unit.
+- **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
+  are clipped to the public radius here, whatever the map does. A record whose features overflow counts
+  as zeros, since NaN would pass the clipping and show who was drawn, and a refusal would show that
+  somebody has such a record. No batch norm, no batch maximum: the row of a slot is a function of the one
+  record in it.
+- **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
+  that were rounded to the same grid; coins of noise and of batches are the operating system's.
+- **Count first**: the plan's whole guarantee is entered in the account of these records before the first
+  release (`privot.privacy.accounts`), and the ledger is charged before a batch is drawn; without budget
+  nothing happens. Threads may share a mechanism: the ledger makes their releases distinct.
 
 **Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is given (2
 + √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error of
@@ -33,9 +34,9 @@ seeded, logged nor stored.
   of 64 bits, those beyond the largest multiple of n redrawn, taken modulo n are exactly uniform; the
   first occurrences in order of appearance are an ordered sample without replacement.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
-  uniformly random slots of a public, constant number of rows; the other slots stay empty. Conditioned
-  on the records not overflowing the slots, whose probability δ has paid for; should they do, the rest
-  is cut.
+  uniformly random slots of a public, constant number of rows; the other slots stay empty. The
+  accounting is conditional on no overflow of the slots; δ includes the probability of one, in which
+  case the rest is cut.
 - `none`: all records.
 
 **Directions** are drawn afresh, uniform on the sphere and never longer than 1: the accounting
@@ -51,11 +52,11 @@ in single precision, from 32-bit words w, w′, take half the time of a ziggurat
 resolution of public directions only: coordinates beyond 6.76 standard deviations (1.4e-11 of them) do
 not occur, which makes the law of the projected sensitivity lighter, not heavier.
 
-**Length of directions.** In single precision a norm is not exact. With u = 2^−24, a square (u),
-numpy's pairwise sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more on the
-length) leave a relative error below 17·u·(1 + …) < 2^−19 for d < 2^20, so columns are aimed at length
-1 − 2^−19 and never exceed 1. A column shorter by a factor c ≤ 1 has c² of its share of H = ‖Uᵀz‖²:
-given U the mechanism is a Gaussian one of smaller sensitivity than the one accounted.
+**Length of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24, a
+square, numpy's pairwise sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more
+on the length) leave a relative error below 20·ϖ·(1 + …) < 2^−19 for d < 2^20, so columns are aimed at
+length 1 − 2^−19 and never exceed 1. A column shorter by a factor c ≤ 1 has c² of its share of H =
+‖Uᵀz‖²: given U the mechanism is a Gaussian one of smaller sensitivity than the one accounted.
 
 **Privacy review: who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What
 else depends on raw records stays with the curator: the fingerprint of values and labels by which a

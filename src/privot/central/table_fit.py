@@ -302,8 +302,8 @@ class TableFit(SumFit):
         """See `SumFit`.
 
         Raises:
-            PrivotError: if noise alone would make half of the total variation of the column that is
-                least disturbed: a public computation.
+            PrivotError: if noise alone would move even the least disturbed column by a total variation
+                above ½: a public computation.
         """
         plan, query = self.budget.plan([1.0]), PairCounts(self.records.sizes)
         nothing = np.zeros((1, query.width, query.width))

@@ -41,7 +41,10 @@ def fit(
     device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
     resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
     strict: Annotated[
-        bool, Option("--strict", help="Refuse a release with reports that cannot be.")
+        bool,
+        Option(
+            "--strict", help="Refuse a release with reports that its randomizer cannot have made."
+        ),
     ] = False,
     checked_too: Annotated[
         bool, Option("--check/--no-check", help="Say what a model of a table may be used for.")
@@ -62,7 +65,9 @@ def fit(
     start: Annotated[
         str | None, Option(help="Instead: the time of the first wave, a number or a date.")
     ] = None,
-    every: Annotated[float, Option(help="With --start: from wave to wave, of dates days.")] = 1.0,
+    every: Annotated[
+        float, Option(help="With --start: time between waves, in days if it is a date.")
+    ] = 1.0,
     onto: Annotated[
         Path | None, Option(help="A model of earlier waves, to which these are added in seconds.")
     ] = None,
@@ -70,7 +75,7 @@ def fit(
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
-    Reports that no randomizer makes are left out, and listed in OUTPUT.quarantine.csv.
+    Reports that the randomizer cannot have made are left out, and listed in OUTPUT.quarantine.csv.
 
     Ctrl-C leaves the model that was learned until then. It saves a generator's state as well, which
     --resume continues bit for bit. Several processes train one generator together: torchrun
@@ -79,12 +84,12 @@ def fit(
     A table's model is checked by its reports, which takes about half as long again: what it may be used
     for is printed, stored with the model, and shown in its report.html.
 
-    Of waves, how fast the population moves is learned from the reports. OUTPUT/report.html shows the
+    With --waves, how fast the population moves is learned from the reports. OUTPUT/report.html shows the
     trends of all columns with their bands, and sudden changes.
 
     Example: privot fit release.parquet -o model/
 
-    Of waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
+    For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
     from privot.collector.collecting import checked, quarantine_of

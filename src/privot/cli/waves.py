@@ -93,7 +93,7 @@ def show(
 
     Example: privot waves show panel.json --randomizer randomizer.json --person "device 7"
 
-    Of a model: privot waves show model/ --column uses --value yes
+    For a model: privot waves show model/ --column uses --value yes
     """
     from privot.randomizer import Randomizer
     from privot.waves import Panel, PanelGuarantee

@@ -42,7 +42,7 @@ _MIN_CAPACITY = 2**12
 
 
 class KnownIds:
-    """Ids of a store's reports, and digests of their contents, in 24 bytes a report.
+    """Ids of a store's reports, and digests of their contents, in 24 bytes an entry.
 
     An id may have several digests, all but one of them forged, and each counts. Entries are in a hash
     table with open addressing: the place of one is a hash of id and digest, or the next free place. It

@@ -201,7 +201,8 @@ def _row(images: np.ndarray) -> np.ndarray:
 def _draw_reports(release: Release, most: int) -> tuple[np.ndarray, float]:
     """Return images (n, h, w) that the first reports say, in unit pixels, and a limit to show them.
 
-    Of a candidate, the image in its direction with the label that it says most of, at one contrast.
+    For candidates, the image in the reported direction, for the label with the largest component, scaled
+    to a common contrast.
     """
     report = release.randomizer.candidates
     if report is None:

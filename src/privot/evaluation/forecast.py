@@ -11,14 +11,15 @@ from independence. A pilot estimates single columns well, but t often poorly: it
 there is, and none where reports are few. So t is inferred from what the pilot's fit found, $d$, by
 approximate Bayesian computation: the prior of t is uniform on $[d/1.5, \max(.2, 1.5 d)]$, since no fit
 finds much more than there is; for each t on a grid a population has the pilot's single columns and
-random classes (`rehearsal.with_dependence`), as many people as the pilot's report as its did, and $d_t$
-is what a fit of these finds. Its weight is
+random classes (`rehearsal.with_dependence`), its people, as many as the pilot's, report by the pilot's
+randomizer, and $d_t$ is what a fit of these finds. Its weight is
 
 $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-0 where only one of both fits found any dependence, if some that agree are within 2 h. The forecast is
-the weighted mean error of fits of the planned reports. Where the pilot says nothing about t it is a mean
-over all; `low` and `high` are the weighted 10 % and 90 % quantiles of these fits' errors.
+and 0 below 5 % of the largest. If a population whose fit agrees with the pilot's on whether there is any
+dependence lies within 2 h, those that disagree have weight 0. The forecast is the weighted mean error
+of fits of the planned reports. Where the pilot says nothing about t it is a mean over all; `low` and
+`high` are the weighted 10 % and 90 % quantiles of these fits' errors.
 
 A pilot that found dependence says of what kind it is, too. Samples of a model are easier to learn than
 real records; those of random classes depend in ways as different as can be. Where a fit of the former,

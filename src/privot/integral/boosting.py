@@ -29,9 +29,9 @@ $$ q = \operatorname{clip}(p/r,\; b\,q_0,\; e^{w} b\,q_0), \qquad r \text{ such 
 (Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, by any estimator whatever, and $q = q_0 e^{s}$ with
 $s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$. $b = e^{−w \cdot
 \text{floor\_share}}$, and a share $e^{−(1 − \text{floor\_share}) w}$ of all proposals is accepted,
-whatever the data is. One half treats floor and ceiling alike and accepts $e^{−ε/2}$; a lower share lets
+whatever the data is. One half treats floor and ceiling alike and accepts $e^{−w/2}$; a lower share lets
 narrow modes rise higher above the reference, and suits data that is concentrated where the reference is
-thin. If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{ε} − 1 + c)$.
+thin. If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1 + c)$.
 
 The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ η$ gives $ε = w + 2η$.
 
@@ -41,8 +41,8 @@ The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ �
   $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
   probability at most γ. $r$ is found on other draws, and accepted if $|\hat Z − 1| + t ≤ 1 − e^{−η}$,
   with η public ($1 − e^{−η} = 3t$). Up to 8 attempts, each with $γ = \text{delta}/16$; if none passes,
-  the tilt is 0 and $Z = 1$. For two data sets both certificates hold but with probability `delta`, and
-  they fail independently of what is drawn: (ε, delta), **for all draws together**.
+  the tilt is 0 and $Z = 1$. For two data sets both certificates hold except with probability `delta`,
+  and they fail independently of what is drawn: (ε, delta), **for all draws together**.
 - `"none"`: nothing is promised of $Z$; the width is $ε/2$, and the promise pure. Where to cut is then
   the free constant: $\log r$ minimizes $−E_p s + \log E_{q_0} e^{s}$.
 - `"auto"`: exact where there is a grid, else none. An estimate is never chosen silently: it costs a δ.
@@ -310,7 +310,7 @@ class ClippedRatioSettings(Settings):
             )
 
     def start(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """See `Settings`; it refuses an ε that has no envelope."""
+        """See `Settings`; it refuses also an ε below 10⁻⁶."""
         if epsilon < _MIN_EPSILON:
             raise PrivotError(
                 f"epsilon {epsilon} of one draw is below {_MIN_EPSILON:g}: draw from the reference, "

@@ -260,8 +260,8 @@ def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
 
     Examples:
         >>> from privot.schema import BooleanColumn
-        >>> list(mechanism_kinds(BooleanColumn(kind="boolean")))
-        ['randomized_response', 'subset_selection']
+        >>> "randomized_response" in mechanism_kinds(BooleanColumn(kind="boolean"))
+        True
     """
     return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 
