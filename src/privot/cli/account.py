@@ -1,4 +1,4 @@
-"""Privacy arithmetic at the prompt: noise for an ε, ε for a noise, and the budget spent.
+"""Privacy arithmetic at the prompt: noise for an ε, ε for a noise, shuffling, slices, the budget spent.
 
 The formulas are bare, in the data's own units. `privot calibrate` applies them to a schema, where
 rounding to the grid, and the sharing of one budget among columns, come on top. What is printed for
@@ -323,7 +323,7 @@ def _diameter(sensitivity: float, norm: str) -> str:
     )
 
 
-# `privot account slices`: noise for noisy slices, by the exact accountant.
+# `privot account slices`: noise for noisy slices, by Rényi accounting or the privacy-loss distribution.
 #
 # The setting is the run's: dimension and number of slices, records, batch, epochs, radius. Both
 # accountants answer (Rényi and the tighter privacy-loss distribution).

@@ -171,7 +171,7 @@ class WaveTickets:
     most one report of a person is **accepted** in any w consecutive waves. (What their device has sent
     to anybody else is up to the device's ledger: `privot.waves.ledger`.)
 
-    **Privacy review.** Adjacency: as for tickets; no value is seen. The nonce of a ticket is a keyed
+    **Privacy review.** No value of a record is seen. The nonce of a ticket is a keyed
     hash of the person's id under a key that is drawn for the wave and overwritten with the next. So a
     person who requests a ticket again gets the same one, and yet **no request is recorded**; and once
     a wave's key is gone, no nonce can be linked to a person, nor two to each other. Until then the

@@ -1,4 +1,4 @@
-"""Payloads of devices, read many at a time as the rows of a release, and by waves of a panel.
+"""Reports collected into releases: payloads of devices, any mixture of sources, and waves of a panel.
 
 A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw. Bytes
 that no device writes (a set out of order, a bit too many, a byte where zeros belong) make a payload
@@ -84,7 +84,7 @@ class Payloads:
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
 
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
-        """Return rows of the reports that can be, in order, and why each other cannot (n,), or None."""
+        """Return rows of readable reports, in order, and each report's reason of refusal (n,), or None."""
         against: list[str | None] = [self._refusal(report) for report in reports]
         right = [i for i, words in enumerate(against) if words is None]
         held = b"".join(reports[i].payload for i in right)
@@ -96,7 +96,7 @@ class Payloads:
         return rows, against
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """Return the same of payloads of the right width (n, w), and their reports' ids (n, 16)."""
+        """Do as `read`, for payloads of the right width (n, w) and their reports' ids (n, 16)."""
         columns, bad = self._columns(payloads)
         held = pa.py_buffer(ids.tobytes())
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), [None, held])

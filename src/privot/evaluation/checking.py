@@ -142,8 +142,8 @@ class Check(Summarized):
         guarantee: The reports' guarantee, in short.
         num_reports: Number of reports that it was checked by.
         held_out: Whether the model had not seen them.
-        columns: One `ColumnCheck` each.
-        pairs: One `PairCheck` each.
+        columns: Checks of the columns, in the schema's order.
+        pairs: Checks of the pairs of columns.
         target: Scores of classifiers that learn from synthetic rows, of a named target.
     """
 
@@ -274,15 +274,15 @@ def check(
 
     Arguments:
         model: By [`fit`][privot.local.fitting.fit].
-        release: The reports; of a model of several releases, as many.
+        release: The reports; all of them, if the model was fitted to several releases.
         held_out: Whether the model has not seen these reports.
-        target: A column that classifiers, of a number regressions, are to predict from the others.
+        target: Column to predict from the others: by classifiers, or by regressions if it is a number.
         seed: Seed of the rehearsals' draws.
         progress: Callback with the number of steps done, and of all.
 
     Returns:
-        A `Check`, whose `verdict` has findings in words, with a `ColumnCheck` a column, a `PairCheck` a
-        pair and, of a named target, a `TargetCheck`.
+        A `Check`, whose `verdict` has findings in words, with a `ColumnCheck` for each column, a
+        `PairCheck` for each pair and, if a target is named, a `TargetCheck`.
 
     Raises:
         PrivotError: for a model that is not of a table of codes, reports of another randomizer, or fewer
@@ -342,7 +342,7 @@ class _Checking:
         singles = [(i,) for i in range(len(self.names))]
         pairs = list(combinations(range(len(self.names)), 2))
         every: list[Columns] = [*singles, *pairs]
-        # A rehearsal takes about as long as all the rest, and so do two pairs of halves for a target.
+        # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
         steps = (2 if self.target is None else 4) * len(every)
         progress(0, steps)
         rehearsed = rehearse(self.model, self.releases, every, self.seed)

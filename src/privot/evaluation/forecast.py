@@ -120,7 +120,9 @@ def forecast_fit(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> FitForecast:
-    """Rehearse reports and their fit, each as long as two fits; with `like`, some five times as long.
+    """Forecast the error of a fit by rehearsing reports and their fit.
+
+    A rehearsal takes as long as two fits, with `like` some five times as long.
 
     At most 200 000 people rehearse; beyond, errors are scaled by the root of the number.
 
@@ -129,8 +131,8 @@ def forecast_fit(
         epsilon: Privacy loss of one person's whole report.
         people: Number of people who will report.
         like: A model of the same columns; random populations otherwise.
-        rehearsals: Number of random populations; with `like`, of each strength of dependence, half as
-            many, at least one.
+        rehearsals: Number of random populations; with `like`, half as many (at least one) for each
+            strength of dependence.
         seed: Seed of populations, draws and fits; not of the reports' noise.
         progress: Callback with the number of fits done, and the most there will be.
 
@@ -306,7 +308,7 @@ def simulate_campaign(
     Arguments:
         schema: Public description of a record: a table of codes, or places.
         epsilon: Privacy loss of one person's report.
-        people: Number of people who will report; of more than 200 000 so many are simulated.
+        people: Number of people who will report; at most 200 000 are simulated.
         prior: A table of similar records that is not private, or a model; a random population otherwise.
         rehearsals: Number of fits.
         seed: Seed of people and fits; not of the reports' noise.

@@ -4,8 +4,8 @@ Reports estimate the shares of bins; the model gives the shape within bins. With
 of f in bin v, the mean of f is $\sum_v m(v) P(v)$, of which P(v) is estimated without a model
 (`estimates`). Several alphabets whose bins overlap determine the shape within bins themselves. For a
 column reported in one alphabet alone, intervals are wide enough for numbers spread evenly over their
-bins, too; where one bin has nearly all, and they are neither, an interval may miss. Functions f are the
-number itself, its being at most t, products.
+bins, too; if one bin holds nearly all numbers and they follow neither shape, an interval may miss. f is
+the number itself, the indicator of x ≤ t, or a product of two numbers.
 
 A **quantile** of level τ lies where the interval of P(x ≤ t) contains τ: between the first t whose upper
 end reaches τ and the first whose lower end does. A **mean** of a column that may be missing is that of
@@ -144,7 +144,7 @@ def _mean(reports: CodeReports, samples: ByQuestion) -> Interval:
     found = _estimated(
         reports, samples, lambda d: d.by_code(lambda x: (x[:, None] - center) / width), full=True
     )
-    mean, variance = delta(_ratio, found.mean, found.spread)
+    mean, variance = delta_method(_ratio, found.mean, found.spread)
     standard = Interval.of(mean, variance, (low - center) / width, (high - center) / width)
     ends = (standard.estimate, standard.low, standard.high)
     return Interval(*(center + width * each for each in ends))
@@ -161,7 +161,7 @@ def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> tuple[Valu
         found = [np.quantile(each, ranks, method="inverted_cdf") for each in drawn]
         values = np.concatenate([*found, [values.max()]])
         places, counts = np.unique(values, return_counts=True)
-        # Between two places of one density quantiles are found; a mass is on its place.
+        # Quantiles are interpolated where there is a density; an atom is its own quantile.
         jumps = (counts > 2 * len(drawn)) | whole
     else:
         places = np.unique(values)
@@ -169,7 +169,7 @@ def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> tuple[Valu
     curves, errors = zip(*(_cumulative(reports, shape, places) for shape in shapes), strict=True)
     low, high = np.min(curves, axis=0), np.max(curves, axis=0)
     error = np.max(errors, axis=0)
-    error = error * _within((high - low) / np.maximum(error, 1e-9))
+    error = error * _critical_value((high - low) / np.maximum(error, 1e-9))
     quantiles = []
     for level in LEVELS:
         model = float(np.quantile(drawn[0], level, method="inverted_cdf"))
@@ -186,7 +186,7 @@ def _cumulative(reports: CodeReports, samples: ByQuestion, places: Array) -> tup
     return curve, np.sqrt(np.clip(share.variance[:-1], 0, None)) / total
 
 
-def _within(apart: Array) -> Array:
+def _critical_value(apart: Array) -> Array:
     r"""Solve $Φ(c + δ) − Φ(−c) = .9$ for c at distances δ: 1.645 at none, 1.282 at large ones."""
     low, high = np.full(apart.shape, 1.28), np.full(apart.shape, Z)
     for _ in range(20):
@@ -222,7 +222,7 @@ def check_correlation(
         g = np.stack([_products(x, y, both).ravel(), np.outer(*there).ravel()], axis=1)
         found.append(estimate(reports, pair, g, full=True))
     every = pooled(found)
-    value, variance = delta(_ratio, every.mean, every.spread)
+    value, variance = delta_method(_ratio, every.mean, every.spread)
     return ValueCheck(model, Interval.of(value, variance + value**2 / 4 * errors, -1.0, 1.0))
 
 
@@ -253,7 +253,7 @@ def _standard(reports: CodeReports, samples: ByQuestion) -> tuple[dict[int, Numb
 
     found = _estimated(reports, samples, lambda d: d.by_code(powers), full=True)
     mean = float(found.mean[0] / found.mean[2])
-    spread, error = delta(_variance, found.mean, found.spread)
+    spread, error = delta_method(_variance, found.mean, found.spread)
     spread = max(spread, 0.05)  # of the model's: a reports' variance may be below 0
 
     def scaled(x: Array) -> Array:
@@ -297,7 +297,7 @@ def _variance(m: Array) -> float:
     return float(xx - x * x)
 
 
-def delta(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
+def delta_method(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
     """Return a function of means, and its variance by the delta method, by central differences."""
     step = 1e-4
     slope = np.array([(f(at + step * e) - f(at - step * e)) / (2 * step) for e in np.eye(len(at))])

@@ -84,7 +84,7 @@ from privot.evaluation.estimates import (
     moments,
     precision,
 )
-from privot.evaluation.number_check import delta
+from privot.evaluation.number_check import delta_method
 from privot.evaluation.prediction import (
     area_under_curve,
     one_hot,
@@ -425,7 +425,7 @@ def _on_reports(
     found = report_moments(reports, atoms_of(learned.model), learned.scores())
     pairs = []
     for by_moments, more in _shapes(learned, seed):
-        value, variance = delta(by_moments, found.mean, found.spread)
+        value, variance = delta_method(by_moments, found.mean, found.spread)
         pairs.append((value + more, variance))
     return pairs
 

@@ -1,4 +1,4 @@
-"""Categories of a public list, and the two of a yes or no."""
+"""Columns whose values stand in a public list: categories, and booleans."""
 
 from __future__ import annotations
 
@@ -61,11 +61,15 @@ class _ListedColumn(CodedColumn):
         texts, problems = self._texts(name, table)
         names, other = self.alphabet.names, self.alphabet.other
         places = find_texts(texts, self._codes)
-        absent = places >= len(self._codes)
+        absent = places >= len(self._codes)  # an empty field, and a null; −1 is a text not listed
         if other is None:
             problems += explain_unlisted(texts, name, names, places < 0)
-        none, last = self.alphabet.size - 1, 0 if other is None else names.index(other)
-        codes = np.array([*self._codes.values(), none, none, last], np.int64)[places]  # −1 is last
+        missing_code, other_code = (
+            self.alphabet.size - 1,
+            0 if other is None else names.index(other),
+        )
+        by_place = [*self._codes.values(), missing_code, missing_code, other_code]  # −1 is the last
+        codes = np.array(by_place, np.int64)[places]
         return codes, problems + missing(absent, self.nullable, name, problems)
 
     def decode_codes(
@@ -113,7 +117,7 @@ class CategoricalColumn(_ListedColumn):
     def make_up_codes(
         self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`: half of those of `other` are not listed."""
+        """See `CodedColumn`: half of the rows coded `other` get an unlisted text."""
         outside = rng.random(len(codes)) < 0.5
         made = self.decode_codes(name, codes, rng)
         if self.other is None:
@@ -137,15 +141,15 @@ class CategoricalColumn(_ListedColumn):
         return self.model_validate(self.model_dump() | {"categories": retained})
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """See `CodedColumn`: all categories of all, and one that is in no list."""
+        """See `CodedColumn`: the union of all lists, and a text in none of them."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
         for listed in lists:
             unlisted = [value for value in names if value not in listed.names]
             if listed.other is None and (unlisted or any(each.other for each in lists)):
                 raise PrivotError(
-                    f"column {name!r} lists other categories in another release, and one of both has no "
-                    "`other` for them, so that some people could not report: fit the releases apart"
+                    f"column {name!r} lists other categories in another release, and one of the two has "
+                    "no `other` for them, so that some people could not report: fit the releases apart"
                 )
         more = [_UNLISTED] * (self.other is not None)
         return {name: pa.array([*names, *more, *[None] * self.nullable], pa.string())}
