@@ -8,7 +8,7 @@ from privot.evaluation.number_check import (
     LEVELS,
     NumberSample,
     _first,
-    _within,
+    _critical_value,
     check_correlation,
     check_number,
 )
@@ -83,7 +83,9 @@ def test_means_and_quantiles_hold(told):
 
 
 def test_an_interval_of_two_shapes_goes_less_far_beyond_each():
-    assert _within(np.array([0.0, 0.5, 20.0])) == pytest.approx([1.645, 1.446, 1.282], abs=2e-3)
+    assert _critical_value(np.array([0.0, 0.5, 20.0])) == pytest.approx(
+        [1.645, 1.446, 1.282], abs=2e-3
+    )
 
 
 def test_quantiles_are_between_places_but_at_a_mass():

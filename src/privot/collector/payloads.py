@@ -84,7 +84,7 @@ class Payloads:
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
 
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
-        """Return rows of readable reports, in order, and each report's reason of refusal (n,), or None."""
+        """Return the rows of readable reports, and each report's reason of refusal (n,), or None."""
         against: list[str | None] = [self._refusal(report) for report in reports]
         right = [i for i, words in enumerate(against) if words is None]
         held = b"".join(reports[i].payload for i in right)
