@@ -7,8 +7,8 @@ from privot.evaluation.estimates import CodeReports
 from privot.evaluation.number_check import (
     LEVELS,
     NumberSample,
-    _first,
     _critical_value,
+    _first,
     check_correlation,
     check_number,
 )
