@@ -185,6 +185,16 @@ def test_releases_are_made_without_what_learns():
     )
 
 
+def test_reports_are_collected_without_what_serves():
+    """Files and bytes become a release with the extra `release` alone; a collector names its own."""
+    code = """
+assert len(privot.collect(release).release) == 400
+import privot.cli.curator, privot.cli.waves, privot.collector.payloads
+refused(lambda: privot.collector.Campaign, "privot.collector.Campaign needs starlette", "serve")
+"""
+    runs_without(("starlette", "uvicorn", "fsspec", "psycopg", "numba", "torch"), code)
+
+
 def test_maps_and_tables_are_learned_without_torch(tmp_path):
     """Densities on grids, latent classes, checks, samples, reports, and tables by noisy sums."""
     code = f"""

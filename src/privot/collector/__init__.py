@@ -12,13 +12,21 @@ takes part) is in no guarantee; it is neither logged nor stored here, and `docs/
 what remains.
 """
 
-from privot.core.errors import naming_extra
+from typing import TYPE_CHECKING
+
+from privot.core.errors import lazy_names, naming_extra
 
 with naming_extra("privot.collector"):
-    from privot.collector.arrivals import Campaign
     from privot.collector.collecting import Collected, Collection, collect_files
     from privot.collector.payloads import WaveReleases, collect, releases_by_wave
+
+if TYPE_CHECKING:
+    from privot.collector.arrivals import Campaign
     from privot.collector.sealing import seal
+
+# Imported when they are used: files are collected without the extra `serve`.
+_PLACES = {"Campaign": "privot.collector.arrivals", "seal": "privot.collector.sealing"}
+__getattr__ = lazy_names(__name__, _PLACES)
 
 __all__ = [
     "Campaign",
