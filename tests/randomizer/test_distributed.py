@@ -27,7 +27,7 @@ from privot.randomizer.distributed import _noise_batch, privatize, privatize_fil
 
 NUM = 40_000
 # Where workers find this module, and the library that is tested.
-SEEN = [str(Path(__file__).parent), str(Path(privot.__file__).parents[1])]
+SEEN = [str(Path(__file__).parents[1]), str(Path(privot.__file__).parents[1])]
 
 
 @pytest.fixture(scope="module", autouse=True)
