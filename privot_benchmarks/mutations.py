@@ -206,7 +206,7 @@ def _ours(path: str) -> bool:
 
 def seeded_names() -> list[str]:
     """Names of the seeded bugs."""
-    code = "import json; from release.seeded_bugs import BUGS, MORE_BUGS\n"
+    code = "import json; from audit.seeded_bugs import BUGS, MORE_BUGS\n"
     code += "print(json.dumps([*BUGS, *MORE_BUGS]))"
     paths = os.pathsep.join(["tests", os.environ["PYTHONPATH"]])
     done = subprocess.run(
