@@ -23,7 +23,7 @@ ONE_OF_SOME = 1e-7  # false-alarm rate of one statistic, where a test looks at u
 MIN_EXPECTED = 50.0
 FAR = norm.isf(ONE_OF_SOME / 2)
 SEEN = norm.isf(1e-9)  # wrong noise is missed once in a billion runs
-COARSE = 100  # a tenth too much or too little noise takes a hundredth of the draws that 1 % takes
+COARSE = 20  # 5 % too much or too little noise takes a 25th of the draws that 1 % takes
 
 
 def chi_square(counts, probabilities):
@@ -130,7 +130,7 @@ class MechanismLaws:
             assert ratio.deviations(counts[:-1], other) > FAR
 
     def test_few_records_have_the_same_law(self):
-        """Single records take other code than arrays do: 10 % wrong noise shows."""
+        """Single records take other code than arrays do: 5 % wrong noise shows."""
         law, others, draws = self.ratios()
         records = np.broadcast_to(self.record, (4, *np.shape(self.record)))
         calls = draws // COARSE // len(records) + 1
