@@ -90,7 +90,7 @@ class Trial(ABC):
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
         """Return log-likelihood ratios (n,) of reports for two records; 0 where not reported."""
-        raise NotImplementedError
+        raise NotImplementedError  # every part of a report defines its own
 
 
 _FAR = 1000.0

@@ -479,7 +479,7 @@ class ImageRecords(FeatureRecords):
 
     @cached_property
     def _bases(self) -> tuple[Tensor, Tensor]:
-        return tuple(  # type: ignore[return-value]
+        return tuple(  # type: ignore[return-value]  # two: `shape[-2:]` has two sizes
             torch.from_numpy(dct(np.eye(size), norm="ortho", axis=0)[:count])
             for size, count in zip(self.shape[-2:], self._retained or (), strict=True)
         )

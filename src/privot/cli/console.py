@@ -78,6 +78,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
     def command() -> None:
         """Stand for a command with these options."""
 
+    # `inspect.signature` reads the attribute, which the type of functions lacks.
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     app = Typer(add_completion=False)

@@ -13,7 +13,7 @@ class Summarized:
 
     def summary(self) -> Mapping[str, object]:
         """Return facts worth a line each, by name; nothing that depends on raw records."""
-        raise NotImplementedError
+        raise NotImplementedError  # every class that is shown defines its own
 
     def __repr__(self) -> str:
         facts = [f"{name}: {_in_short(fact)}" for name, fact in self.summary().items()]
