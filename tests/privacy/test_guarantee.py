@@ -12,8 +12,10 @@ from privot.privacy import (
     PureDP,
     RenyiDP,
     ZeroConcentratedDP,
+    compose,
     guarantee_from_dict,
 )
+from privot.privacy.guarantees import DistributedDP
 
 EVERY_KIND = [
     PureDP(4.0),
@@ -21,6 +23,7 @@ EVERY_KIND = [
     RenyiDP((2.0, 8.0), (0.1, 0.4), "zero_out"),
     ZeroConcentratedDP(0.5),
     IntegralPrivacy(2.0),
+    DistributedDP(1.0, 1e-6, "shuffled", 1000, floor=4.0),
 ]
 
 
@@ -60,8 +63,37 @@ def test_plain_words():
         (lambda: ApproximateDP(1.0, math.nan), "delta is nan"),
         (lambda: IntegralPrivacy(1.0, "local"), "use to_pure"),
         (lambda: IntegralPrivacy(1.0).to_pure("local"), "trusts a curator with raw records"),
+        (lambda: DistributedDP(1.0, 1e-6, "local", 10), "where is 'local': choose one of shuffled"),
+        (lambda: DistributedDP(1.0, 1e-6, "shuffled", 10, -1.0), "floor is -1.0"),
     ],
 )
 def test_refusals_name_value_and_remedy(build, message):
     with pytest.raises(PrivotError, match=message):
         build()
+
+
+def test_who_is_trusted_and_what_is_left_if_they_lie():
+    shuffled = DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5)
+    aggregated = DistributedDP(1.0, 1e-6, "aggregated", 200_000)
+    assert str(shuffled) == (
+        "ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, "
+        "per person"
+    )
+    assert "else nothing" in str(aggregated)
+    assert "nothing is promised then" in aggregated.describe()
+    assert "e^8.5 = 5,000" in shuffled.describe()
+    for guarantee in (shuffled, aggregated):
+        assert guarantee_from_dict(guarantee.to_dict()) == guarantee
+        assert guarantee.to_approximate() == ApproximateDP(1.0, 1e-6, "replace_one")
+
+
+def test_two_batches_of_one_person_add_up_and_the_smaller_is_named():
+    first = DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5)
+    second = DistributedDP(0.5, 1e-7, "shuffled", 1_000, floor=3.0)
+    both = compose(first, second)
+    assert (both.epsilon, both.people, both.floor) == (1.5, 1_000, 11.5)
+    assert both.delta == pytest.approx(1.1e-6)
+    with pytest.raises(PrivotError, match="where is 'shuffled' in one guarantee"):
+        compose(first, DistributedDP(0.5, 1e-7, "aggregated", 1_000))
+    with pytest.raises(PrivotError, match="cannot be composed"):
+        compose(first, ApproximateDP(0.5, 1e-7, "replace_one"))

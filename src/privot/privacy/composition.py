@@ -19,6 +19,7 @@ from typing import Any
 from privot.core.errors import PrivotError
 from privot.privacy.guarantees import (
     ApproximateDP,
+    DistributedDP,
     GeoIndistinguishability,
     Guarantee,
     IntegralPrivacy,
@@ -33,6 +34,7 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         PureDP, ApproximateDP, RenyiDP, ZeroConcentratedDP, IntegralPrivacy, GeoIndistinguishability,
+        DistributedDP,
     )
 }  # fmt: skip
 

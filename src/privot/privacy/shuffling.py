@@ -27,9 +27,22 @@ the pair of Feldman, McMillan, Talwar (2023), C ~ Bin(n−1, 2/(e^ε₀+1)) clon
 0, and person 1's binary randomized response among them. Swapping R₀ and R₁ swaps the corners,
 so both orders of the pair have this same δ.
 
+**Mechanisms of two levels.** A report of ours is often either *supported* by a record, and then e^ε₀
+times likelier than otherwise, or not: R_x ∈ {ω, e^ε₀ ω} (windows, randomized response, subsets,
+candidates). Let a be the mass of ω on reports that record 0 supports and record 1 does not, c that of
+reports that both support, d of those that neither does: (e^ε₀+1)a + e^ε₀c + d = 1 again, but now a, c
+and d are the mechanism's own (`ReportLaw`), and Z has just these atoms,
+
+    e^ε₀ − e^ε and 1 − e^(ε+ε₀) (a each),  −(e^ε−1)e^ε₀ (c),  −(e^ε−1) (d),  0 (the rest).
+
+The worst case above is c = d = 0. By the same moves of mass, a larger a, made up for by c and d in the
+identity, is larger in the convex order. So a bound for the records of largest a + c/(1 + e^−ε₀), with c = 0,
+is one for all pairs. Forms that public coins choose, independent of the record, are averaged.
+
 **Evaluation.** Given the number M ~ Bin(n, 2a) of reports that are not 0, a sum over the half
 binomial N₀ is closed: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). What is left out of the sum
-over M has probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added.
+over M has probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added. The numbers
+of reports that both or neither support, of which δ decreases, count by bins, each at its lower end.
 
 **The other way.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
 given ε and δ is found by bracketing. What is returned was itself checked: its promise holds anyway.
@@ -40,9 +53,11 @@ exactly δ(ε) = (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁ − (e^ε
 ε₀-DP mechanisms can be below either.
 """
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import scipy
@@ -56,14 +71,112 @@ Array = NDArray[np.float64]
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7
-_EPSILON0_MAX = 40.0
+_ROUNDING = 1e-13  # of a probability, in differences
+# Nodes of binomial counts, in standard deviations, by what one of these is relative to that of the sum.
+_NODES = (
+    (0.02, np.array([-9.0, 0, 9])), (0.2, np.array([-9.0, -3, 0, 3, 9])), (math.inf, np.arange(-9, 9.5)),
+)  # fmt: skip
+EPSILON0_MAX = 40.0
+
+
+@dataclass(frozen=True)
+class ReportLaw:
+    """How the laws of one report under two records overlap, at the worst two records.
+
+    In units of ω, the largest measure below the laws of all records: a law is in [ω, e^ε₀ ω].
+
+    Arguments:
+        epsilon0: ε₀ of the report (pure, local).
+        one: Mass a of ω on reports that one of the records makes likelier, not the other.
+        both: Mass c of ω on reports that both make likelier.
+        third: Part of a on reports that some third record does not make likelier, if there is one: for
+            lower bounds alone.
+
+    Examples:
+        >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
+        >>> round(window.one, 4), round(ReportLaw.worst(1.0).one, 4)
+        (0.0853, 0.2689)
+    """
+
+    epsilon0: float
+    one: float
+    both: float = 0.0
+    third: float | None = None
+
+    def __post_init__(self) -> None:
+        require_finite("epsilon0", self.epsilon0)
+        if self.epsilon0 > EPSILON0_MAX:
+            raise PrivotError(
+                f"epsilon0 is {self.epsilon0!r}: above 40 shuffling amplifies nothing; use epsilon0 "
+                "itself"
+            )
+        if not (0 <= self.one <= 1 and 0 <= self.both <= 1 and self.neither >= 0):
+            raise PrivotError(
+                f"masses {self.one}, {self.both} are those of no mechanism: give its own"
+            )
+
+    @property
+    def neither(self) -> float:
+        """Mass d of ω on reports that neither record makes likelier; 0 where rounding leaves less."""
+        odds = math.exp(self.epsilon0)
+        rest = 1 - (odds + 1) * self.one - odds * self.both
+        return rest if abs(rest) > 1e-12 else 0.0
+
+    @classmethod
+    def worst(cls, epsilon0: float) -> Self:
+        """Return the law that bounds those of all ε₀-DP mechanisms."""
+        return cls(epsilon0, 1 / (math.exp(min(epsilon0, EPSILON0_MAX + 1)) + 1))
+
+    @classmethod
+    def of_subsets(cls, epsilon0: float, size: int, total: int) -> Self:
+        """Return the law of reports that are `size` of `total` codes: a record supports sets with it."""
+        odds, pairs = math.exp(epsilon0), total * (total - 1)
+        weight = total / (size * odds + total - size)  # ω of all sets
+        one, both = weight * size * (total - size) / pairs, weight * size * (size - 1) / pairs
+        of_three = both * (size - 2) / (total - 2) if total > 2 else None
+        return cls(epsilon0, one, both, None if of_three is None else one - (both - of_three))
+
+    @classmethod
+    def of_sets(cls, epsilon0: float, supported: float, total: float) -> Self:
+        """Return the law of reports that are one of `total`, of which each record supports `supported`.
+
+        Those of two records may be disjoint; if there is no room for that, they overlap by s = 2m − K,
+        and a is bounded by (m − s/(e^ε₀ + 1))/(m e^ε₀ + K − m).
+        """
+        odds = math.exp(epsilon0)
+        overlap = max(0.0, 2 * supported - total)
+        one = (supported - overlap / (odds + 1)) / (supported * odds + total - supported)
+        return cls(epsilon0, one, third=one if 3 * supported <= total else None)
+
+    @classmethod
+    def mixed(cls, laws: Sequence[tuple[float, Self]]) -> Self:
+        """Return the law where a public coin, independent of the record, chooses the law by its share.
+
+        An ε₀ below the largest has its mass a, with c folded in, moved to the corner of the largest.
+        """
+        highest = max(law.epsilon0 for _, law in laws)
+        if all(law.epsilon0 == highest for _, law in laws):
+            one, both = (sum(w * getattr(law, name) for w, law in laws) for name in ("one", "both"))
+            third = (
+                None
+                if any(law.third is None for _, law in laws)
+                else sum(share * (law.third or 0.0) for share, law in laws)
+            )
+            return cls(highest, one, both, third)
+        up = math.expm1(highest)
+        return cls(highest, sum(w * law._folded * math.expm1(law.epsilon0) / up for w, law in laws))
+
+    @property
+    def _folded(self) -> float:
+        """The mass a of a law above this in the convex order that has no c."""
+        return self.one + self.both / (1 + math.exp(-self.epsilon0))
 
 
 @dataclass(frozen=True)
 class ShuffleBound:
     """Central ε of shuffled ε₀-DP reports at a given δ; neighbors: `replace_one`.
 
-    `epsilon` is proven; no proof for every ε₀-DP mechanism can reach below `epsilon_lower`;
+    `epsilon` is proven; no proof for mechanisms of the same law can reach below `epsilon_lower`;
     `epsilon_closed_form` is the formula of Feldman, McMillan, Talwar (2023), Theorem 3.2.
     """
 
@@ -72,28 +185,29 @@ class ShuffleBound:
     epsilon_closed_form: float
 
 
-def shuffled_epsilon(epsilon0: float, num_people: int, delta: float) -> ShuffleBound:
+def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -> ShuffleBound:
     """Return the central guarantee at δ of `num_people` shuffled whole reports, each ε₀-DP (pure).
 
-    >>> bound = shuffled_epsilon(epsilon0=5.0, num_people=400_000, delta=1e-6)
+    Arguments:
+        report: ε₀, of any mechanism; or the law of a mechanism's reports, whose bound is tighter.
+        num_people: How many reports are shuffled.
+        delta: δ of the central guarantee.
+
+    >>> bound = shuffled_epsilon(5.0, num_people=400_000, delta=1e-6)
     >>> round(bound.epsilon, 3), round(bound.epsilon_closed_form, 3)
     (0.098, 0.352)
 
     Raises:
         PrivotError: if epsilon0 is negative, num_people < 1, or δ not in (0, 1).
     """
-    require_finite("epsilon0", epsilon0)
     require_delta(delta, positive=True)
+    law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     num_people = _require_people(num_people)
-    if epsilon0 > _EPSILON0_MAX:
-        raise PrivotError(
-            f"epsilon0 is {epsilon0!r}: above 40 shuffling amplifies nothing; use epsilon0 itself"
-        )
-    closed_form = shuffled_epsilon_closed_form(epsilon0, num_people, delta)
+    closed_form = shuffled_epsilon_closed_form(law.epsilon0, num_people, delta)
     _, above = _bracket(
-        lambda e: shuffled_delta(epsilon0, num_people, e, delta), 0.0, closed_form, delta
+        lambda e: shuffled_delta(law, num_people, e, delta), 0.0, closed_form, delta
     )
-    below, _ = _bracket(lambda e: _delta_attained(epsilon0, num_people, e), 0.0, above, delta)
+    below, _ = _bracket(lambda e: _delta_attained(law, num_people, e), 0.0, above, delta)
     return ShuffleBound(above, min(below, above), closed_form)
 
 
@@ -112,14 +226,14 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     require_finite("epsilon", epsilon)
     require_delta(delta, positive=True)
     num_people = _require_people(num_people)
-    if epsilon > _EPSILON0_MAX:
+    if epsilon > EPSILON0_MAX:
         raise PrivotError(
             f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"
         )
     # A little less, so that `shuffled_epsilon`, which rounds up, agrees.
     target = epsilon * (1 - 2 * _TOLERANCE)
     _, epsilon0 = _bracket(
-        lambda e0: shuffled_delta(e0, num_people, target, delta), _EPSILON0_MAX, target, delta
+        lambda e0: shuffled_delta(e0, num_people, target, delta), EPSILON0_MAX, target, delta
     )
     return max(epsilon, epsilon0)
 
@@ -141,34 +255,45 @@ def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float)
 
 
 def shuffled_delta(
-    epsilon0: float, num_people: int, epsilon: float, resolution: float = 1e-12
+    report: float | ReportLaw, num_people: int, epsilon: float, resolution: float = 1e-12
 ) -> float:
     """Return an upper bound on δ(ε); numerical error is added up to 1e-9 of `resolution`.
 
-    >>> shuffled_delta(epsilon0=1.0, num_people=1, epsilon=1.0) < 1e-20
+    >>> shuffled_delta(1.0, num_people=1, epsilon=1.0) < 1e-20
     True
     """
-    if num_people < 1 or not epsilon >= 0 or not 0 <= epsilon0 <= 40:
+    if num_people < 1 or not epsilon >= 0:
         raise PrivotError(
-            f"epsilon {epsilon}, epsilon0 {epsilon0}, num_people {num_people}: give epsilon ≥ 0, "
-            "epsilon0 from 0 to 40, and at least one person"
+            f"epsilon {epsilon}, num_people {num_people}: give epsilon ≥ 0 and at least one person"
         )
-    if epsilon >= epsilon0:
+    law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
+    if epsilon >= law.epsilon0:
         return 0.0
     log_left_out = math.log(4e9) - math.log(resolution)
-    odds = math.exp(epsilon0)
-    total = _expected_excess(epsilon0, epsilon, num_people, 1 / (odds + 1), 0.0, log_left_out)
+    excess, left = math.expm1(epsilon), max(1 - 2 * law.one, 1e-300)
+    costs = [(law.both / left, excess * math.exp(law.epsilon0)), (law.neither / left, excess)]
+    total = _expected_excess(law.epsilon0, epsilon, num_people, law.one, costs, log_left_out)
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
 
 
-def _delta_attained(epsilon0: float, num_people: int, epsilon: float) -> float:
-    """Return a δ that some shuffled ε₀-DP mechanism needs at ε, rounded down."""
-    if epsilon >= epsilon0:
+def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
+    """Return a δ that some shuffled mechanism of this law needs at ε, rounded down.
+
+    Everybody else holds one of the two records or, by the law given or ternary randomized response, a
+    third. Of it, reports have probability p each (`third`) to be made likelier by the first alone and by
+    the second alone, whose terms Z are above; the rest has the mean that is left, as E Z = 1 − e^ε.
+    """
+    if epsilon >= law.epsilon0:
         return 0.0
-    odds = math.exp(epsilon0)
-    third = math.expm1(epsilon) / odds
-    ternary = _expected_excess(epsilon0, epsilon, num_people, 1 / (odds + 2), third, 60.0)
-    return max(ternary, _binary_delta(epsilon0, num_people, epsilon)) * (1 - _NUMERICAL_ERROR)
+    odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
+    found = _binary_delta(law, num_people, epsilon)
+    if not law.neither:  # this is the law for any mechanism
+        law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
+    if law.third is not None:
+        rest = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
+        args = law.epsilon0, epsilon, num_people, law.third, [(1.0, rest)], 60.0
+        found = max(found, _expected_excess(*args))
+    return found * (1 - _NUMERICAL_ERROR)
 
 
 def _expected_excess(
@@ -176,21 +301,34 @@ def _expected_excess(
     epsilon: float,
     num_people: int,
     clone: float,
-    others: float,
+    costs: Sequence[tuple[float, float]],
     log_left_out: float,
 ) -> float:
-    """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − others·(n−N₀−N₁)]₊ over the central M.
+    """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − Σ cost·N_cost]₊ over the central N₀ + N₁.
 
-    (N₀, N₁) are multinomial counts of n draws with probability `clone` each.
+    Counts are multinomial, of n draws: N₀ and N₁ have probability `clone` each. `costs` lists, for draws
+    that are neither, a probability and its cost.
     """
     gain = math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
     loss = math.expm1(epsilon + epsilon0)
-    clones = _central_window(num_people, 2 * clone, log_left_out)
-    weights = _binomial_pmf(clones, num_people, 2 * clone)
-    # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋. Counting
-    # N₁, not N₀, keeps its digits: gain/loss may be 1e-16 (ε₀ = 36), and then M − room rounds to M.
-    room = (gain * clones - others * (num_people - clones)) / (gain + loss)
-    clones, weights, room = (values[room >= 0] for values in (clones, weights, room))
+    clones = _central_window(num_people, min(2 * clone, 1.0), log_left_out)
+    weights = _binomial_pmf(clones, num_people, min(2 * clone, 1.0))
+    total, typical = 0.0, loss * math.sqrt(num_people * clone)
+    for share, cost in _cost_nodes(num_people - clones, costs, typical):
+        # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋.
+        # Counting N₁, not N₀, keeps its digits: gain/loss may be 1e-16 (ε₀ = 36), M − room rounds to M.
+        room = (gain * clones - cost) / (gain + loss)
+        if (share <= 2 * _ROUNDING).all():  # the mean is at most this
+            total += float(np.sum(weights * share * np.maximum(room, 0.0)))
+            continue
+        inside = room >= 0
+        positive = _mean_positive_part(clones[inside], room[inside])
+        total += float(np.sum((weights * share)[inside] * positive))
+    return total * (gain + loss) / num_people
+
+
+def _mean_positive_part(clones: Array, room: Array) -> Array:
+    """Return E[room − N₁]₊ of N₁ ~ Bin(clones, ½), elementwise."""
     last = np.floor(room)
     at_next = np.where(last < clones, _binomial_pmf(np.minimum(last + 1, clones), clones, 0.5), 0.0)
     tail = np.where(
@@ -199,26 +337,80 @@ def _expected_excess(
     excess = (room - clones / 2) * tail + (last + 1) / 2 * at_next
     # That difference cancels where only N₁ = 0 counts; there the sum is one term.
     excess = np.where(last == 0, room * np.exp2(-clones), excess)
-    return float(np.sum(weights * np.maximum(excess, 0.0))) * (gain + loss) / num_people
+    return np.maximum(excess, 0.0)
 
 
-def _binary_delta(epsilon0: float, num_people: int, epsilon: float) -> float:
-    """Return δ of binary randomized response, everybody else holding 0, rounded to nearest.
+def _cost_nodes(
+    draws: Array, costs: Sequence[tuple[float, float]], typical: float
+) -> list[tuple[Array, Array]]:
+    """Return probabilities (m,) of a few values (m,) of Σ cost·N, between which δ is convex.
 
-    With B the number of ones among the others, p = 1/(e^ε₀+1), and any threshold s, the event
-    "at least s+1 ones" gives pmf(s)(1−p−e^ε p) − (e^ε−1) P(B > s), and the event "at most s
-    ones", in the other order, pmf(s)(e^ε(1−p) − p) − (e^ε−1) P(B ≤ s).
+    Counts of a multinomial are negatively associated (Joag-Dev, Proschan 1983), so that independent
+    ones have a sum that is larger in the convex order (Shao 2000). Of a binomial, chords between
+    nodes are above a convex function (Edmundson, Madansky).
     """
-    others = num_people - 1
-    wrong = 1 / (math.exp(epsilon0) + 1)
+    nodes = [(np.ones_like(draws), np.zeros_like(draws))]
+    for probability, cost in costs:
+        if probability > 0:
+            success = min(probability, 1.0)
+            spread = cost * math.sqrt(draws.max() * success * (1 - success)) / typical
+            scores = next(scores for most, scores in _NODES if spread <= most)
+            nodes = [
+                (share * part, total + cost * count)
+                for share, total in nodes
+                for part, count in _binomial_nodes(draws, success, scores)
+            ]
+    return nodes
+
+
+def _binomial_nodes(draws: Array, success: float, scores: Array) -> list[tuple[Array, Array]]:
+    """Return nodes' probabilities and places: E f(Bin(draws, p)) ≤ Σ probability·f(place), f convex."""
+    if success == 1.0:
+        return [(np.ones_like(draws), draws)]
+    center, deviation = draws * success, np.sqrt(draws * success * (1 - success))
+    inner = [np.clip(np.floor(center + score * deviation), 0, draws) for score in scores]
+    places = [np.zeros_like(draws), *inner, draws]
+    last = [np.ones_like(draws), center]  # P(K < k) and E[K; K < k] beyond all places
+    below = [
+        [
+            _binomial_cdf(place - 1, draws, success),
+            center * _binomial_cdf(place - 2, draws - 1, success),
+        ]
+        for place in places[:-1]
+    ] + [last]
+    shares = [np.full_like(draws, _ROUNDING) for _ in places]
+    for j, (low, high) in enumerate(itertools.pairwise(places)):
+        mass, mean = (after - before for before, after in zip(below[j], below[j + 1], strict=True))
+        upper = np.where(high > low, (mean - low * mass) / np.maximum(high - low, 1), 0.0)
+        upper = np.clip(upper, 0.0, mass)
+        shares[j + 1] += upper
+        shares[j] += mass - upper
+    return list(zip(shares, places, strict=True))
+
+
+def _binomial_cdf(successes: Array, draws: Array, probability: float) -> Array:
+    some = np.maximum(draws, 1).astype(np.int64)
+    inside = scipy.special.bdtr(np.maximum(successes, 0), some, probability)
+    return np.where(successes < 0, 0.0, np.where(successes >= draws, 1.0, inside))
+
+
+def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
+    """Return δ where everybody else holds record 0, rounded to nearest.
+
+    Who sees only whether record 1 alone supports a report sees a one with p = a of record 0, and with
+    e^ε₀ a of record 1. With B the number of ones among the others, and any threshold s, the event "at
+    least s+1 ones" gives pmf(s)(e^ε₀ − e^ε)a − (e^ε−1) P(B > s), and the event "at most s ones", in the
+    other order, pmf(s)(e^(ε+ε₀) − 1)a − (e^ε−1) P(B ≤ s).
+    """
+    others, one = num_people - 1, law.one
     if others == 0:
-        return wrong * math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
-    ones = _central_window(others, wrong, 60.0)
-    at = _binomial_pmf(ones, others, wrong)
-    tail = scipy.special.bdtrc(ones, others, wrong)
-    head = scipy.special.bdtr(ones, others, wrong)
-    more = at * wrong * math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
-    fewer = at * wrong * math.expm1(epsilon + epsilon0)
+        return one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
+    ones = _central_window(others, one, 60.0)
+    at = _binomial_pmf(ones, others, one)
+    tail = scipy.special.bdtrc(ones, others, one)
+    head = scipy.special.bdtr(ones, others, one)
+    more = at * one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
+    fewer = at * one * math.expm1(epsilon + law.epsilon0)
     change = math.expm1(epsilon)
     return float(max(np.max(more - change * tail), np.max(fewer - change * head), 0.0))
 

@@ -33,6 +33,7 @@ from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
 from privot.schema.columns.column import CodedColumn, Column, PointColumn
 from privot.schema.columns.identifier import IdentifierColumn
+from privot.schema.promise import Promise
 from privot.schema.rules import Rules
 
 _MISSING = {
@@ -50,6 +51,7 @@ class Schema(Summarized, BaseModel):
     Arguments:
         unit: Whom one record belongs to.
         rules: What samples keep, in words (`privot.schema.rules`).
+        promise: ε, and who is trusted for it (`privot.schema.promise`), if it is declared here.
         declared: All columns by name, in a file `columns`; also those that no report is about.
 
     Examples:
@@ -66,6 +68,7 @@ class Schema(Summarized, BaseModel):
 
     unit: str = Field(default="person", min_length=1)
     rules: tuple[str, ...] = ()
+    promise: Promise | None = None
     declared: dict[str, SerializeAsAny[Annotated[Column, BeforeValidator(Column.of_kind)]]] = Field(
         min_length=1, alias="columns"
     )

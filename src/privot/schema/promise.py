@@ -1,0 +1,108 @@
+"""The promise: ε, and who is trusted for it, declared beside the columns.
+
+```toml
+[promise]
+epsilon = 1
+where = "shuffled"
+delta = 1e-8
+people = 200_000
+floor = 8
+```
+
+- `"local"`: nobody is trusted; the noise of each report is enough.
+- `"shuffled"`: a shuffler mixes the reports of at least `people`, which it cannot read; δ is needed.
+  Each report keeps the ε₀ of its own noise, at most `floor`, if the shuffler lies.
+- `"aggregated"`: two servers, one of which is honest, sum shares of the records' counts; δ is needed.
+- `"central"`: a curator holds the records (`privot.central`); δ is needed.
+
+Everything here is public, and chosen before anybody reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from pydantic import ConfigDict
+
+from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.privacy.rounding import at_most, require_delta, require_finite
+
+Place = Literal["local", "shuffled", "aggregated", "central"]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """ε, δ and the place where privacy is made.
+
+    Arguments:
+        epsilon: ε of what others see of one unit's record.
+        where: Place of trust.
+        delta: δ, 0 for `"local"`, positive for the others.
+        people: Least number of records in a batch: a smaller one is not opened. For all but `"local"`.
+        floor: Largest ε₀ of one report by itself, for `"shuffled"`.
+
+    Raises:
+        PrivotError: if a number does not fit the place.
+
+    Examples:
+        >>> print(Promise(epsilon=1, where="shuffled", delta=1e-6, people=200_000))
+        ε = 1, δ = 1e-06, shuffled, at least 200,000 people
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    epsilon: float
+    where: str = "local"
+    delta: float = 0.0
+    people: int | None = None
+    floor: float | None = None
+
+    def __post_init__(self) -> None:
+        require_finite("epsilon", self.epsilon, positive=True)
+        if self.where not in get_args(Place):
+            raise PrivotError(
+                f"where is {self.where!r}: choose one of {', '.join(get_args(Place))}"
+            )
+        if self.where == "local":
+            require_delta(self.delta)
+            self._require_none("people", "floor")
+            return
+        if not self.delta:
+            raise PrivotError(
+                f"delta is 0, and where is {self.where!r}: give a δ far below one over the number of "
+                "people, such as 1e-8"
+            )
+        require_delta(self.delta, positive=True)
+        if self.people is None:
+            raise PrivotError(
+                f"people is missing, and where is {self.where!r}: give the least number of records in a "
+                "batch, which is not opened before"
+            )
+        require_count("people", self.people, MOST_PEOPLE, "more than ever lived")
+        if self.delta >= 1 / self.people:
+            raise PrivotError(
+                f"delta is {self.delta!r}: with {self.people:,} people, publishing one whole record has "
+                f"that δ; give less than {0.1 / self.people:.1g}"
+            )
+        if self.where != "shuffled":
+            self._require_none("floor")
+        elif self.floor is not None and self.floor < self.epsilon:
+            raise PrivotError(
+                f"floor is {self.floor!r}, below epsilon {self.epsilon!r}: the noise of a report is "
+                "never more than local privacy needs; give a larger floor, or where = 'local'"
+            )
+
+    def _require_none(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) is not None:
+                raise PrivotError(
+                    f"{name} is {getattr(self, name)!r}, which {self.where!r} has no use for: leave it "
+                    "out"
+                )
+
+    def __str__(self) -> str:
+        delta = f", δ = {at_most(self.delta, 3)}" if self.delta else ""
+        people = f", at least {self.people:,} people" if self.people else ""
+        floor = f", ε = {at_most(self.floor)} by itself" if self.floor else ""
+        return f"ε = {at_most(self.epsilon)}{delta}, {self.where}{people}{floor}"
