@@ -39,6 +39,7 @@ from privot.mechanisms.samplers.entropy import (
 )
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_least, percent_at_most, require_epsilon
+from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
@@ -259,6 +260,11 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         """See `Mechanism`."""
         return answers[:, 0]
 
+    @property
+    def report_law(self) -> ReportLaw:
+        """See `Mechanism`: each category supports the one report that names it."""
+        return ReportLaw.of_subsets(self.epsilon, 1, self.num_categories)
+
     def _privatize_one(self, code: int) -> int:
         k = self.num_categories
         if type(code) is not int or not 0 <= code < k:
@@ -450,6 +456,11 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Mechanism`."""
         return answers
+
+    @property
+    def report_law(self) -> ReportLaw:
+        """See `Mechanism`: each cell supports the sets that hold it."""
+        return ReportLaw.of_subsets(self.epsilon, self.subset_size, self.num_cells)
 
     def _draw_one(self, cell: int) -> list[int]:
         """Draw one report; the elements' order in `drawn` is not uniform, but the set is."""

@@ -36,6 +36,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees import ApproximateDP, PureDP
 from privot.privacy.rounding import at_least, at_most, percent_at_least
+from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
@@ -205,6 +206,11 @@ class Mechanism(ABC):
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
         """$\\ln f(y | x) / f(y | x′)$ of reports as a curator reads them."""
         return self.log_likelihood(reports, x) - self.log_likelihood(reports, other)
+
+    @property
+    def report_law(self) -> ReportLaw | None:
+        """Overlap of reports' laws, by which shuffled ones are accounted; None where none is known."""
+        return None
 
     def gaussian_mu(self, domain: Domain) -> float | None:
         """The promised μ of Gaussian differential privacy (Dong, Roth, Su 2022); None if ε is pure.

@@ -53,6 +53,7 @@ from privot.mechanisms.window_cells import (
 )
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import require_finite
+from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array, from_unit, to_unit
@@ -291,6 +292,13 @@ class Window(Mechanism, kind="window"):
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε, between any two records."""
         return PureDP(self.epsilon)
+
+    @property
+    def report_law(self) -> ReportLaw | None:
+        """See `Mechanism`: each cell supports the reports of its window; none is known of a product."""
+        if self.shape == "product":
+            return None
+        return ReportLaw.of_sets(self.epsilon, len(self._block.window), self._mixture.total)
 
     bias = 0.0
 

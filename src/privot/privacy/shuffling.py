@@ -36,8 +36,8 @@ and d are the mechanism's own (`ReportLaw`), and Z has just these atoms,
     e^ε₀ − e^ε and 1 − e^(ε+ε₀) (a each),  −(e^ε−1)e^ε₀ (c),  −(e^ε−1) (d),  0 (the rest).
 
 The worst case above is c = d = 0. By the same moves of mass, a larger a, made up for by c and d in the
-identity, is larger in the convex order. So a bound for the records of largest a + c/(1 + e^−ε₀), with c = 0,
-is one for all pairs. Forms that public coins choose, independent of the record, are averaged.
+identity, is larger in the convex order. So a bound for the two records of largest a + c/(1 + e^−ε₀), and
+c = 0, is one for all pairs. Forms that public coins choose, independent of the record, are averaged.
 
 **Evaluation.** Given the number M ~ Bin(n, 2a) of reports that are not 0, a sum over the half
 binomial N₀ is closed: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). What is left out of the sum

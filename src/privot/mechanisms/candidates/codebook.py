@@ -65,6 +65,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
 from privot.privacy.rounding import require_epsilon
+from privot.privacy.shuffling import ReportLaw
 from privot.schema.domains import Array
 
 Floats = NDArray[np.float32]
@@ -347,6 +348,11 @@ class ClosestCandidates:
         inside, outside = self.words
         rest = self.codebook.num_candidates - self.closest
         return inside / WORDS / self.closest, outside / WORDS / rest
+
+    @property
+    def report_law(self) -> ReportLaw:
+        """Overlap of reports' laws, given the seed: each record supports its closest candidates."""
+        return ReportLaw.of_sets(self.epsilon, self.closest, self.codebook.num_candidates)
 
     def privatize(self, x: NDArray[np.floating]) -> tuple[Words, NDArray[np.uint32]]:
         """Seeds (n,) and indices (n,) of fresh reports of vectors (n, d), d ≤ D.

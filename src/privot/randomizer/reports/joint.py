@@ -50,6 +50,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers.entropy import uniforms_below
 from privot.privacy.rounding import percent_at_most
+from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema.domains import Array
 
@@ -377,6 +378,14 @@ class JointReport:
     def mechanism(self, num_cells: int) -> SubsetSelection:
         """Return the mechanism of all sheets with this many cells."""
         return _mechanism(num_cells, self.epsilon)
+
+    @property
+    def report_law(self) -> ReportLaw:
+        """Overlap of reports' laws: forms are public coins, of each of which all cells may differ."""
+        cells, sheets = np.unique(self.design.num_cells, return_inverse=True)
+        shares = np.bincount(sheets, weights=self.design.shares)
+        laws = [self.mechanism(int(number)).report_law for number in cells]
+        return ReportLaw.mixed(list(zip(shares.tolist(), laws, strict=True)))
 
     def privatize(self, codes: Codes) -> JointAnswers:
         """Draw one report for each record, from the codes (n, q) of all codings of all columns."""
