@@ -43,7 +43,6 @@ from privot.audit.statistics import (
 from privot.audit.trials import Indices, Mask, Read, Trial
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.rows import REPORT_ID
-from privot.randomizer.reports.validation import require_possible
 
 Draw = Callable[[], pa.Table]
 
@@ -195,7 +194,7 @@ def _people(
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     """Return reports as devices send them; refused if one is impossible."""
     release = randomizer.privatize(people, keep_order=True)
-    require_possible(randomizer, release.rows)
+    release.require_possible()
     return release.table
 
 

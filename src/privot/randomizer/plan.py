@@ -50,7 +50,6 @@ from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.mechanisms import Mechanism
 from privot.mechanisms.mechanism import planned_error
 from privot.privacy.rounding import LARGEST_EPSILON
-from privot.randomizer.budget import Budget, require_budget, share_budget
 from privot.randomizer.column_plans import (
     ColumnPlan,
     Forecast,
@@ -319,26 +318,26 @@ def plan_reports(
     Raises:
         PrivotError: for numbers out of range, or too large alphabets.
     """
-    require_budget(epsilon, 0.0)
     people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
     if not 0 < target_error < 1:
         raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
-    budget = share_budget(schema, epsilon, 0.0, "auto", None, None)
+    randomizer = Randomizer.calibrate(schema, epsilon)
     return Plan(
         epsilon=float(epsilon),
         unit=schema.unit,
         people=people,
-        table=_table(schema, budget, people, target_error),
-        columns=tuple(_columns(schema, budget, people)),
+        table=_table(randomizer, people, target_error),
+        columns=tuple(_columns(randomizer, people)),
     )
 
 
-def _table(schema: Schema, budget: Budget, people: int, target_error: float) -> TablePlan | None:
-    split = {name: m for name, m in budget.mechanisms.items() if m.takes_codes}
-    if budget.joint is None and not split:
+def _table(randomizer: Randomizer, people: int, target_error: float) -> TablePlan | None:
+    schema, joint = randomizer.schema, randomizer.joint
+    split = {name: m for name, m in randomizer.mechanisms.items() if m.takes_codes}
+    if joint is None and not split:
         return None
-    if budget.joint is not None:
-        names, share = budget.joint.design.columns, budget.joint.epsilon
+    if joint is not None:
+        names, share = joint.design.columns, joint.epsilon
     else:
         names = list(split)
         share = sum(made.guarantee().epsilon for made in split.values())
@@ -347,15 +346,15 @@ def _table(schema: Schema, budget: Budget, people: int, target_error: float) -> 
     return plan_table(sizes, share, people, target_error, whole=whole)
 
 
-def _columns(schema: Schema, budget: Budget, people: int) -> list[ColumnPlan]:
-    delta = _DELTA_TIMES_PEOPLE / people
+def _columns(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
+    schema, delta = randomizer.schema, _DELTA_TIMES_PEOPLE / people
     plans = []
-    if (seeded := budget.candidates) is not None:
+    if (seeded := randomizer.candidates) is not None:
         ways = ways_of_means(schema, seeded.name, seeded.label, delta, candidates=True)
         measure, spent = "mean" if seeded.label is None else "class means", seeded.mechanism.epsilon
         found = compare_ways(ways, CANDIDATES, spent, people)
         plans.append(ColumnPlan(tuple(seeded.columns), measure, spent, delta, *found))
-    for name, made in budget.mechanisms.items():
+    for name, made in randomizer.mechanisms.items():
         column = schema.columns[name]
         if made.takes_codes or column.domain is None:
             continue

@@ -368,6 +368,19 @@ class JointReport:
         """Return its arguments as plain values."""
         return self.design.to_dict() | {"epsilon": self.epsilon}
 
+    def program(self) -> dict[str, Any]:
+        """Return its part of the program by which a device draws (`Randomizer.program`)."""
+        design = self.design
+        laws = {n: self.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
+        return {
+            "columns": design.columns,
+            "sizes": list(design.codings.values()),
+            "views": design.views,
+            "forms": design.forms,
+            "weights": design.weights,
+            "sets": {str(n): {"size": law["size"], "out": law["out"]} for n, law in laws.items()},
+        }
+
     @cached_property
     def widths(self) -> Codes:
         """Number of cells in a report of each sheet."""

@@ -225,6 +225,12 @@ class SplitReport:
         """Names and types of its columns in a release."""
         return self.layout.types
 
+    def take(self) -> dict[str, Any] | None:
+        """Return the program by which a device reads a value of the column; None without one."""
+        if self.mechanism.takes_codes:
+            return self.column.code_program(self.name, [self.column.alphabet])
+        return self.column.point_program(self.name)
+
     def encode(self, table: pa.Table) -> NDArray[Any]:
         """Encode raw values for the mechanism: codes (n,), or projected unit coordinates (n, d)."""
         if self.mechanism.takes_codes:
