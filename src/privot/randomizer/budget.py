@@ -52,6 +52,7 @@ from privot.randomizer.reports.candidates import (
 )
 from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Column, Schema
+from privot.schema.columns.column import CodedColumn
 
 _ROUNDING_MARGIN = 1 + 2.0**-38
 
@@ -284,6 +285,18 @@ def calibrate_reports(
         raise PrivotError("shares are of columns reported one by one: use report 'split'")
     if not coded:
         raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
+    return *_calibrate_joint(schema, coded, epsilon, delta, mechanism, report_columns), None
+
+
+def _calibrate_joint(
+    schema: Schema,
+    coded: Mapping[str, CodedColumn],
+    epsilon: float,
+    delta: float,
+    mechanism: str | None,
+    report_columns: int | None,
+) -> tuple[dict[str, Mechanism], JointReport]:
+    """Return a joint report of the `coded` columns, and mechanisms of all others, which are split."""
     apart, share = [name for name in schema.columns if name not in coded], epsilon
     if apart:
         # One step down, so that the shares, each rounded, cannot add up to more than ε.
@@ -302,9 +315,9 @@ def calibrate_reports(
     else:
         joint = JointReport(FormDesign.uniform(codings, report_columns), share)
     if not apart:
-        return {}, joint, None
+        return {}, joint
     rest = math.nextafter(epsilon - share, 0.0)
-    return calibrate_columns(schema, apart, rest, delta, kind, len(apart)), joint, None
+    return calibrate_columns(schema, apart, rest, delta, mechanism or "auto", len(apart)), joint
 
 
 def _is_joined(schema: Schema, named: Sequence[str]) -> bool:

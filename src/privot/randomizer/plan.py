@@ -141,14 +141,18 @@ def plan_table(
     """
     codings = {name: (size,) for name, size in sizes.items()}
     most = min(_MAX_PLANNED, len(sizes))
-    options = [_chosen(codings, epsilon, people, target_error)]
+    options = [_expected_joint(_chosen(codings, epsilon), None, epsilon, people, target_error)]
     if len(sizes) > 1:
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
             design = FormDesign.uniform(codings, k)
-            options.append(_joint(design, k, epsilon, people, target_error))
+            options.append(_expected_joint(design, k, epsilon, people, target_error))
     if whole:
-        splits = range(1, most + 1)
-        options += [_split(sizes, k, epsilon, people, target_error) for k in splits]
+        for k in range(1, most + 1):
+            errors = split_errors(list(sizes.values()), k, epsilon, people)
+            cells = (min(sizes.values()), max(sizes.values()))
+            share = pair_share(k, len(sizes))
+            way = ("split", k, (k, k), cells, share)
+            options.append(_expected(way, errors, people, target_error))
     recommended = _least(options) if options[0].two_way is None else options[0]
     return TablePlan(
         epsilon=epsilon,
@@ -162,10 +166,8 @@ def plan_table(
     )
 
 
-def _chosen(codings: Codings, epsilon: float, people: int, target: float) -> ExpectedError:
-    sizes = [size for (size,) in codings.values()]
-    design = FormDesign(codings, *choose_forms(sizes, epsilon))
-    return _joint(design, None, epsilon, people, target)
+def _chosen(codings: Codings, epsilon: float) -> FormDesign:
+    return FormDesign(codings, *choose_forms([size for (size,) in codings.values()], epsilon))
 
 
 def _forecasts(
@@ -174,7 +176,9 @@ def _forecasts(
     """Errors fall like the root of the number of people; forms change with ε."""
     found = []
     for loss in (each for each in (epsilon / 2, epsilon, epsilon * 2) if each <= LARGEST_EPSILON):
-        there = here if loss == epsilon else _chosen(codings, loss, people, 0.5)
+        there = here
+        if loss != epsilon:
+            there = _expected_joint(_chosen(codings, loss), None, loss, people, 0.5)
         error = there.one_way if there.two_way is None else there.two_way
         for several in (people // 10, people, people * 10):
             if 1 <= several <= MOST_PEOPLE:
@@ -182,58 +186,33 @@ def _forecasts(
     return tuple(found)
 
 
-def _joint(
+def _expected_joint(
     design: FormDesign, k: int | None, epsilon: float, people: int, target: float
 ) -> ExpectedError:
-    errors = joint_errors(design, epsilon, people)
     weights, total = np.array(design.weights, np.float64), len(design.columns)
     pairs = np.array([len(form) * (len(form) - 1) for form in design.forms])
     share = float(weights @ pairs / weights.sum()) / max(1, total * (total - 1))
     cells = (int(design.num_cells.min()), int(design.num_cells.max()))
-    return _expected("joint", k, design.lengths, cells, share, errors, people, target)
-
-
-def _split(
-    sizes: Mapping[str, int], k: int, epsilon: float, people: int, target: float
-) -> ExpectedError:
-    errors = split_errors(list(sizes.values()), k, epsilon, people)
-    cells = (min(sizes.values()), max(sizes.values()))
-    share = pair_share(k, len(sizes))
-    return _expected("split", k, (k, k), cells, share, errors, people, target)
+    errors = joint_errors(design, epsilon, people)
+    return _expected(("joint", k, design.lengths, cells, share), errors, people, target)
 
 
 def _expected(
-    report: str,
-    k: int | None,
-    columns: tuple[int, int],
-    cells: tuple[int, int],
-    share: float,
+    way: tuple[str, int | None, tuple[int, int], tuple[int, int], float],
     errors: tuple[Array, Array],
     people: int,
     target: float,
 ) -> ExpectedError:
+    """Return the first five fields of `ExpectedError`, `way`, with means of the errors."""
     one_way, two_way = errors
     above = two_way[np.triu_indices(len(one_way), 1)]
-    pairs = float(above.mean()) if above.size and np.isfinite(above).all() else None
-    goal = float(one_way.mean()) if not above.size else pairs
-    return ExpectedError(
-        report=report,
-        report_columns=k,
-        columns=columns,
-        cells=cells,
-        pair_share=share,
-        one_way=float(one_way.mean()),
-        two_way=pairs,
-        people_needed=_people_needed(people, goal, target),
-        marginals_only=columns[1] == 1 < len(one_way),
-    )
-
-
-def _people_needed(people: int, error: float | None, target: float) -> int | None:
-    """Errors fall like the root of the number of people."""
-    if error is None or not math.isfinite(error):
-        return None
-    return math.ceil(people * (error / target) ** 2)
+    one = float(one_way.mean())
+    two = float(above.mean()) if above.size and np.isfinite(above).all() else None
+    goal, needed = two if above.size else one, None
+    if goal is not None and math.isfinite(goal):  # falls like the root of the number of people
+        needed = math.ceil(people * (goal / target) ** 2)
+    marginals_only = way[2][1] == 1 < len(one_way)
+    return ExpectedError(*way, one, two, needed, marginals_only)
 
 
 def _least(options: Sequence[ExpectedError]) -> ExpectedError:
