@@ -360,18 +360,21 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
         >>> [min_informative_reports(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
         [1021, 12]
     """
-    if (joint := randomizer.joint) is not None:
+    joint, splits = randomizer.joint, randomizer.splits
+    if joint is not None:
+        guess = _guess(joint.design.sizes)
         errors, _ = joint_errors(joint.design, joint.epsilon, 1)
-        return _beyond_a_guess(errors, joint.design.sizes)
-    splits = randomizer.splits
-    if splits and all(split.mechanism.takes_codes for split in splits.values()):
+    elif splits and all(split.mechanism.takes_codes for split in splits.values()):
         sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
-        epsilon = randomizer.guarantee.epsilon
-        return _beyond_a_guess(split_errors(sizes, randomizer.num_reported, epsilon, 1)[0], sizes)
-    if len(splits) != 1:
+        guess, epsilon = _guess(sizes), randomizer.guarantee.epsilon
+        errors, _ = split_errors(sizes, randomizer.num_reported, epsilon, 1)
+    elif len(splits) == 1:
+        ((name, split),) = splits.items()
+        return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+    else:
         return None
-    ((name, split),) = splits.items()
-    return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+    needed = float(np.mean(errors) / guess) ** 2
+    return math.ceil(needed) if needed <= MOST_PEOPLE else None
 
 
 def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
@@ -386,8 +389,3 @@ def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
         improved = planned_error(mechanism, domain, middle) < nothing
         least, most = (least, middle) if improved else (middle, most)
     return most
-
-
-def _beyond_a_guess(errors: np.ndarray, sizes: list[int]) -> int | None:
-    needed = float(np.mean(errors) / _guess(sizes)) ** 2
-    return math.ceil(needed) if needed <= MOST_PEOPLE else None
