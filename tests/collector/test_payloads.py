@@ -39,7 +39,7 @@ def test_reports_of_devices_have_the_law_that_the_curator_fits(name):
     randomizer = campaign(name)
     device = Device.from_json(randomizer.to_json())
     (column,), (split,) = randomizer.schema.columns, randomizer.splits.values()
-    take = split.take()
+    take = split.value_program()
     record = {part: 0.25 * k + 0.1 for k, part in enumerate(take["columns"])}
     count = 6_000
     release = from_reports(randomizer, [device.report(record) for _ in range(count)]).release

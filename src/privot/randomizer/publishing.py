@@ -258,7 +258,7 @@ class Parts:
         Arguments:
             output: Path of the run's output.
             part_rows: Records a part.
-            buckets: Buckets a part.
+            buckets: Number of random buckets of each part.
             randomizer: JSON of the randomizer.
             identity: Fields that change with the source; None if there are none.
             left: Treatment of parts of a killed run.

@@ -160,7 +160,7 @@ class Randomizer(Summarized):
         joint, splits = self.joint, self.splits.values()
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
         takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
-        takes |= {split.name: split.take() for split in splits}
+        takes |= {split.name: split.value_program() for split in splits}
         draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
         if None in takes.values() or any(each["draw"] is None for each in draws):
             return None

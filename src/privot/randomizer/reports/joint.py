@@ -181,12 +181,12 @@ class FormDesign:
         return high - low
 
     def questions(self, sheet: int) -> tuple[tuple[int, int], ...]:
-        """Return column and coding of each digit of a sheet's cells."""
+        """Return the questions of a sheet, as pairs of column and coding; one a digit of its cells."""
         form, view = divmod(sheet, self.views)
         return tuple((column, view % int(self._counts[column])) for column in self.forms[form])
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
-        """Return the same questions, numbered one column's after another's."""
+        """Return the numbers of a sheet's questions, counted through the codings of all columns."""
         return tuple(int(self._first[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
@@ -206,9 +206,9 @@ class FormDesign:
 
     @cached_property
     def _digits(self) -> tuple[Codes, Codes, Codes]:
-        """Questions (k, s) of every sheet, the strides of their codes (k, s), and its cells (s,).
+        """Numbers of the questions (k, s) of every sheet, strides of their codes, and its cells (s,).
 
-        Questions are numbered one column's after another's. Past the end of a form, strides are 0.
+        Where a form has fewer than k columns, strides are 0.
         """
         most = self.lengths[1]
         forms = np.array([form + (-1,) * (most - len(form)) for form in self.forms])
@@ -230,8 +230,8 @@ class FormDesign:
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of so many reports, by fresh coins."""
         drawn = uniforms_below(int(self._ends[-1]), number)
-        if self._listed.size:
-            form = self._listed[drawn]
+        if self._form_of.size:
+            form = self._form_of[drawn]
         else:
             form = np.searchsorted(self._ends, drawn, side="right")
         if self.views > 1:
@@ -239,7 +239,7 @@ class FormDesign:
         return form.astype(np.int32)
 
     def draw_cells(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return the interval of (0, 1) of each drawn sheet; those of all sheets cover it."""
+        """Return an interval of (0, 1) for each drawn sheet, as long as the sheet is probable."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
@@ -258,7 +258,7 @@ class FormDesign:
         return np.cumsum(self.weights, dtype=np.int64)
 
     @cached_property
-    def _listed(self) -> Codes:
+    def _form_of(self) -> Codes:
         """Form of every number below the sum of the weights; empty if that is large."""
         few = self._ends[-1] <= _MAX_LISTED
         return np.repeat(np.arange(len(self.forms)), self.weights if few else 0)

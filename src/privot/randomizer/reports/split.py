@@ -61,11 +61,11 @@ class Layout(ABC):
         """Return reports (n, w), up to the table's rounding, and a mask of who reported."""
 
     def legible(self, table: pa.Table) -> pa.Table:
-        """Return the table without values that would be larger to read than any report."""
+        """Return the table without values that are longer than any report."""
         return table
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Return a mask of rows that equal, as stored, the possible reports nearest to them."""
+        """Return a mask of rows whose stored values are those of the nearest possible report."""
         return np.ones(len(nearest), bool)
 
 
@@ -218,7 +218,7 @@ class SplitReport:
         """Names and types of its columns in a release."""
         return self.layout.types
 
-    def take(self) -> dict[str, Any] | None:
+    def value_program(self) -> dict[str, Any] | None:
         """Return the program by which a device reads a value of the column; None without one."""
         if self.mechanism.takes_codes:
             return self.column.code_program(self.name, [self.column.alphabet])
